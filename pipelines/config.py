@@ -1,0 +1,33 @@
+"""The base of every settings table: frozen, strict about unknown keys, documented field by field."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class StageConfig(BaseModel):
+    """One TOML table. Each stage's own subclass lives beside its ``run`` function.
+
+    ``UNKEYED`` names the fields that cannot change the stage's output bytes and so stay out of its key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    UNKEYED: ClassVar[frozenset[str]] = frozenset()
+
+    def keyed(self) -> dict[str, Any]:
+        """The fields that enter an artifact's key, as JSON values."""
+        return {k: v for k, v in self.model_dump(mode="json").items() if k not in self.UNKEYED}
+
+    def code_references(self) -> tuple[str, ...]:
+        """Modules (``package.module``) or files that these settings select, for the code digest.
+
+        A stage that looks policies or methods up by name returns the modules that the names stand for, so that
+        editing one policy reruns only the runs that use it.
+        """
+        return ()
+
+    def package_references(self) -> tuple[str, ...]:
+        """Distributions that these settings select beyond the stage's own, for the environment in the key."""
+        return ()

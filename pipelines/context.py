@@ -1,0 +1,146 @@
+"""What a stage is handed when it runs: its settings, its inputs, and the folders that it may write.
+
+A stage is ``run(ctx) -> Mapping[str, JSON]``: it reads only ``ctx.inputs`` (and, for ``split``, ``ctx.pieces``),
+writes only below ``ctx.private_dir`` and ``ctx.public_dir``, and returns a few counts for people to look at.
+Those counts never reach another stage: whatever a later stage needs is a data file, so that the output digest
+covers it (design, section 3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class Progress(Protocol):
+    """Reports progress; ``total`` is None while it is unknown, ``message`` never holds private text."""
+
+    def __call__(self, done: int, total: int | None, message: str = "") -> None: ...
+
+
+def silent(done: int, total: int | None, message: str = "") -> None:
+    """A `Progress` that says nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """Settings that can change speed and memory only; they never enter an artifact's key."""
+
+    workers: int = 1
+    device: str = "auto"
+    microbatch_size: int = 16
+    verify: str = "full"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A run of whole documents in one input file.
+
+    Attributes:
+        path: where the file is now.
+        name: its path relative to the input folder, with ``/``: the identity that doc ids derive from.
+        format: ``txt`` or ``jsonl``.
+        start_byte, end_byte: the half-open byte range.
+        first_row: 1-based number of the first row (line, or paragraph, or 1 for a whole file) in the file.
+        digest: SHA-256 of the bytes, hexadecimal.
+    """
+
+    path: str
+    name: str
+    format: str
+    start_byte: int
+    end_byte: int
+    first_row: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """One published output of a stage, already verified by the store."""
+
+    stage: str
+    partition: str | None
+    key: str
+    private_dir: Path
+    public_dir: Path | None = None
+
+    def private(self, name: str) -> Path:
+        """The path of a data file below the private root."""
+        return self.private_dir / name
+
+    def public(self, name: str) -> Path:
+        """The path of a data file below the public root.
+
+        Raises:
+            LookupError: the stage publishes nothing in the public root.
+        """
+        if self.public_dir is None:
+            raise LookupError(f"stage {self.stage} has no public output")
+        return self.public_dir / name
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageContext:
+    """Everything that one execution of one stage may use.
+
+    Attributes:
+        stage: the stage's name in the graph.
+        partition: the partition's name, or None for a whole-corpus stage.
+        configs: the validated settings tables that this stage reads, by table name.
+        inputs: per input stage, its artifacts in corpus order (one for a same-partition input).
+        pieces: the input bytes of this partition (``split`` only).
+        private_dir, public_dir: empty folders to write into; None where the stage has no such root.
+        scratch_dir: survives a kill and is handed to the next attempt; for checkpoints. Never published.
+        seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
+        secret: the store's secret, for `pseudonym` only.
+    """
+
+    stage: str
+    partition: str | None
+    configs: Mapping[str, Any]
+    inputs: Mapping[str, tuple[Artifact, ...]]
+    private_dir: Path
+    scratch_dir: Path
+    public_dir: Path | None = None
+    pieces: tuple[Piece, ...] = ()
+    seed: int = 0
+    runtime: Runtime = field(default_factory=Runtime)
+    progress: Progress = silent
+    secret: bytes = b""
+
+    def one(self, stage: str) -> Artifact:
+        """The only artifact of an input stage.
+
+        Raises:
+            LookupError: the input has no artifact, or several.
+        """
+        artifacts = self.inputs[stage]
+        if len(artifacts) != 1:
+            raise LookupError(f"input {stage} has {len(artifacts)} artifacts, not one")
+        return artifacts[0]
+
+    def public_root_dir(self) -> Path:
+        """``public_dir`` of a stage that declares a public root.
+
+        Raises:
+            LookupError: the stage was declared without one.
+        """
+        if self.public_dir is None:
+            raise LookupError(f"stage {self.stage} declares no public root")
+        return self.public_dir
+
+
+def pseudonym(secret: bytes, *parts: str) -> str:
+    """HMAC-SHA256 of ``parts`` under the store's secret, 32 hexadecimal characters.
+
+    A plain digest of a short private text (a name, a file name) can be guessed; this cannot without the secret.
+    """
+    message = b"".join(len(p.encode()).to_bytes(8, "big") + p.encode() for p in parts)
+    return hmac.new(secret, message, hashlib.sha256).hexdigest()[:32]
+
+
+RunFunction = Callable[[StageContext], Mapping[str, Any]]

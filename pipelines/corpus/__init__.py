@@ -1,0 +1,1 @@
+"""From input files to sentences: readers, partitions, tokenise-then-split, and the CustomerSim simulator."""

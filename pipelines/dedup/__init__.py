@@ -1,0 +1,1 @@
+"""Exact-by-promise sentence deduplication: hash keys, Bloom nomination, exact resolution."""

@@ -1,0 +1,44 @@
+"""Errors that a user may meet, each with the exit code of the command line (design, section 7).
+
+A message never quotes private text: it names a file, a row number, a setting, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ReticentError(Exception):
+    """Base of every error with a message meant for the user."""
+
+    exit_code: ClassVar[int] = 5
+
+
+class ConfigError(ReticentError):
+    """The settings are wrong: an unknown key, a wrong type, a value out of range, a missing plug-in."""
+
+    exit_code = 2
+
+
+class InputError(ReticentError):
+    """The input cannot be used: a missing file, an empty corpus, too many rejected rows."""
+
+    exit_code = 3
+
+
+class PrivacyGateError(ReticentError):
+    """Going on would break a privacy promise, so nothing was published."""
+
+    exit_code = 4
+
+
+class StageError(ReticentError):
+    """A stage failed. The traceback, which may quote private text, is in the private root only."""
+
+    exit_code = 5
+
+
+class StoreError(ReticentError):
+    """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock."""
+
+    exit_code = 5

@@ -1,0 +1,259 @@
+"""The one declaration of the pipeline: every stage, what it reads, and where it writes.
+
+Stages are named by module path and loaded on demand, so that planning a run imports neither torch nor spaCy.
+``flows/`` wires exactly this graph; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipelines.config import StageConfig
+from pipelines.context import RunFunction
+
+Root = Literal["private", "public"]
+
+SOURCE = "input"
+"""The pseudo-stage that stands for the input files of a partition."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An edge of the graph.
+
+    Attributes:
+        stage: the stage that is read.
+        files: the data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
+            files stops the wave early when only another file of the same artifact changed.
+        partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
+            single artifact of a whole-corpus stage.
+    """
+
+    stage: str
+    files: tuple[str, ...] = ()
+    partitions: Literal["same", "all", "whole"] = "whole"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Parquet table of a stage that users read: its name in ``outputs`` and ``latest/``, and its root."""
+
+    name: str
+    file: str
+    root: Root = "private"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One box of the picture in the design, section 1.
+
+    Attributes:
+        name: unique; also the folder below ``objects/``.
+        table: the TOML table that configures it and the name shown to users.
+        step: tells steps of the same shown stage apart (dedup has three); None otherwise.
+        module: holds ``run(ctx)``, and the Config class of each table that it owns.
+        configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
+        fields: narrows a table to the settings that this step uses; absent means all.
+        roots: where it writes. The public root is published after the private one.
+        packages: distributions whose version enters the key.
+        tables: the Parquet tables that it offers to users.
+    """
+
+    name: str
+    table: str
+    step: str | None = None
+    module: str
+    configs: Mapping[str, str]
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: tuple[Input, ...] = ()
+    partitioned: bool = False
+    roots: tuple[Root, ...] = ("private",)
+    packages: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    def run(self) -> RunFunction:
+        """Imports the stage and returns its ``run``."""
+        function: RunFunction = importlib.import_module(self.module).run
+        return function
+
+
+_STAGES = "pipelines.stages"
+CORPUS = f"{_STAGES}.split:CorpusConfig"
+SPLIT = f"{_STAGES}.split:SplitConfig"
+DEDUP = f"{_STAGES}.dedup:DedupConfig"
+REDACT = f"{_STAGES}.redact:RedactConfig"
+SAMPLE = f"{_STAGES}.sample:SampleConfig"
+ESTIMATE = f"{_STAGES}.estimate:EstimateConfig"
+SHARD = f"{_STAGES}.shard:ShardConfig"
+TRAIN = f"{_STAGES}.train:TrainConfig"
+GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
+REPORT = f"{_STAGES}.report:ReportConfig"
+
+SENTENCES = "sentences.parquet"
+DECISIONS = "decisions.parquet"
+REDACTED = "redacted.parquet"
+FIGURES = "figures.json"
+
+GRAPH: Mapping[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            name="split",
+            table="split",
+            module=f"{_STAGES}.split",
+            configs={"corpus": CORPUS, "split": SPLIT},
+            inputs=(Input(SOURCE, partitions="same"),),
+            partitioned=True,
+            packages=("spacy", "pyarrow"),
+            tables=(
+                Table("sentences", SENTENCES),
+                Table("documents", "documents.parquet"),
+                Table("rejected", "rejected.parquet"),
+            ),
+        ),
+        Stage(
+            name="dedup_keys",
+            table="dedup",
+            step="keys",
+            module=f"{_STAGES}.dedup_keys",
+            configs={"dedup": DEDUP},
+            fields={"dedup": ("normalise", "min_tokens", "hash_seed")},
+            inputs=(Input("split", (SENTENCES,), "same"),),
+            partitioned=True,
+            packages=("mmh3", "pyarrow"),
+        ),
+        Stage(
+            name="dedup_resolve",
+            table="dedup",
+            step="resolve",
+            module=f"{_STAGES}.dedup_resolve",
+            configs={"dedup": DEDUP},
+            inputs=(Input("dedup_keys", partitions="all"),),
+            packages=("numpy", "pyarrow"),
+        ),
+        Stage(
+            name="dedup_mask",
+            table="dedup",
+            step="mask",
+            module=f"{_STAGES}.dedup_mask",
+            configs={"dedup": DEDUP},
+            fields={"dedup": ()},
+            inputs=(
+                Input("split", (SENTENCES,), "same"),
+                Input("dedup_resolve", ("{partition}.parquet",)),
+            ),
+            partitioned=True,
+            packages=("pyarrow",),
+            tables=(Table("decisions", DECISIONS),),
+        ),
+        Stage(
+            name="redact",
+            table="redact",
+            module=f"{_STAGES}.redact",
+            configs={"redact": REDACT},
+            inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (DECISIONS,), "same")),
+            partitioned=True,
+            packages=("spacy", "pyarrow"),
+            tables=(Table("redacted", REDACTED),),
+        ),
+        Stage(
+            name="sample",
+            table="sample",
+            module=f"{_STAGES}.sample",
+            configs={"sample": SAMPLE},
+            inputs=(Input("split", (SENTENCES,), "all"),),
+            packages=("numpy", "pyarrow"),
+            tables=(Table("sample", "sample.parquet"),),
+        ),
+        Stage(
+            name="estimate",
+            table="estimate",
+            module=f"{_STAGES}.estimate",
+            configs={"estimate": ESTIMATE},
+            inputs=(
+                Input("sample"),
+                Input("split", (SENTENCES, "gold.parquet"), "all"),
+                Input("redact", (REDACTED,), "all"),
+            ),
+            packages=("numpy", "scipy", "pyarrow"),
+        ),
+        Stage(
+            name="shard",
+            table="shard",
+            module=f"{_STAGES}.shard",
+            configs={"shard": SHARD},
+            inputs=(Input("redact", (REDACTED,), "same"),),
+            partitioned=True,
+            roots=("private", "public"),
+            packages=("pyarrow",),
+            tables=(Table("private", "private.parquet"), Table("public", "public.parquet", "public")),
+        ),
+        Stage(
+            name="train",
+            table="train",
+            module=f"{_STAGES}.train",
+            configs={"train": TRAIN},
+            inputs=(Input("shard", partitions="all"), Input("split", (SENTENCES,), "all")),
+            roots=("private", "public"),
+            packages=("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting"),
+        ),
+        Stage(
+            name="guarantee",
+            table="guarantee",
+            module=f"{_STAGES}.guarantee",
+            configs={"guarantee": GUARANTEE, "dedup": DEDUP, "redact": REDACT, "train": TRAIN},
+            inputs=(Input("train", ("events.json",)), Input("estimate", (FIGURES,))),
+            packages=("dp-accounting", "numpy", "scipy"),
+        ),
+        Stage(
+            name="report",
+            table="report",
+            module=f"{_STAGES}.report",
+            configs={
+                "report": REPORT,
+                "corpus": CORPUS,
+                "split": SPLIT,
+                "dedup": DEDUP,
+                "redact": REDACT,
+                "sample": SAMPLE,
+                "estimate": ESTIMATE,
+                "train": TRAIN,
+            },
+            inputs=(
+                Input("split", (FIGURES,), "all"),
+                Input("dedup_resolve", (FIGURES,)),
+                Input("redact", (FIGURES,), "all"),
+                Input("estimate", (FIGURES,)),
+                Input("shard", (FIGURES,), "all"),
+                Input("train", (FIGURES, "events.json", "curves.json")),
+                Input("guarantee"),
+            ),
+            roots=("private", "public"),
+            packages=("jinja2",),
+        ),
+    )
+}
+
+
+def config_class(reference: str) -> type[StageConfig]:
+    """The settings class that ``module:Class`` names."""
+    module, _, name = reference.partition(":")
+    found: type[StageConfig] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def config_references() -> dict[str, str]:
+    """Every TOML table that configures a stage, with the reference of its class."""
+    return {table: ref for stage in GRAPH.values() for table, ref in stage.configs.items()}
+
+
+def downstream(names: set[str]) -> set[str]:
+    """The stages in ``names`` and every stage that depends on one of them."""
+    reached = set(names)
+    for stage in GRAPH.values():  # declared in topological order
+        if any(edge.stage in reached for edge in stage.inputs):
+            reached.add(stage.name)
+    return reached

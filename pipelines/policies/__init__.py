@@ -1,0 +1,1 @@
+"""Policy functions (secret detectors) and redaction."""

@@ -1,0 +1,1 @@
+"""One file per stage: its frozen settings and its `run`; the algorithms live beside this package."""

@@ -1,0 +1,1 @@
+"""The artifact store: keys, publish, locks, verified hits, garbage collection."""

@@ -1,0 +1,232 @@
+"""The table contracts (design, section 4): schemas, versions, and deterministic Parquet.
+
+Every table is written through `TableWriter` and read through `open_table` or `read_table`, which check the schema
+and its version at each stage boundary. The same rows give the same bytes: fixed row groups, zstd at one level, no
+timestamps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.errors import StoreError
+
+SCHEMA_VERSION = 1
+ROW_GROUP_ROWS = 16_384
+_VERSION_KEY = b"reticent.schema"
+
+_SPAN = pa.struct(
+    [
+        pa.field("start_token", pa.uint32(), nullable=False),
+        pa.field("end_token", pa.uint32(), nullable=False),
+        pa.field("start", pa.uint32(), nullable=False),
+        pa.field("end", pa.uint32(), nullable=False),
+        pa.field("label", pa.string(), nullable=False),
+        pa.field("policy", pa.string(), nullable=False),
+        pa.field("score", pa.float32(), nullable=False),
+    ]
+)
+
+
+def _schema(*fields: tuple[str, pa.DataType] | tuple[str, pa.DataType, bool]) -> pa.Schema:
+    return pa.schema([pa.field(f[0], f[1], nullable=bool(f[2]) if len(f) > 2 else False) for f in fields])
+
+
+_ROW = (("doc_id", pa.string()), ("sentence_index", pa.uint32()))
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    # One row a sentence (or dialogue turn): "the original". `char_start` is the offset in the document's text.
+    "sentences": _schema(
+        *_ROW,
+        ("text", pa.string()),
+        ("token_starts", pa.list_(pa.uint32())),
+        ("token_ends", pa.list_(pa.uint32())),
+        ("char_start", pa.uint32()),
+        ("is_overlong_piece", pa.bool_()),
+        ("speaker", pa.string(), True),
+        ("domain", pa.string(), True),
+        ("fold", pa.string()),
+        ("label", pa.string(), True),
+    ),
+    # Maps a doc_id back to where it came from. Private.
+    "documents": _schema(
+        ("doc_id", pa.string()),
+        ("source_file", pa.string()),
+        ("source_row", pa.uint64()),
+        ("source_id", pa.string(), True),
+        ("num_sentences", pa.uint32()),
+        ("num_tokens", pa.uint64()),
+        ("num_chars", pa.uint64()),
+        ("fold", pa.string()),
+        ("has_gold", pa.bool_()),
+    ),
+    # What was not used, and why. Holds no text. Private, because file names are secrets.
+    "rejected": _schema(
+        ("source_file", pa.string()),
+        ("source_row", pa.uint64()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("num_bytes", pa.uint64()),
+    ),
+    # Gold secret spans mapped to sentences; only where the corpus brings them. Tokens half-open.
+    "gold": _schema(
+        *_ROW,
+        ("start", pa.uint32()),
+        ("end", pa.uint32()),
+        ("start_token", pa.uint32()),
+        ("end_token", pa.uint32()),
+        ("label", pa.string()),
+        ("secret_id", pa.uint32()),
+    ),
+    # 128-bit keys of the normalised sentences, in corpus order.
+    "keys": _schema(
+        *_ROW,
+        ("key_high", pa.uint64()),
+        ("key_low", pa.uint64()),
+        ("in_scope", pa.bool_()),
+    ),
+    "decisions": _schema(
+        *_ROW,
+        ("is_duplicate", pa.bool_()),
+        ("duplicate_of", pa.string(), True),
+        ("occurrence", pa.uint32()),
+    ),
+    # `redacted_text` has one <MASK> per maximal run; the token counts are taken before collapsing.
+    "redacted": _schema(
+        *_ROW,
+        ("redacted_text", pa.string()),
+        ("spans", pa.list_(_SPAN)),
+        ("flagged_by_conservative", pa.bool_()),
+        ("num_tokens", pa.uint32()),
+        ("num_masked_tokens", pa.uint32()),
+        ("is_duplicate", pa.bool_()),
+        ("failed_closed", pa.bool_()),
+        ("speaker", pa.string(), True),
+        ("domain", pa.string(), True),
+        ("fold", pa.string()),
+        ("label", pa.string(), True),
+    ),
+    # Public and private shards share one schema: no offsets, training fold only.
+    "shard": _schema(
+        *_ROW,
+        ("redacted_text", pa.string()),
+        ("num_tokens", pa.uint32()),
+        ("num_masked_tokens", pa.uint32()),
+        ("speaker", pa.string(), True),
+        ("domain", pa.string(), True),
+        ("label", pa.string(), True),
+    ),
+    # Which sentences to review, one row per (replicate, sentence).
+    "sample": _schema(
+        *_ROW,
+        ("partition", pa.string()),
+        ("replicate", pa.uint32()),
+        ("inclusion_probability", pa.float64()),
+    ),
+}
+
+
+def schema_of(name: str) -> pa.Schema:
+    """The schema of a table, with its name and version in the metadata."""
+    return SCHEMAS[name].with_metadata({_VERSION_KEY: f"{name}/{SCHEMA_VERSION}".encode()})
+
+
+class TableWriter:
+    """Writes one Parquet file row by row in fixed row groups, holding one row group in memory.
+
+    Use as a context manager; on an error the file is left incomplete, and the store never publishes it.
+    """
+
+    def __init__(self, path: Path, table: str) -> None:
+        self._schema = schema_of(table)
+        self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
+        self._pending = 0
+        self.num_rows = 0
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd", compression_level=3)
+
+    def append(self, **row: Any) -> None:
+        """Adds one row; every column must be given."""
+        if row.keys() != self._columns.keys():
+            raise ValueError(f"columns {sorted(row)} do not match the contract {self._schema.names}")
+        for name, value in row.items():
+            self._columns[name].append(value)
+        self._pending += 1
+        self.num_rows += 1
+        if self._pending == ROW_GROUP_ROWS:
+            self._flush()
+
+    def extend(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Adds many rows given as equally long columns (lists, numpy arrays)."""
+        if columns.keys() != self._columns.keys():
+            raise ValueError(f"columns {sorted(columns)} do not match the contract {self._schema.names}")
+        lengths = {len(c) for c in columns.values()}
+        if len(lengths) != 1:
+            raise ValueError("columns differ in length")
+        (length,) = lengths
+        at = 0
+        while at < length:
+            take = min(ROW_GROUP_ROWS - self._pending, length - at)
+            for name, values in columns.items():
+                self._columns[name].extend(values[at : at + take])
+            self._pending += take
+            self.num_rows += take
+            at += take
+            if self._pending == ROW_GROUP_ROWS:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            arrays = [pa.array(self._columns[f.name], type=f.type) for f in self._schema]
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP_ROWS)
+            for values in self._columns.values():
+                values.clear()
+            self._pending = 0
+
+    def close(self) -> None:
+        """Writes what is pending and the footer."""
+        self._flush()
+        self._writer.close()
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._writer.close()
+
+
+def open_table(path: Path, table: str) -> pq.ParquetFile:
+    """Opens a table for reading in batches, after checking its schema.
+
+    Raises:
+        StoreError: the file holds another table, another version, or other columns than the contract.
+    """
+    file = pq.ParquetFile(path)
+    found = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
+    if found != f"{table}/{SCHEMA_VERSION}" or not file.schema_arrow.equals(SCHEMAS[table]):
+        raise StoreError(f"a {table} table was expected, found {found or 'an unknown table'} in {path.name}")
+    return file
+
+
+def read_table(path: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads a whole table into memory, after checking its schema. Raises as `open_table`."""
+    with open_table(path, table) as file:
+        return file.read(columns=list(columns) if columns is not None else None)
+
+
+def iter_batches(
+    path: Path, table: str, columns: Sequence[str] | None = None, batch_rows: int = ROW_GROUP_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Reads a table in batches of bounded size, after checking its schema. Raises as `open_table`."""
+    with open_table(path, table) as file:
+        yield from file.iter_batches(batch_size=batch_rows, columns=list(columns) if columns is not None else None)

@@ -1,0 +1,1 @@
+"""Language-model training on public and private shards."""
