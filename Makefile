@@ -1,0 +1,66 @@
+# `make run` and `make test` do all set-up on a fresh machine.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO ?= reticent-demo
+DIALOGUES ?= 1000
+TORCH := torch==2.13.0
+
+export DO_NOT_TRACK := 1
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup run test test-slow test-all lint format golden bench lock clean
+
+help:
+	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
+	@echo "make test       the tests (under 6 minutes on 2 cores)"
+	@echo "make test-slow  the long tests"
+	@echo "make lint       ruff, mypy, import-linter"
+	@echo "make bench      the benchmarks"
+	@echo "make golden     regenerate the golden files; review the diff"
+	@echo "make clean      remove what the above made, but not $(VENV)"
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+run: setup
+	test -f $(DEMO)/reticent.toml || $(BIN)/reticent init $(DEMO) --dialogues $(DIALOGUES)
+	$(BIN)/reticent run $(DEMO)/reticent.toml
+
+test: setup
+	$(BIN)/python -m pytest
+
+test-slow: setup
+	$(BIN)/python -m pytest -m slow
+
+test-all: setup
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+golden: setup
+	RETICENT_GOLDEN=write $(BIN)/python -m pytest -k golden
+
+bench: setup
+	$(BIN)/python benchmarks/dedup.py
+
+lock:
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock
+
+clean:
+	rm -rf $(DEMO) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,95 @@
+"""``reticent inspect``: where a table is, how to read it in polars, and a sample that shows no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from flows.spec import open_store
+from pipelines.errors import ConfigError
+from pipelines.graph import GRAPH, Table
+from pipelines.store.roots import Roots
+
+_SECRET_COLUMNS = frozenset({"text", "source_file", "source_id", "speaker", "label", "domain"})
+"""Columns that may hold private text; a sample shows only how long they are."""
+
+
+def _tables_of(name: str) -> list[Table]:
+    found = [
+        table for stage in GRAPH.values() for table in stage.tables if name in (stage.table, stage.name, table.name)
+    ]
+    exact = [table for table in found if table.name == name]
+    if not found:
+        names = [table.name for stage in GRAPH.values() for table in stage.tables]
+        raise ConfigError(f"{name} has no table; tables are {', '.join(names)}")
+    return exact or found
+
+
+def inspect_document(
+    config: Path, environ: Mapping[str, str], name: str, *, rows: int, show_text: bool
+) -> dict[str, Any]:
+    """Path, polars line, schema and sample of each table of a stage.
+
+    Args:
+        name: a stage or a table.
+        rows: size of the sample.
+        show_text: include the columns that may hold secrets.
+
+    Raises:
+        ConfigError: no such stage or table, or it was not built yet.
+    """
+    roots = open_store(load_settings(config, environ))
+    return {"tables": [_describe(roots, table, rows, show_text) for table in _tables_of(name)]}
+
+
+def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[str, Any]:
+    import polars as pl
+
+    folder = roots.of(table.root) / "latest" / table.name
+    if not folder.exists():
+        raise ConfigError(f"table {table.name} was not built yet; run `reticent run` first")
+    pattern = f"{folder}/*.parquet"
+    frame = pl.scan_parquet(pattern)
+    schema = frame.collect_schema()
+    sample = frame.head(rows)
+    if not show_text:
+        hidden = [c for c in schema.names() if c in _SECRET_COLUMNS and schema[c] == pl.String]
+        sample = sample.with_columns(
+            pl.when(pl.col(c).is_null())
+            .then(None)
+            .otherwise(pl.format("({} characters)", pl.col(c).str.len_chars()))
+            .alias(c)
+            for c in hidden
+        )
+    return {
+        "table": table.name,
+        "root": table.root,
+        "path": str(folder),
+        "polars": f'pl.scan_parquet("{pattern}")',
+        "num_rows": frame.select(pl.len()).collect().item(),
+        "schema": {column: str(kind) for column, kind in schema.items()},
+        "sample": sample.collect().to_dicts(),
+    }
+
+
+def inspect_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    parts = []
+    for table in document["tables"]:
+        lines = [
+            f"{table['table']} ({table['root']} root), {table['num_rows']:,} rows",
+            f"  path    {table['path']}",
+            f"  polars  {table['polars']}",
+            *(f"    {column:<24} {kind}" for column, kind in table["schema"].items()),
+        ]
+        for row in table["sample"]:
+            lines.append("  - " + ", ".join(f"{k}={_short(v)}" for k, v in row.items()))
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -1,0 +1,127 @@
+"""What ``plan``, ``status`` and ``report`` print. Imports no orchestrator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from flows.spec import make_spec, open_store, read_corpus
+from pipelines.errors import ConfigError
+from pipelines.graph import GRAPH
+from pipelines.store import runs
+from pipelines.store.inputs import CorpusState
+from pipelines.store.plan import make_plan
+from pipelines.store.session import Session, make_session
+
+
+def open_planning(config: Path, environ: Mapping[str, str]) -> Session:
+    """A session for looking, not running. Reads input files that changed."""
+    settings = load_settings(config, environ)
+    corpus = read_corpus(settings, open_store(settings), read=True)
+    return make_session(make_spec(settings, corpus, verify="size"))
+
+
+def plan_document(config: Path, environ: Mapping[str, str], *, read: bool) -> dict[str, Any]:
+    """The plan as JSON: an action and its reasons for every stage and partition.
+
+    Args:
+        read: read input files that the store does not know; without, such a corpus is only counted.
+    """
+    settings = load_settings(config, environ)
+    roots = open_store(settings)
+    corpus = read_corpus(settings, roots, read=read)
+    session = make_session(make_spec(settings, corpus, verify="size"))
+    previous = runs.latest(roots)
+    if corpus.partitions is None:
+        rows = _unread_plan(corpus)
+    else:
+        rows = [p.to_json() for p in make_plan(session, previous)]
+    last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
+    return {"stages": rows, "num_input_files": corpus.num_files, "last_run": last}
+
+
+def _unread_plan(corpus: CorpusState) -> list[dict[str, Any]]:
+    """Every stage, without partitions: they are not known before the input is read."""
+    reason = f"input: {corpus.num_unread} of {corpus.num_files} files not read yet"
+    return [
+        {
+            "stage": stage.table,
+            "step": stage.step,
+            "partition": None,
+            "action": "maybe",
+            "reasons": [reason if stage.name == "split" else "waits for split"],
+            "key": None,
+        }
+        for stage in GRAPH.values()
+    ]
+
+
+def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault(f"{row['stage']}.{row['step']}" if row["step"] else row["stage"], []).append(row)
+    return grouped
+
+
+def plan_text(document: Mapping[str, Any]) -> str:
+    """The plan for people: a line per stage, with its reasons below."""
+    lines = []
+    for name, rows in _by_stage(document["stages"]).items():
+        actions = Counter(row["action"] for row in rows)
+        told = (
+            ", ".join(f"{count} {action}" for action, count in actions.items()) if len(rows) > 1 else rows[0]["action"]
+        )
+        lines.append(f"{name:<14} {told}")
+        reasons = Counter(reason for row in rows for reason in row["reasons"])
+        for reason, count in reasons.most_common(8):
+            lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
+    return "\n".join(lines)
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The last run and the plan."""
+    last = document["last_run"]
+    head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
+    return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
+
+
+def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The record of the last finished run.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    record = runs.latest(open_store(load_settings(config, environ)))
+    if record is None:
+        raise ConfigError(f"no run has finished yet; start one with `reticent run {config}`")
+    return {k: v for k, v in record.items() if k != "artifacts"}
+
+
+def run_text(record: Mapping[str, Any]) -> str:
+    """A finished run for people: states, figures, and where everything is."""
+    states = Counter(row["state"] for row in record["stages"])
+    lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
+    metrics = record.get("metrics", {})
+    for name, label, form in _FIGURES:
+        if name in metrics:
+            value = metrics[name]
+            lines.append(f"  {label:<34} {'not measured' if value is None else format(value, form)}")
+    lines += [f"  {name:<14} {path}" for name, path in record.get("outputs", {}).items() if name in _SHOWN]
+    return "\n".join(lines)
+
+
+_FIGURES = (
+    ("num_sentences", "sentences", ",d"),
+    ("duplicates", "duplicates masked", ",d"),
+    ("coverage", "tokens redacted (share)", ".4f"),
+    ("miss_rate", "missed tokens / all tokens (m)", ".5f"),
+    ("false_negative_rate_upper", "secrets missed, upper bound (gamma)", ".5f"),
+    ("delta2_upper", "secrets published, upper bound", ".2e"),
+    ("perplexity", "held-out perplexity", ".2f"),
+    ("epsilon", "epsilon of the headline claim", ".4f"),
+    ("delta", "delta of the headline claim", ".2e"),
+)
+_SHOWN = ("sentences", "redacted", "public", "private", "model", "report", "public_report")

@@ -1,0 +1,43 @@
+"""Preparation: raw text to a measured, redacted, public and private set. CRT Algorithm 1, lines 1 to 4."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.lifecycle import require_usable_input, run_of
+from flows.spec import PREPARATION
+from flows.wiring import Outputs, each, whole
+from tasks.dedup_keys import dedup_keys
+from tasks.dedup_mask import dedup_mask
+from tasks.dedup_resolve import dedup_resolve
+from tasks.estimate import estimate
+from tasks.redact import redact
+from tasks.sample import sample
+from tasks.shard import shard
+from tasks.split import split
+
+
+@flow(name="prepare", persist_result=False)
+def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
+    """Splits, deduplicates, redacts, measures and shards.
+
+    Args:
+        config: a settings file, or the specification of a run that has begun.
+    """
+    with run_of(config, PREPARATION) as run:
+        sentences = each(split, run)  # A.5: tokenise and split before anything else
+        require_usable_input(run)
+        keys = each(dedup_keys, run, split=sentences)
+        duplicates = whole(dedup_resolve, run, dedup_keys=keys)
+        decisions = each(dedup_mask, run, split=sentences, dedup_resolve=duplicates)  # line 1: D' = Dedup(D)
+        redacted = each(redact, run, split=sentences, dedup_mask=decisions)  # line 2: D'' = Redact_pi(D')
+        sampled = whole(sample, run, split=sentences)
+        estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted)
+        shards = each(shard, run, redact=redacted)  # lines 3 and 4: D_pri and D_pub
+    return {
+        "split": sentences,
+        "dedup_resolve": duplicates,
+        "redact": redacted,
+        "estimate": estimated,
+        "shard": shards,
+    }

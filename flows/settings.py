@@ -1,0 +1,220 @@
+"""Settings: one TOML file, one table per stage, ``RETICENT__TABLE__FIELD`` overrides; errors name the line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from pipelines.config import StageConfig
+from pipelines.context import Runtime
+from pipelines.errors import ConfigError, InputError
+from pipelines.graph import config_class, config_references
+
+ENV_PREFIX = "RETICENT__"
+
+
+class RunConfig(StageConfig):
+    """``[run]``: what concerns every stage."""
+
+    seed: int = Field(0, ge=0, description="Seed of everything that may be public: samples, model initialisation.")
+
+
+class StoreConfig(StageConfig):
+    """``[store]``: where artifacts live. Relative paths start at the folder of the settings file."""
+
+    root: str = Field("reticent-store", description="Folder that holds both roots, unless they are given.")
+    private_root: str | None = Field(None, description="Everything that may hold secrets. Default: ROOT/private.")
+    public_root: str | None = Field(None, description="Public shard, model, public report. Default: ROOT/public.")
+    secret_file: str | None = Field(
+        None, description="Hexadecimal secret to share between stores, so that keys and doc ids agree."
+    )
+
+
+class RuntimeConfig(StageConfig):
+    """``[runtime]``: speed and memory only; never part of an artifact's key."""
+
+    workers: int = Field(1, ge=1, le=256, description="Worker processes for partitions.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where models train.")
+    microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
+    verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
+
+
+_OWN_TABLES: Mapping[str, type[StageConfig]] = {"run": RunConfig, "store": StoreConfig, "runtime": RuntimeConfig}
+
+
+def tables() -> dict[str, type[StageConfig]]:
+    """Every TOML table with the class that validates it."""
+    return {**_OWN_TABLES, **{table: config_class(reference) for table, reference in config_references().items()}}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A validated settings file."""
+
+    path: Path
+    run: RunConfig
+    store: StoreConfig
+    runtime: RuntimeConfig
+    stages: Mapping[str, StageConfig]
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths start."""
+        return self.path.parent
+
+    def roots(self) -> tuple[Path, Path, Path | None]:
+        """Private root, public root, and the shared secret's file if one is set."""
+        base = self.folder / self.store.root
+        private = self.folder / self.store.private_root if self.store.private_root else base / "private"
+        public = self.folder / self.store.public_root if self.store.public_root else base / "public"
+        secret = self.folder / self.store.secret_file if self.store.secret_file else None
+        return private, public, secret
+
+    def runtime_values(self) -> Runtime:
+        """The runtime table as the library takes it."""
+        return Runtime(**self.runtime.model_dump())
+
+
+def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
+    """Reads and validates a settings file.
+
+    Args:
+        path: the TOML file.
+        environ: the environment; ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``.
+
+    Raises:
+        InputError: the file is missing or is a folder.
+        ConfigError: it is not TOML; a table or key is unknown; a value has the wrong type or is out of range. Every
+            problem is listed, with its line and, for a misspelt name, the nearest one.
+    """
+    path = path.absolute()
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise InputError(f"settings file {path} does not exist; `reticent init DIR` writes one") from None
+    except IsADirectoryError:
+        raise InputError(
+            f"{path} is a folder; give the settings file inside it, e.g. {path / 'reticent.toml'}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"settings file {path} cannot be read as UTF-8 text ({type(error).__name__})") from None
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    sources = _Sources(path.name, text)
+    problems: list[str] = []
+    known = tables()
+    document = _with_overrides(document, environ, sources)
+    for name, values in document.items():
+        if name not in known:
+            problems.append(f"{sources.where(name)}: unknown table [{name}]{_nearest(name, known)}")
+        elif not isinstance(values, dict):
+            problems.append(f"{sources.where(name)}: {name} must be a table, [{name}]")
+    validated: dict[str, StageConfig] = {}
+    for name, model in known.items():
+        values = document.get(name, {})
+        if isinstance(values, dict):
+            validated_or_problems = _validate(name, values, model, sources)
+            if isinstance(validated_or_problems, list):
+                problems += validated_or_problems
+            else:
+                validated[name] = validated_or_problems
+    if problems:
+        raise ConfigError("\n".join(problems))
+    stages = {name: config for name, config in validated.items() if name not in _OWN_TABLES}
+    run, store, runtime = (validated[name] for name in ("run", "store", "runtime"))
+    assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
+    assert isinstance(store, StoreConfig)  # noqa: S101
+    assert isinstance(runtime, RuntimeConfig)  # noqa: S101
+    return Settings(path, run, store, runtime, stages)
+
+
+class _Sources:
+    """Where each setting was given, for messages."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self._file = file
+        self._lines: dict[tuple[str, str | None], int] = {}
+        self._variables: dict[tuple[str, str | None], str] = {}
+        table = ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if header := re.match(r"\s*\[\s*([A-Za-z0-9_\-\"']+)", line):
+                table = header[1].strip("\"'")
+                self._lines.setdefault((table, None), number)
+            elif key := re.match(r"\s*([A-Za-z0-9_\-\"']+)\s*(?:\.\s*([A-Za-z0-9_\-]+)\s*)?=", line):
+                name = key[1].strip("\"'")
+                self._lines.setdefault((table, name) if table else (name, key[2]), number)
+                self._lines.setdefault((name, None) if not table else (table, name), number)
+
+    def override(self, table: str, field: str, variable: str) -> None:
+        self._variables[(table, field)] = variable
+
+    def where(self, table: str, field: str | None = None) -> str:
+        if (table, field) in self._variables:
+            return f"environment variable {self._variables[(table, field)]}"
+        line = self._lines.get((table, field)) or self._lines.get((table, None))
+        return f"{self._file}, line {line}" if line else self._file
+
+
+def _with_overrides(document: dict[str, Any], environ: Mapping[str, str], sources: _Sources) -> dict[str, Any]:
+    merged = {name: dict(v) if isinstance(v, dict) else v for name, v in document.items()}
+    for variable, table, field, value in _overrides(environ):
+        target = merged.setdefault(table, {})
+        if isinstance(target, dict):
+            target[field] = value
+            sources.override(table, field, variable)
+            sources.override(table, None or field, variable)
+    return merged
+
+
+def _overrides(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str, Any]]:
+    for variable, text in sorted(environ.items()):
+        if not variable.startswith(ENV_PREFIX):
+            continue
+        parts = variable.removeprefix(ENV_PREFIX).lower().split("__")
+        if len(parts) != 2 or not all(parts):
+            raise ConfigError(
+                f"environment variable {variable}: write {ENV_PREFIX}TABLE__FIELD, e.g. {ENV_PREFIX}TRAIN__EPOCHS"
+            )
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            value = text  # a bare string needs no quotes
+        yield variable, parts[0], parts[1], value
+
+
+def _validate(
+    table: str, values: dict[str, Any], model: type[StageConfig], sources: _Sources
+) -> StageConfig | list[str]:
+    problems = [
+        f"{sources.where(table, key)}: unknown key {table}.{key}{_nearest(key, model.model_fields)}"
+        for key in values
+        if key not in model.model_fields
+    ]
+    known = {key: value for key, value in values.items() if key in model.model_fields}
+    try:
+        # Strict JSON mode: "3" is no number, but a TOML array may stand for a tuple.
+        config = model.model_validate_json(json.dumps(known, default=str), strict=True)
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_input=False, include_context=False):
+            field = str(item["loc"][0]) if item["loc"] else None
+            inner = "".join(f"[{part}]" for part in item["loc"][1:])
+            name = f"{table}.{field}{inner}" if field else f"[{table}]"
+            message = item["msg"].removeprefix("Value error, ")
+            problems.append(f"{sources.where(table, field)}: {name}: {message[:1].lower()}{message[1:]}")
+        return problems
+    return problems or config
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else f"; known are {', '.join(sorted(known))}"

@@ -1,0 +1,127 @@
+"""From a settings file to the specification of a run. Imports no orchestrator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.settings import Settings, load_settings
+from pipelines.context import Progress, silent
+from pipelines.errors import ConfigError
+from pipelines.graph import GRAPH, downstream
+from pipelines.store import runs
+from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.roots import Roots, open_roots
+from pipelines.store.session import RunSpec, make_session, save_spec
+from pipelines.store.statcache import StatCache
+
+EVERYTHING: tuple[str, ...] = tuple(GRAPH)
+TRAINING: tuple[str, ...] = ("train", "guarantee", "report")
+PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
+
+
+def stages_named(name: str) -> tuple[str, ...]:
+    """The graph's stages that a user's name stands for: ``dedup`` is three, ``dedup.keys`` is one.
+
+    Raises:
+        ConfigError: there is no such stage.
+    """
+    found = tuple(
+        stage.name
+        for stage in GRAPH.values()
+        if name in (stage.table, stage.name, f"{stage.table}.{stage.step}" if stage.step else stage.name)
+    )
+    if not found:
+        tables = dict.fromkeys(stage.table for stage in GRAPH.values())
+        raise ConfigError(f"there is no stage {name}; the stages are {', '.join(tables)}")
+    return found
+
+
+def open_store(settings: Settings) -> Roots:
+    """Opens, or makes, the store that the settings name."""
+    return open_roots(*settings.roots())
+
+
+def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
+    """The partitions of the settings' input files (see `corpus_state`)."""
+    corpus: Any = settings.stages["corpus"]
+    request = CorpusRequest(
+        inputs=corpus.inputs,
+        base_dir=settings.folder,
+        format=corpus.format,
+        txt_document=corpus.txt_document,
+        partition_documents=corpus.partition_documents,
+    )
+    return corpus_state(request, roots.secret, StatCache(roots.cache / "inputs.json"), read=read, progress=progress)
+
+
+def make_spec(
+    settings: Settings,
+    corpus: CorpusState,
+    *,
+    selected: Sequence[str] = EVERYTHING,
+    forced: Sequence[str] = (),
+    verify: str | None = None,
+) -> RunSpec:
+    """The specification of a new run."""
+    private, public, secret = settings.roots()
+    runtime = settings.runtime_values()
+    return RunSpec(
+        run_id=runs.new_run_id(),
+        private_root=str(private),
+        public_root=str(public),
+        secret_file=str(secret) if secret else None,
+        config_dir=str(settings.folder),
+        settings={name: config.model_dump(mode="json") for name, config in settings.stages.items()},
+        seed=settings.run.seed,
+        runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
+        partitions=corpus.partitions or (),
+        selected=tuple(selected),
+        forced=tuple(forced),
+    )
+
+
+def begin(
+    config: Path,
+    environ: Mapping[str, str],
+    *,
+    selected: Sequence[str] = EVERYTHING,
+    forced: Sequence[str] = (),
+    verify: str | None = None,
+    progress: Progress = silent,
+) -> str:
+    """Validates the settings, reads the input's digests, and writes the run's specification.
+
+    Returns:
+        The path of the specification, which is how flows and tasks name the run.
+
+    Raises:
+        ConfigError, InputError, PrivacyGateError, StoreError: before anything ran.
+    """
+    settings = load_settings(config, environ)
+    roots = open_store(settings)
+    corpus = read_corpus(settings, roots, read=True, progress=progress)
+    spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
+    return str(save_spec(make_session(spec)))
+
+
+def selection(from_stage: str | None, only: str | None) -> tuple[str, ...]:
+    """Which stages may run.
+
+    Args:
+        from_stage: this stage and everything after it.
+        only: this stage alone.
+
+    Raises:
+        ConfigError: both were given, or there is no such stage.
+    """
+    if from_stage and only:
+        raise ConfigError("give --from or --only, not both")
+    if only:
+        return stages_named(only)
+    if from_stage:
+        reached = downstream(set(stages_named(from_stage)))
+        return tuple(name for name in GRAPH if name in reached)
+    return EVERYTHING

@@ -1,0 +1,144 @@
+"""Which code an artifact depends on, as a digest that ignores comments, docstrings and layout.
+
+Covers a stage's module, the modules that its settings select, and everything of ours that they import, directly or
+not; data files beside those modules count by content. A plug-in of the user's counts by its file's content, with the
+files beside it that it imports.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pipelines
+from pipelines.store.files import sha256_file
+from pipelines.store.statcache import StatCache
+
+_PACKAGE = "pipelines"
+_ROOT = Path(pipelines.__file__).parent.parent
+_NOT_DATA = {".py", ".pyc", ".pyi", ".typed"}
+
+
+def _strip_docstrings(tree: ast.Module) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:] or [ast.Pass()]
+
+
+def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
+    found: set[str] = set()
+    package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")
+            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
+            source = ".".join(p for p in (base, node.module or "") if p)
+            found.add(source)
+            found.update(f"{source}.{alias.name}" for alias in node.names)  # may be a submodule or just a name
+    return found
+
+
+def scan_source(path: Path, module: str) -> dict[str, Any]:
+    """Digest of one Python file's meaning, and the names of the modules that it may import."""
+    tree = ast.parse(path.read_bytes(), filename=path.name)
+    imports = _imports(tree, module, path.name == "__init__.py")
+    _strip_docstrings(tree)
+    digest = hashlib.sha256(ast.dump(tree, include_attributes=False).encode()).hexdigest()
+    return {"digest": digest, "imports": sorted(imports)}
+
+
+def _locate(module: str, root: Path) -> Path | None:
+    path = root.joinpath(*module.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _with_parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[: i + 1]) for i in range(len(parts))]
+
+
+class CodeDigests:
+    """Computes code digests, remembering each file's scan in a `StatCache`."""
+
+    def __init__(self, cache: StatCache) -> None:
+        self._cache = cache
+        self._known: dict[str, dict[str, Any] | None] = {}
+
+    def of(self, references: Iterable[str]) -> dict[str, str]:
+        """Every file that the references reach, with its digest.
+
+        Args:
+            references: module names, ours or a plug-in's, or paths of files.
+
+        Returns:
+            Relative path (ours) or reference (plug-ins) to digest. A plug-in that cannot be found gets a value that
+            never repeats, so that what depends on it is never taken from the store.
+        """
+        digests: dict[str, str] = {}
+        for reference in references:
+            if reference.split(".")[0] == _PACKAGE and _locate(reference, _ROOT) is not None:
+                self._follow(reference, _ROOT, digests)
+            elif Path(reference).is_file():
+                digests[f"file:{Path(reference).name}"] = sha256_file(Path(reference))
+            else:
+                self._plug_in(reference, digests)
+        return dict(sorted(digests.items()))
+
+    def _plug_in(self, reference: str, digests: dict[str, str]) -> None:
+        top = reference.split(".")[0]
+        try:
+            spec = importlib.util.find_spec(top)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or spec.origin is None or not Path(spec.origin).is_file():
+            digests[f"unresolved:{reference}"] = uuid.uuid4().hex
+            return
+        origin = Path(spec.origin)
+        root = origin.parent.parent if origin.name == "__init__.py" else origin.parent
+        if _locate(reference, root) is None:
+            digests[f"unresolved:{reference}"] = uuid.uuid4().hex
+        else:
+            self._follow(reference, root, digests)
+
+    def _follow(self, module: str, root: Path, digests: dict[str, str]) -> None:
+        pending = _with_parents(module)
+        seen: set[str] = set()
+        while pending:
+            name = pending.pop()
+            if name in seen:
+                continue
+            seen.add(name)
+            path = _locate(name, root)
+            if path is None:
+                continue  # a name inside a module, or a package that is not ours
+            scan = self._cache.get(path, f"code:{name}", functools.partial(scan_source, module=name))
+            digests[path.relative_to(root).as_posix()] = scan["digest"]
+            self._add_data(path, root, digests)
+            for imported in scan["imports"]:
+                if root != _ROOT or imported.split(".")[0] == _PACKAGE:
+                    pending.extend(_with_parents(imported))
+
+    def _add_data(self, path: Path, root: Path, digests: dict[str, str]) -> None:
+        if root != _ROOT:
+            return
+        for file in path.parent.iterdir():
+            if file.is_file() and file.suffix not in _NOT_DATA and not file.name.startswith("."):
+                name = file.relative_to(root).as_posix()
+                digests[name] = self._cache.get(file, "data", sha256_file)

@@ -1,0 +1,271 @@
+"""The one way to get a stage's output: find it, or lock its key, build it, publish it."""
+
+from __future__ import annotations
+
+import errno
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.context import Artifact, Progress, StageContext, silent
+from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
+from pipelines.graph import GRAPH, SOURCE, Input
+from pipelines.store import manifest as manifests
+from pipelines.store.files import write_json
+from pipelines.store.keys import ingredients_of, make_key, own_ingredients, stage_seed
+from pipelines.store.locks import key_lock, store_lock
+from pipelines.store.manifest import Manifest
+from pipelines.store.publish import prepare_build, publish, quarantine, scratch_dir
+from pipelines.store.roots import private_umask
+from pipelines.store.session import Session
+
+State = Literal["cached", "completed", "failed", "skipped"]
+PartitionKeys = tuple[tuple[str | None, str], ...]
+"""(partition, key) in corpus order: how an input's artifacts are named between tasks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of one stage for one partition. Holds keys and times, no text."""
+
+    stage: str
+    partition: str | None
+    state: State
+    key: str | None
+    seconds: float = 0.0
+
+
+def _manifest_of_input(session: Session, stage: str, key: str) -> Manifest:
+    manifest = manifests.load(session.roots, stage, key)
+    if manifest is None:
+        raise StoreError(f"the artifact {key[:12]} of stage {stage} vanished during the run; run again")
+    return manifest
+
+
+def input_digests(
+    session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
+) -> dict[str, object]:
+    """The digests of a stage's inputs, as far as its edges say that they matter.
+
+    Raises:
+        LookupError: the inputs given are not those that the graph declares.
+        StoreError: an input's artifact is gone.
+    """
+    edges = {edge.stage: edge for edge in GRAPH[stage].inputs if edge.stage != SOURCE}
+    if edges.keys() != inputs.keys():
+        raise LookupError(f"stage {stage} reads {sorted(edges)}, was given {sorted(inputs)}")
+    digests: dict[str, object] = {}
+    for name, edge in edges.items():
+        files = tuple(f.format(partition=partition) for f in edge.files)
+        found = [[p, _manifest_of_input(session, name, key).output_digest(files)] for p, key in inputs[name]]
+        if edge.partitions == "all":
+            digests[name] = found
+        else:
+            if len(found) != 1:
+                raise LookupError(f"stage {stage} reads one {name}, was given {len(found)}")
+            digests[name] = found[0][1]
+    return digests
+
+
+def key_of(
+    session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
+) -> tuple[str, dict[str, Any]]:
+    """The key of a stage's output for given inputs, and its ingredients."""
+    own = _own(session, stage)
+    ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs), own)
+    return make_key(session, ingredients), ingredients
+
+
+def _own(session: Session, stage: str) -> dict[str, Any]:
+    if stage not in session.own:
+        session.own[stage] = own_ingredients(session, stage)
+    return session.own[stage]
+
+
+def find(session: Session, stage: str, key: str) -> Manifest | None:
+    """A verified hit, or None. Takes no lock and repairs nothing."""
+    manifest = manifests.load(session.roots, stage, key)
+    if manifest is None:
+        return None
+    if (stage, key) not in session.verified:
+        if manifests.damage(session.roots, manifest, full=session.spec.runtime.verify == "full"):
+            return None
+        session.verified.add((stage, key))
+    return manifest
+
+
+def must_build(session: Session, stage: str, partition: str | None) -> bool:
+    """Whether the run was asked to rebuild this stage and has not done so yet."""
+    return stage in session.spec.forced and (stage, partition) not in session.built
+
+
+def probe(session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> Outcome | None:
+    """The outcome of a stage that needs no building (cached or skipped), or None if it must be built.
+
+    Raises:
+        ConfigError: the stage must be built, the run was told to leave it alone, and a selected stage needs it.
+    """
+    key, _ = key_of(session, stage, partition, inputs)
+    if not must_build(session, stage, partition) and find(session, stage, key) is not None:
+        return Outcome(stage=stage, partition=partition, state="cached", key=key)
+    if stage not in session.spec.selected:
+        if _is_needed(session, stage):
+            raise ConfigError(
+                f"stage {GRAPH[stage].table} is not cached, and the stages that you selected need it; "
+                "run without --from and --only, or select it as well"
+            )
+        return Outcome(stage=stage, partition=partition, state="skipped", key=None)
+    return None
+
+
+def _is_needed(session: Session, stage: str) -> bool:
+    needed = set(session.spec.selected)
+    for candidate in reversed(list(GRAPH.values())):
+        if candidate.name in needed:
+            needed.update(edge.stage for edge in candidate.inputs)
+    return stage in needed
+
+
+def execute(
+    session: Session,
+    stage: str,
+    partition: str | None,
+    inputs: Mapping[str, PartitionKeys],
+    progress: Progress = silent,
+) -> Outcome:
+    """Returns the stage's output from the store, building it first if need be.
+
+    Args:
+        inputs: for every input stage of the graph, the keys of its artifacts.
+
+    Raises:
+        StageError: the stage failed; the traceback is kept in the private root.
+        ReticentError: as raised by the stage, with a message for the user.
+        StoreError: the store cannot be written.
+    """
+    started = time.monotonic()
+    with private_umask(), store_lock(session.roots.private):
+        outcome = probe(session, stage, partition, inputs)
+        if outcome is None:
+            key, ingredients = key_of(session, stage, partition, inputs)
+            waiting = lambda: progress(0, None, "waiting for another run that builds the same")  # noqa: E731
+            try:
+                with key_lock(session.roots.locks, key, waiting):
+                    outcome = _build_locked(session, stage, partition, inputs, key, ingredients, progress)
+            except OSError as error:
+                raise _disk_error(error) from None
+        session.built[(stage, partition)] = outcome.key or ""
+    return Outcome(
+        stage=stage, partition=partition, state=outcome.state, key=outcome.key, seconds=time.monotonic() - started
+    )
+
+
+def _build_locked(
+    session: Session,
+    stage: str,
+    partition: str | None,
+    inputs: Mapping[str, PartitionKeys],
+    key: str,
+    ingredients: Mapping[str, object],
+    progress: Progress,
+) -> Outcome:
+    forced = must_build(session, stage, partition)
+    if not forced and find(session, stage, key) is not None:  # another run built it while we waited
+        return Outcome(stage=stage, partition=partition, state="cached", key=key)
+    if session.roots.manifest_path(stage, key).exists():
+        quarantine(session.roots, stage, key)  # damaged, or replaced by force
+    session.verified.discard((stage, key))
+    folders = prepare_build(session.roots, stage, key)
+    context = StageContext(
+        stage=stage,
+        partition=partition,
+        configs={t: session.configs[t] for t in GRAPH[stage].configs if GRAPH[stage].fields.get(t) != ()},
+        inputs=_input_artifacts(session, stage, inputs),
+        pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
+        private_dir=folders["private"],
+        public_dir=folders.get("public"),
+        scratch_dir=scratch_dir(session.roots, key),
+        seed=stage_seed(session.spec.seed, stage),
+        runtime=session.spec.runtime,
+        progress=progress,
+        secret=session.roots.secret,
+    )
+    started = time.monotonic()
+    stats = _run_guarded(session, stage, partition, key, context)
+    files = {path: entry for root, folder in folders.items() for path, entry in manifests.measure(folder, root).items()}
+    lineage = {
+        "ingredients": ingredients,
+        "inputs": {name: [list(pair) for pair in pairs] for name, pairs in inputs.items()},
+    }
+    publish(session.roots, Manifest(stage, key, files, stats, lineage, time.monotonic() - started))
+    session.verified.add((stage, key))
+    return Outcome(stage=stage, partition=partition, state="completed", key=key)
+
+
+def _input_artifacts(
+    session: Session, stage: str, inputs: Mapping[str, PartitionKeys]
+) -> dict[str, tuple[Artifact, ...]]:
+    return {
+        edge.stage: tuple(_artifact(session, edge, partition, key) for partition, key in inputs[edge.stage])
+        for edge in GRAPH[stage].inputs
+        if edge.stage != SOURCE
+    }
+
+
+def _artifact(session: Session, edge: Input, partition: str | None, key: str) -> Artifact:
+    public = "public" in GRAPH[edge.stage].roots
+    return Artifact(
+        stage=edge.stage,
+        partition=partition,
+        key=key,
+        private_dir=session.roots.object_dir("private", edge.stage, key),
+        public_dir=session.roots.object_dir("public", edge.stage, key) if public else None,
+    )
+
+
+def _run_guarded(
+    session: Session, stage: str, partition: str | None, key: str, context: StageContext
+) -> dict[str, object]:
+    """Runs the stage. Whatever it raises by accident may quote private text, so only our own messages get out."""
+    try:
+        return dict(GRAPH[stage].run()(context))
+    except ReticentError as error:
+        error.__traceback__ = None
+        error.__cause__ = error.__context__ = None
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            raise _disk_error(error) from None
+        note = _keep_traceback(session, stage, key)
+        raise StageError(_failure(stage, partition, error, note)) from None
+    except Exception as error:
+        note = _keep_traceback(session, stage, key)
+        raise StageError(_failure(stage, partition, error, note)) from None
+
+
+def _failure(stage: str, partition: str | None, error: BaseException, note: Path) -> str:
+    where = f"{stage} of partition {partition}" if partition else stage
+    return f"stage {where} failed with {type(error).__name__}; the traceback is in the private root: {note}"
+
+
+def _disk_error(error: OSError) -> StoreError:
+    reason = errno.errorcode.get(error.errno or 0, "I/O error")
+    advice = {
+        "ENOSPC": "the disk is full; free some space (reticent gc) and run again",
+        "EDQUOT": "the disk quota is used up; free some space (reticent gc) and run again",
+        "EROFS": "the store is on a read-only file system",
+        "EACCES": "the store or an input cannot be accessed by this user",
+    }.get(reason, "the store or an input could not be read or written")
+    return StoreError(f"{advice} ({reason}); what was finished is kept")
+
+
+def _keep_traceback(session: Session, stage: str, key: str) -> Path:
+    path = session.roots.private / "failures" / f"{stage}-{key[:12]}.json"
+    try:
+        write_json(path, {"stage": stage, "key": key, "run": session.spec.run_id, "traceback": traceback.format_exc()})
+    except OSError:
+        return path.parent
+    return path

@@ -1,0 +1,95 @@
+"""Durable file operations: atomic writes, fsync of files and folders, digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_CHUNK_BYTES = 1 << 20
+
+
+def canonical_json(value: Any) -> bytes:
+    """One byte string per JSON value: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file's bytes, hexadecimal, read in bounded memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def fsync_path(path: Path) -> None:
+    """Flushes a file or folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Writes a file so that readers see the old content or the new one, never a part.
+
+    Raises:
+        OSError: the folder is missing, read-only or full; the old content is then untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_path(path.parent)
+
+
+def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+    """`write_atomic` of an indented JSON document with sorted keys."""
+    write_atomic(path, json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False).encode() + b"\n", mode)
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON document; None when the file is missing or is not valid JSON (a damaged file counts as none)."""
+    try:
+        return json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+
+
+def data_files(folder: Path) -> Iterator[Path]:
+    """Every regular file below ``folder``, sorted by relative path."""
+    yield from sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.relative_to(folder).as_posix())
+
+
+def fsync_tree(folder: Path) -> None:
+    """Flushes every file and folder below ``folder``, and ``folder`` itself."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        fsync_path(path)
+    fsync_path(folder)
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder if it is there."""
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def replace_link(link: Path, target: Path) -> None:
+    """Points the symbolic link ``link`` at ``target`` (made relative) in one step."""
+    temporary = link.with_name(f".{link.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(os.path.relpath(target, link.parent))
+    temporary.replace(link)

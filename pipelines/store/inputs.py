@@ -1,0 +1,70 @@
+"""From the settings' inputs to partitions, reading only files whose identity on disk changed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.context import Progress, silent
+from pipelines.corpus import scan
+from pipelines.store.session import PartitionPlan
+from pipelines.store.statcache import StatCache
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusRequest:
+    """The settings that decide which bytes form which partition (see ``CorpusConfig``)."""
+
+    inputs: Sequence[str]
+    base_dir: Path
+    format: str
+    txt_document: str
+    partition_documents: int
+
+
+@dataclass(frozen=True)
+class CorpusState:
+    """The corpus as far as it is known: ``partitions`` is None while some file has not been read."""
+
+    partitions: tuple[PartitionPlan, ...] | None
+    num_files: int
+    num_unread: int
+
+
+def corpus_state(
+    request: CorpusRequest, secret: bytes, cache: StatCache, *, read: bool, progress: Progress = silent
+) -> CorpusState:
+    """Lists the input files and cuts them into partitions.
+
+    Args:
+        read: read (and digest) files that the cache does not know; otherwise only count them.
+
+    Raises:
+        InputError: a file or folder is missing or of the wrong kind, or nothing was found.
+    """
+    files = scan.list_files(request.inputs, base_dir=request.base_dir, format=request.format)
+    indexed = []
+    unread = 0
+    for done, file in enumerate(files):
+        tag = f"corpus:{file.format}:{request.txt_document}:{request.partition_documents}"
+        if not read:
+            value = cache.peek(file.path, tag)
+            if value is None:
+                unread += 1
+                continue
+        else:
+            progress(done, len(files), "reading input")
+            value = cache.get(file.path, tag, functools.partial(_index, request=request, format=file.format))
+        indexed.append((file.name, file.path, file.format, scan.FileIndex.from_json(value)))
+    if unread:
+        return CorpusState(None, len(files), unread)
+    cache.save()
+    partitions = scan.group(indexed, partition_documents=request.partition_documents, secret=secret)
+    return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), len(files), 0)
+
+
+def _index(path: Path, *, request: CorpusRequest, format: str) -> dict[str, Any]:
+    return scan.index_file(path, format, request.txt_document, request.partition_documents).to_json()

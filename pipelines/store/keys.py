@@ -1,0 +1,94 @@
+"""Artifact keys: what an output depends on, and nothing else (design, section 3)."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import importlib.metadata
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.config import StageConfig
+from pipelines.context import Piece, pseudonym
+from pipelines.graph import GRAPH, SOURCE, Stage
+from pipelines.store.files import canonical_json
+from pipelines.store.roots import SCHEMA_VERSION
+from pipelines.store.session import Session
+
+InputDigests = Mapping[str, Any]
+"""Per input stage: a digest (``same``, ``whole``) or a list of [partition, digest] (``all``)."""
+
+
+def stage_seed(run_seed: int, stage: str) -> int:
+    """The seed of a stage: 63 bits derived from ``run.seed`` and the stage's name. Public."""
+    digest = hashlib.sha256(f"reticent/{run_seed}/{stage}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+@functools.cache
+def _version(distribution: str) -> str:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str, Any]:
+    keyed = {}
+    for table in stage.configs:
+        fields = configs[table].keyed()
+        if table in stage.fields:
+            fields = {name: fields[name] for name in stage.fields[table]}
+        keyed[table] = fields
+    return keyed
+
+
+def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
+    """What a partition's input is: pseudonyms of the file names, formats, rows, and content digests."""
+    return [
+        [pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest] for p in pieces
+    ]
+
+
+def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
+    """The part of a key that is known before any input is: code, settings, environment, seed."""
+    stage = GRAPH[stage_name]
+    used = [session.configs[table] for table in stage.configs if stage.fields.get(table) != ()]
+    # Only the stage that owns a table runs the code that the table selects; others just read its values.
+    own = [session.configs[stage.table]] if stage.table in stage.configs and stage.fields.get(stage.table) != () else []
+    references = [stage.module, *(r for config in own for r in config.code_references())]
+    packages = {*stage.packages, *(p for config in own for p in config.package_references())}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stage": stage_name,
+        "code": session.code.of(references),
+        "config": _keyed_config(stage, session.configs) if used else {},
+        "environment": {
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "packages": {name: _version(name) for name in sorted(packages)},
+        },
+        "seed": stage_seed(session.spec.seed, stage_name),
+    }
+
+
+def make_key(session: Session, ingredients: Mapping[str, Any]) -> str:
+    """HMAC-SHA256 of the ingredients under the store's secret, 40 hexadecimal characters."""
+    return hmac.new(session.roots.secret, canonical_json(ingredients), hashlib.sha256).hexdigest()[:40]
+
+
+def ingredients_of(
+    session: Session, stage_name: str, partition: str | None, inputs: InputDigests, own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """All ingredients of a key.
+
+    Args:
+        inputs: digests of the input stages; the source input of a partition is added here.
+        own: what `own_ingredients` gave, to save computing it for every partition.
+    """
+    digests = dict(inputs)
+    if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
+        digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
+    return {**(own or own_ingredients(session, stage_name)), "inputs": digests}

@@ -1,0 +1,58 @@
+"""Locks that the kernel frees when their holder dies: ``flock`` on files that are never removed while in use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import StoreError
+
+
+@contextmanager
+def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is not None:
+                waiting()
+            fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
+
+
+@contextmanager
+def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds the right to build one key; a second builder waits (``waiting`` is called once) and then finds a hit."""
+    with _flock(locks_dir / f"{key}.lock", fcntl.LOCK_EX, waiting):
+        yield
+
+
+@contextmanager
+def store_lock(private_root: Path) -> Iterator[None]:
+    """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on."""
+    with _flock(private_root / "store.lock", fcntl.LOCK_SH, None):
+        yield
+
+
+@contextmanager
+def exclusive_store_lock(private_root: Path) -> Iterator[None]:
+    """Held by ``gc``.
+
+    Raises:
+        StoreError: a run is using the store.
+    """
+    descriptor = os.open(private_root / "store.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError("the store is in use by a run; wait for it to end, then try again") from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,218 @@
+"""``verify``, ``gc`` and ``adopt``: looking after a store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigError, StoreError
+from pipelines.graph import GRAPH, Root
+from pipelines.store import manifest as manifests
+from pipelines.store import runs
+from pipelines.store.execute import PartitionKeys, key_of
+from pipelines.store.files import read_json, remove_tree
+from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
+from pipelines.store.manifest import Manifest
+from pipelines.store.publish import prepare_build, publish, quarantine
+from pipelines.store.roots import Roots, private_umask
+from pipelines.store.session import Session
+
+_ROOTS: tuple[Root, ...] = ("private", "public")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of verifying one artifact: ``problem`` is None when it is whole."""
+
+    stage: str
+    key: str
+    problem: str | None
+
+
+def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
+    """Compares every artifact with its manifest, byte by byte.
+
+    Args:
+        repair: move damaged artifacts to ``quarantine/``, so that the next run rebuilds them.
+    """
+    checked = []
+    with store_lock(roots.private):
+        for stage, key in _existing(roots):
+            manifest = manifests.load(roots, stage, key)
+            problem = "its manifest is damaged" if manifest is None else manifests.damage(roots, manifest, full=True)
+            if problem and repair:
+                with key_lock(roots.locks, key):
+                    quarantine(roots, stage, key)
+            checked.append(Checked(stage, key, problem))
+    return checked
+
+
+def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
+    for path in sorted((roots.private / "manifests").glob("*/*.json")):
+        if path.parent.name in GRAPH:
+            yield path.parent.name, path.stem
+
+
+def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -> dict[str, Any]:
+    """Removes artifacts that none of the newest runs used, old work folders, quarantine and unused views.
+
+    Args:
+        keep_runs: how many of the newest runs keep their artifacts; at least 1.
+        dry_run: only count.
+        work_days: unfinished work (checkpoints of killed runs) is kept this long.
+
+    Returns:
+        Counts: ``num_objects``, ``num_bytes``, ``num_kept``.
+
+    Raises:
+        StoreError: a run is using the store.
+        ConfigError: ``keep_runs`` is below 1.
+    """
+    if keep_runs < 1:
+        raise ConfigError("--keep-runs must be at least 1")
+    with exclusive_store_lock(roots.private):
+        records = runs.all_records(roots)
+        used = {(stage, key) for r in records[:keep_runs] for stage, _, key in r.get("artifacts", [])}
+        stale: list[Path] = []
+        kept = 0
+        for root in _ROOTS:
+            for folder in (roots.of(root) / "objects").glob("*/*"):
+                if (folder.parent.name, folder.name) in used:
+                    kept += root == "private"
+                else:
+                    stale.append(folder)
+            stale += _old(roots.of(root) / "work", work_days)
+            stale += (roots.of(root) / "quarantine").glob("*")
+        num_bytes = sum(f.stat().st_size for folder in stale for f in folder.rglob("*") if f.is_file())
+        if not dry_run:
+            for stage, key in _existing(roots):  # the manifest goes first: from here on it does not exist
+                if (stage, key) not in used:
+                    roots.manifest_path(stage, key).unlink()
+            for folder in stale:
+                remove_tree(folder)
+            for record in records[keep_runs:]:
+                remove_tree(roots.runs / str(record["run_id"]))
+            _remove_dead_views(roots)
+            for lock in roots.locks.glob("*.lock"):
+                lock.unlink()  # nobody holds one: the store lock is ours alone
+    return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
+
+
+def _old(work: Path, days: float) -> list[Path]:
+    limit = time.time() - days * 86_400
+    return [folder for folder in work.glob("*") if folder.stat().st_mtime < limit]
+
+
+def _remove_dead_views(roots: Roots) -> None:
+    for root in _ROOTS:
+        base = roots.of(root)
+        live = {link.resolve() for link in (base / "latest").iterdir() if link.is_symlink()}
+        for view in (base / "views").glob("*/*"):
+            if view.resolve() not in live:
+                remove_tree(view)
+
+
+def adopt(session: Session, stage: str, old_key: str) -> str:
+    """Keeps an expensive artifact although the code or the environment changed.
+
+    The artifact is published again under the key that the stage has now; lineage records where it came from.
+
+    Args:
+        stage: a stage of the graph.
+        old_key: the key of an existing artifact, or its first 8 or more characters.
+
+    Returns:
+        The new key.
+
+    Raises:
+        ConfigError: no such artifact; or its settings, inputs or seed differ from the present ones, so that it would
+            not be the same thing; or an input is not cached.
+    """
+    with private_umask(), store_lock(session.roots.private):
+        source = _find_by_prefix(session.roots, stage, old_key)
+        partition = _partition_of(session, stage, source.key)
+        inputs = _present_inputs(session, stage, partition)
+        key, ingredients = key_of(session, stage, partition, inputs)
+        if key == source.key:
+            return key
+        old = source.lineage["ingredients"]
+        different = [name for name in ("config", "inputs", "seed") if old[name] != ingredients[name]]
+        if different:
+            raise ConfigError(
+                f"artifact {source.key[:12]} of stage {stage} was made from other {', '.join(different)}; "
+                "only a change of code or environment can be adopted"
+            )
+        with key_lock(session.roots.locks, key):
+            if manifests.load(session.roots, stage, key) is not None:
+                return key
+            folders = prepare_build(session.roots, stage, key)
+            for path in source.files:
+                root: Root = "private" if path.startswith("private/") else "public"
+                name = path.partition("/")[2]
+                target = folders[root] / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link_or_copy(session.roots.object_dir(root, stage, source.key) / name, target)
+            lineage = {**source.lineage, "ingredients": ingredients, "adopted_from": source.key}
+            publish(session.roots, Manifest(stage, key, source.files, source.stats, lineage, source.seconds))
+    return key
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _find_by_prefix(roots: Roots, stage: str, prefix: str) -> Manifest:
+    if stage not in GRAPH:
+        raise ConfigError(f"there is no stage {stage}; the stages are {', '.join(GRAPH)}")
+    found = [key for name, key in _existing(roots) if name == stage and len(prefix) >= 8 and key.startswith(prefix)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"{len(found)} artifacts of stage {stage} have a key that starts with {prefix!r} "
+            "(give at least 8 characters; `reticent status` lists the keys)"
+        )
+    manifest = manifests.load(roots, stage, found[0])
+    if manifest is None or manifests.damage(roots, manifest, full=True):
+        raise StoreError(f"artifact {found[0][:12]} of stage {stage} is damaged and cannot be adopted")
+    return manifest
+
+
+def _partition_of(session: Session, stage: str, key: str) -> str | None:
+    if not GRAPH[stage].partitioned:
+        return None
+    for record in runs.all_records(session.roots):
+        for name, partition, used in record.get("artifacts", []):
+            if name == stage and used == key and isinstance(partition, str):
+                return partition
+    raise ConfigError(f"no run record says which partition artifact {key[:12]} of stage {stage} belongs to")
+
+
+def _present_inputs(session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
+    """The cached keys of a stage's inputs under the present settings and code."""
+    from pipelines.store.plan import _known_inputs, make_plan
+
+    plan = make_plan(session, None)
+    keys = {(p.stage, p.partition): p.key for p in plan if p.action == "hit" and p.key}
+    inputs = _known_inputs(session, GRAPH[stage], partition, keys)
+    if isinstance(inputs, str):
+        raise ConfigError(f"stage {inputs} is not cached under the present settings and code; run it first")
+    return inputs
+
+
+def read_run_record(roots: Roots, run_id: str) -> dict[str, Any]:
+    """A run's record.
+
+    Raises:
+        ConfigError: there is no such run.
+    """
+    document = read_json(roots.runs / run_id / "record.json")
+    if not isinstance(document, dict):
+        raise ConfigError(f"there is no finished run {run_id} in this store")
+    return document

@@ -1,0 +1,137 @@
+"""Manifests: the joint one that makes an artifact exist, and digests over what it lists."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.graph import GRAPH, Root
+from pipelines.store.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
+from pipelines.store.roots import SCHEMA_VERSION, Roots
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an artifact consists of, where it came from, and how it was made.
+
+    Attributes:
+        files: ``root/relative path`` to ``{"size", "sha256"}``.
+        stats: a stage's counts, for people.
+        lineage: the ingredients of the key and the keys of the inputs; ``adopted_from`` where adopted.
+        seconds: how long the build took. Never part of a digest.
+    """
+
+    stage: str
+    key: str
+    files: Mapping[str, Mapping[str, Any]]
+    stats: Mapping[str, Any]
+    lineage: Mapping[str, Any]
+    seconds: float
+
+    def output_digest(self, names: tuple[str, ...] = ()) -> str:
+        """Digest over sorted (relative path, sha256) of the data files, or of those named.
+
+        Raises:
+            LookupError: a named file is not part of the artifact.
+        """
+        if not names:
+            listed: list[Any] = sorted((path, entry["sha256"]) for path, entry in self.files.items())
+        else:
+            # Contents only, in the order asked for: partitions with equal content share what follows from it.
+            by_name = {path.partition("/")[2]: entry["sha256"] for path, entry in self.files.items()}
+            if not by_name.keys() >= set(names):
+                raise LookupError(f"{self.stage} has no file of the expected name")
+            listed = [by_name[name] for name in names]
+        return hashlib.sha256(canonical_json(listed)).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """As the joint manifest document."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "stage": self.stage,
+            "key": self.key,
+            "output_digest": self.output_digest(),
+            "files": self.files,
+            "stats": self.stats,
+            "lineage": self.lineage,
+            "seconds": self.seconds,
+        }
+
+
+def load(roots: Roots, stage: str, key: str) -> Manifest | None:
+    """The joint manifest of an artifact; None if the artifact does not exist or its manifest is damaged."""
+    document = read_json(roots.manifest_path(stage, key))
+    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
+        return None
+    try:
+        manifest = Manifest(
+            stage=document["stage"],
+            key=document["key"],
+            files=document["files"],
+            stats=document["stats"],
+            lineage=document["lineage"],
+            seconds=document["seconds"],
+        )
+        if manifest.key != key or manifest.output_digest() != document["output_digest"]:
+            return None
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return manifest
+
+
+def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every data file below a build folder."""
+    return {
+        f"{root}/{path.relative_to(folder).as_posix()}": {"size": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in data_files(folder)
+        if path.name != MANIFEST or path.parent != folder
+    }
+
+
+def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
+    """Puts the manifest of one root's own files beside them, and flushes the folder.
+
+    The public one says nothing about settings, inputs or timings.
+    """
+    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
+    document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "stage": manifest.stage, "files": files}
+    if root == "private":
+        document |= {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
+    write_json(folder / MANIFEST, document, 0o644 if root == "public" else 0o600)
+    fsync_tree(folder)
+
+
+def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
+    """Why an artifact's files do not match its manifest, or None if they do.
+
+    Args:
+        full: compare SHA-256 of every file; otherwise sizes only.
+    """
+    expected: dict[Root, set[str]] = {root: set() for root in GRAPH[manifest.stage].roots}
+    for path, entry in manifest.files.items():
+        root: Root = "private" if path.startswith("private/") else "public"
+        name = path.partition("/")[2]
+        file = roots.object_dir(root, manifest.stage, manifest.key) / name
+        expected.setdefault(root, set()).add(name)
+        if not file.is_file():
+            return f"{path} is missing"
+        if file.stat().st_size != entry["size"]:
+            return f"{path} has another size"
+        if full and sha256_file(file) != entry["sha256"]:
+            return f"{path} has other content"
+    for root, names in expected.items():
+        folder = roots.object_dir(root, manifest.stage, manifest.key)
+        if not folder.is_dir():
+            return f"the {root} folder is missing"
+        if full and (extra := _names(folder) - names):
+            return f"{len(extra)} unexpected files in the {root} folder"
+    return None
+
+
+def _names(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in data_files(folder)} - {MANIFEST}

@@ -1,0 +1,171 @@
+"""What a run would do and why, from manifests and digests alone: no stage, torch, spaCy or orchestrator is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipelines.graph import GRAPH, SOURCE, Stage
+from pipelines.store import manifest as manifests
+from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
+from pipelines.store.keys import ingredients_of, make_key, own_ingredients
+from pipelines.store.session import Session
+
+Action = Literal["hit", "run", "maybe"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One line of a plan."""
+
+    stage: str
+    partition: str | None
+    action: Action
+    reasons: tuple[str, ...]
+    key: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the ``plan`` document."""
+        stage = GRAPH[self.stage]
+        return {
+            "stage": stage.table,
+            "step": stage.step,
+            "partition": self.partition,
+            "action": self.action,
+            "reasons": list(self.reasons),
+            "key": self.key,
+        }
+
+
+def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Planned]:
+    """Predicts a run.
+
+    ``hit`` is served from the store, ``run`` will be built, ``maybe`` waits for the output of a stage that has to run:
+    if that comes out with the same bytes as before, the wave stops there.
+
+    Args:
+        previous: the record of the last run, to explain what changed since.
+    """
+    keys: dict[tuple[str, str | None], str] = {}
+    plan: list[Planned] = []
+    before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
+    for stage in GRAPH.values():
+        own = own_ingredients(session, stage.name)
+        for partition in session.partition_names(stage.name):
+            planned = _plan_one(session, stage, partition, own, keys, before)
+            if planned.action == "hit" and planned.key:
+                keys[(stage.name, partition)] = planned.key
+            plan.append(planned)
+    session.stat_cache.save()
+    return plan
+
+
+def _plan_one(
+    session: Session,
+    stage: Stage,
+    partition: str | None,
+    own: Mapping[str, Any],
+    keys: Mapping[tuple[str, str | None], str],
+    before: Mapping[tuple[str, str | None], str],
+) -> Planned:
+    old = _old_ingredients(session, stage, partition, before)
+    inputs = _known_inputs(session, stage, partition, keys)
+    if isinstance(inputs, str):
+        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None)))
+    ingredients = ingredients_of(
+        session, stage.name, partition, input_digests(session, stage.name, partition, inputs), own
+    )
+    key = make_key(session, ingredients)
+    if must_build(session, stage.name, partition):
+        return Planned(stage.name, partition, "run", ("forced",), key)
+    if find(session, stage.name, key) is not None:
+        return Planned(stage.name, partition, "hit", (), key)
+    reasons = explain(old, own, ingredients["inputs"])
+    if not reasons:
+        reasons = ["its files are missing or damaged" if old else "never run"]
+    return Planned(stage.name, partition, "run", tuple(reasons), key)
+
+
+def _known_inputs(
+    session: Session, stage: Stage, partition: str | None, keys: Mapping[tuple[str, str | None], str]
+) -> dict[str, PartitionKeys] | str:
+    """The keys of the inputs, or the name of the first input stage that has to run first."""
+    inputs: dict[str, PartitionKeys] = {}
+    for edge in stage.inputs:
+        if edge.stage == SOURCE:
+            continue
+        wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+        if not all((edge.stage, p) in keys for p in wanted):
+            return shown_name(GRAPH[edge.stage])
+        inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
+    return inputs
+
+
+def shown_name(stage: Stage) -> str:
+    """A stage's name for users, ``dedup.keys`` for a step."""
+    return f"{stage.table}.{stage.step}" if stage.step else stage.table
+
+
+def _old_ingredients(
+    session: Session, stage: Stage, partition: str | None, before: Mapping[tuple[str, str | None], str]
+) -> Mapping[str, Any] | None:
+    key = before.get((stage.name, partition))
+    manifest = manifests.load(session.roots, stage.name, key) if key else None
+    return manifest.lineage.get("ingredients") if manifest else None
+
+
+def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mapping[str, Any] | None) -> list[str]:
+    """What differs between the last run's ingredients and today's, one short line each. Quotes settings, never text."""
+    if old is None:
+        return []
+    reasons: list[str] = []
+    for table in sorted(own["config"].keys() | old["config"].keys()):
+        then, now = old["config"].get(table, {}), own["config"].get(table, {})
+        reasons += [
+            f"config.{table}.{name}: {_short(then.get(name))} → {_short(now.get(name))}"
+            for name in sorted(then.keys() | now.keys())
+            if then.get(name) != now.get(name)
+        ]
+    reasons += [f"code: {name}" for name in _changed(old["code"], own["code"])]
+    then, now = old["environment"], own["environment"]
+    reasons += [
+        f"package: {name} {then['packages'].get(name, 'absent')} → {now['packages'].get(name, 'absent')}"
+        for name in _changed(then["packages"], now["packages"])
+    ]
+    reasons += [f"{name}: {then[name]} → {now[name]}" for name in ("python", "machine") if then[name] != now[name]]
+    if old["seed"] != own["seed"]:
+        reasons.append("config.run.seed changed")
+    if inputs is not None:
+        for name in _changed(old["inputs"], inputs):
+            if name == SOURCE:
+                reasons.append(_explain_source(old["inputs"].get(name, []), inputs[name]))
+            else:
+                reasons.append(f"output of {shown_name(GRAPH[name])} changed")
+    return reasons
+
+
+def _explain_source(old: Iterable[list[Any]], new: Iterable[list[Any]]) -> str:
+    then = {(row[0], row[2]): row for row in old}
+    now = {(row[0], row[2]): row for row in new}
+    parts = [
+        (len(now.keys() - then.keys()), "new"),
+        (len(then.keys() - now.keys()), "removed"),
+        (sum(1 for k in now.keys() & then.keys() if now[k] != then[k]), "changed"),
+    ]
+    told = [
+        f"{count} {word} file{'s' if count > 1 else ''} or part{'s' if count > 1 else ''}"
+        for count, word in parts
+        if count
+    ]
+    return f"input: {', '.join(told) or 'other order'}"
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,88 @@
+"""Publishing: from a finished build folder to an artifact that readers see whole or not at all.
+
+Order (design, section 3): flush the files, write and flush each root's manifest, rename the private folder, rename
+the public folder, and last write the joint manifest. A kill between any two steps leaves folders that no joint
+manifest names; the next holder of the key's lock removes them and builds again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.graph import GRAPH, Root
+from pipelines.store.files import fsync_path, remove_tree, write_json
+from pipelines.store.manifest import Manifest, write_root_manifest
+from pipelines.store.roots import Roots
+
+OUTPUT = "out"
+SCRATCH = "scratch"
+
+
+def build_dir(roots: Roots, root: Root, key: str) -> Path:
+    """Where a stage writes the files of one root."""
+    return roots.work_dir(root, key) / OUTPUT
+
+
+def prepare_build(roots: Roots, stage: str, key: str) -> dict[Root, Path]:
+    """Empties the build folders and removes what an interrupted publish left. Scratch files stay.
+
+    The caller holds the key's lock.
+    """
+    folders: dict[Root, Path] = {}
+    for root in GRAPH[stage].roots:
+        folders[root] = build_dir(roots, root, key)
+        remove_tree(folders[root])
+        remove_tree(roots.object_dir(root, stage, key))
+        folders[root].mkdir(parents=True)
+    scratch_dir(roots, key).mkdir(parents=True, exist_ok=True)
+    return folders
+
+
+def scratch_dir(roots: Roots, key: str) -> Path:
+    """Survives kills; private."""
+    return roots.work_dir("private", key) / SCRATCH
+
+
+def publish(roots: Roots, manifest: Manifest) -> None:
+    """Makes a built artifact exist.
+
+    The caller holds the key's lock and filled the folders of `prepare_build`.
+
+    Raises:
+        OSError: the disk is full or read-only; the artifact then does not exist.
+    """
+    stage, key = manifest.stage, manifest.key
+    for root in GRAPH[stage].roots:
+        if root == "public":
+            _open_to_readers(build_dir(roots, root, key))
+        write_root_manifest(build_dir(roots, root, key), root, manifest)
+    for root in GRAPH[stage].roots:  # private first
+        target = roots.object_dir(root, stage, key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        build_dir(roots, root, key).rename(target)
+        fsync_path(target.parent)
+    path = roots.manifest_path(stage, key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, manifest.to_json())
+    for root in GRAPH[stage].roots:
+        remove_tree(roots.work_dir(root, key))
+    remove_tree(roots.work_dir("private", key))
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Stages write under a private umask; what is public may be read by everyone."""
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def quarantine(roots: Roots, stage: str, key: str) -> None:
+    """Takes a damaged artifact out of use and keeps it for a look. The caller holds the key's lock."""
+    roots.manifest_path(stage, key).unlink(missing_ok=True)
+    for root in GRAPH[stage].roots:
+        source = roots.object_dir(root, stage, key)
+        if source.exists():
+            folder = roots.quarantine if root == "private" else roots.public / "quarantine"
+            folder.mkdir(exist_ok=True)
+            number = sum(1 for _ in folder.glob(f"{stage}-{key[:16]}-*"))
+            source.rename(folder / f"{stage}-{key[:16]}-{number}")

@@ -1,0 +1,160 @@
+"""One run's view of the store: frozen settings, partitions, which stages may run, and the roots.
+
+A run is described by a specification file in the private root. Tasks are handed the path of that file and keys,
+nothing else, so that no setting or text can reach the orchestrator's database.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.config import StageConfig
+from pipelines.context import Piece, Runtime
+from pipelines.errors import StoreError
+from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.store.code import CodeDigests
+from pipelines.store.files import read_json, write_json
+from pipelines.store.roots import SCHEMA_VERSION, Roots, open_roots
+from pipelines.store.statcache import StatCache
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """A partition's name and the input bytes that it covers."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """Everything that decides what a run does.
+
+    Attributes:
+        run_id: names the run; sorts by start time.
+        private_root, public_root, secret_file: the store (secret_file None: the store's own).
+        config_dir: folder of the settings file; relative paths and plug-ins start there.
+        settings: validated stage tables as JSON values.
+        seed: ``run.seed``.
+        runtime: speed and memory settings, never keyed.
+        partitions: the corpus, in order.
+        selected: stages that may run; others are used when cached, skipped when not.
+        forced: stages that are rebuilt even when cached.
+        fingerprint: of the settings file and overrides, to find the previous run of the same thing.
+    """
+
+    run_id: str
+    private_root: str
+    public_root: str
+    secret_file: str | None
+    config_dir: str
+    settings: Mapping[str, Mapping[str, Any]]
+    seed: int
+    runtime: Runtime
+    partitions: tuple[PartitionPlan, ...]
+    selected: tuple[str, ...] = tuple(GRAPH)
+    forced: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON document."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunSpec:
+        """The inverse of `to_json`.
+
+        Raises:
+            StoreError: it was written by another version.
+        """
+        fields = dict(document)
+        if fields.pop("schema_version", None) != SCHEMA_VERSION:
+            raise StoreError("the run specification was written by another version of reticent; start a new run")
+        fields["runtime"] = Runtime(**fields["runtime"])
+        fields["partitions"] = tuple(
+            PartitionPlan(p["name"], tuple(Piece(**piece) for piece in p["pieces"])) for p in fields["partitions"]
+        )
+        fields["selected"], fields["forced"] = tuple(fields["selected"]), tuple(fields["forced"])
+        return cls(**fields)
+
+
+@dataclass
+class Session:
+    """An opened run. Use `open_session` in tasks and workers.
+
+    Attributes:
+        verified: artifacts whose files were checked in this process.
+        built: what was built, or found, in this process: (stage, partition) to key.
+        own: the input-independent key ingredients of each stage, computed once.
+        outcomes: what became of each stage and partition so far (`pipelines.store.execute.Outcome`).
+    """
+
+    spec: RunSpec
+    roots: Roots
+    configs: Mapping[str, StageConfig]
+    stat_cache: StatCache
+    code: CodeDigests
+    verified: set[tuple[str, str]] = field(default_factory=set)
+    built: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    own: dict[str, dict[str, Any]] = field(default_factory=dict)
+    outcomes: list[Any] = field(default_factory=list)
+
+    def partition_names(self, stage: str) -> tuple[str | None, ...]:
+        """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
+        return tuple(p.name for p in self.spec.partitions) if GRAPH[stage].partitioned else (None,)
+
+    def pieces(self, partition: str) -> tuple[Piece, ...]:
+        """The input bytes of a partition.
+
+        Raises:
+            LookupError: the run has no such partition.
+        """
+        for plan in self.spec.partitions:
+            if plan.name == partition:
+                return plan.pieces
+        raise LookupError(f"this run has no partition {partition}")
+
+
+def make_session(spec: RunSpec) -> Session:
+    """Opens the store that a specification names and validates its settings."""
+    roots = open_roots(
+        Path(spec.private_root), Path(spec.public_root), Path(spec.secret_file) if spec.secret_file else None
+    )
+    if spec.config_dir not in sys.path:
+        sys.path.append(spec.config_dir)  # where plug-ins named by import path may live
+    configs = {
+        table: config_class(reference).model_validate(spec.settings.get(table, {}))
+        for table, reference in config_references().items()
+    }
+    cache = StatCache(roots.cache / "code.json")
+    return Session(spec, roots, configs, cache, CodeDigests(cache))
+
+
+def spec_path(roots: Roots, run_id: str) -> Path:
+    """Where a run's specification is."""
+    return roots.runs / run_id / "spec.json"
+
+
+def save_spec(session: Session) -> Path:
+    """Writes the specification that tasks open, and returns its path."""
+    path = spec_path(session.roots, session.spec.run_id)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_json(path, session.spec.to_json())
+    return path
+
+
+@functools.lru_cache(maxsize=4)
+def open_session(path: str) -> Session:
+    """Opens a run from its specification file; once per process and run.
+
+    Raises:
+        StoreError: the file is missing, damaged, or of another version.
+    """
+    document = read_json(Path(path))
+    if document is None:
+        raise StoreError(f"the run specification {path} is missing or damaged; start a new run")
+    return make_session(RunSpec.from_json(document))

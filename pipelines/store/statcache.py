@@ -1,0 +1,71 @@
+"""Remembers what was computed from a file, for as long as the file's identity on disk stays the same.
+
+An entry holds for equal (path, size, mtime_ns, ctime_ns, inode). As in git's index, an entry is not trusted when the
+file was touched so close to the moment of reading that a later edit could carry the same timestamps ("racily clean").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipelines.store.files import read_json, write_json
+
+_RACY_NS = 50_000_000
+"""Coarser than the timestamp granularity of the file systems in use (kernel ticks are at most 10 ms)."""
+
+
+class StatCache:
+    """A JSON file of values computed from files.
+
+    Args:
+        path: where it is kept; a missing or damaged file is an empty cache.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        loaded = read_json(path)
+        self._entries: dict[str, dict[str, Any]] = loaded if isinstance(loaded, dict) else {}
+        self._changed = False
+
+    def peek(self, file: Path, tag: str) -> Any | None:
+        """The remembered value, or None if there is none to be trusted. Reads no content."""
+        entry = self._entries.get(f"{tag}\0{file}")
+        if entry is None or entry["stat"] != _identity(file):
+            return None
+        if max(entry["stat"][1], entry["stat"][2]) > entry["observed_ns"] - _RACY_NS:
+            return None
+        return entry["value"]
+
+    def get(self, file: Path, tag: str, compute: Callable[[Path], Any]) -> Any:
+        """The remembered value, or ``compute(file)``, remembered.
+
+        Args:
+            file: the file that the value is a function of.
+            tag: what is computed, with every setting that it depends on.
+            compute: gives a JSON value.
+        """
+        value = self.peek(file, tag)
+        if value is None:
+            observed, identity = time.time_ns(), _identity(file)
+            value = compute(file)
+            if _identity(file) == identity:
+                self._entries[f"{tag}\0{file}"] = {"stat": identity, "observed_ns": observed, "value": value}
+                self._changed = True
+        return value
+
+    def save(self) -> None:
+        """Writes the cache if it changed. A cache that cannot be written costs time only, so that is no error."""
+        if self._changed:
+            try:
+                write_json(self._path, self._entries)
+            except OSError:
+                return
+            self._changed = False
+
+
+def _identity(file: Path) -> list[int]:
+    status = file.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]

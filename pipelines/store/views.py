@@ -1,0 +1,94 @@
+"""``latest/``: stable paths to the newest run's tables and folders, switched in one step.
+
+A view is a folder of relative links, one per partition, so that ``pl.scan_parquet("…/latest/redacted/*.parquet")``
+reads exactly one run. Links in private views are numbered in corpus order; in the public root the order is that of
+the content digests, since corpus order is not public.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pipelines.graph import GRAPH, Root
+from pipelines.store import manifest as manifests
+from pipelines.store.execute import Outcome
+from pipelines.store.files import fsync_path, remove_tree, replace_link
+from pipelines.store.session import Session
+
+_FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
+    ("model", "train", "public", "model"),
+    ("report", "report", "private", ""),
+    ("public_report", "report", "public", ""),
+)
+"""Whole folders shown under ``latest/``: name, stage, root, path inside the artifact."""
+
+
+def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """Points ``latest/`` at this run's artifacts and returns the output paths by name.
+
+    Stages that the run skipped keep the view that they had, and are not among the outputs.
+    """
+    by_stage: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.key is not None:
+            by_stage.setdefault(outcome.stage, []).append(outcome)
+    outputs: dict[str, str] = {}
+    for stage in GRAPH.values():
+        found = by_stage.get(stage.name, [])
+        if len(found) != len(session.partition_names(stage.name)):
+            continue
+        for table in stage.tables:
+            files = [
+                session.roots.object_dir(table.root, stage.name, o.key) / table.file for o in found if o.key is not None
+            ]
+            if table.root == "public":
+                files = _by_content(session, stage.name, table.file, found)
+            view = _make_view(session.roots.of(table.root), table.name, files)
+            link = session.roots.of(table.root) / "latest" / table.name
+            replace_link(link, view)
+            outputs[table.name] = str(link)
+    for name, stage_name, root, inside in _FOLDERS:
+        for outcome in by_stage.get(stage_name, []):
+            folder = session.roots.object_dir(root, stage_name, outcome.key or "") / inside
+            if folder.is_dir():
+                link = session.roots.of(root) / "latest" / name
+                replace_link(link, folder)
+                outputs[name] = str(link)
+    if "report" in outputs:
+        outputs["report"] = str(Path(outputs["report"]) / "report.html")
+    if "public_report" in outputs:
+        outputs["public_report"] = str(Path(outputs["public_report"]) / "report.html")
+    return outputs
+
+
+def _by_content(session: Session, stage: str, file: str, outcomes: Sequence[Outcome]) -> list[Path]:
+    dated = []
+    for outcome in outcomes:
+        manifest = manifests.load(session.roots, stage, outcome.key or "")
+        if manifest is not None:
+            path = session.roots.object_dir("public", stage, manifest.key) / file
+            dated.append((manifest.files[f"public/{file}"]["sha256"], path))
+    return [path for _, path in sorted(dated)]
+
+
+def _make_view(root: Path, name: str, files: Sequence[Path]) -> Path:
+    digest = hashlib.sha256("\0".join(os.path.relpath(f, root) for f in files).encode()).hexdigest()[:16]
+    target = root / "views" / name / digest
+    if target.is_dir():
+        return target
+    building = root / "views" / name / f".{digest}.{os.getpid()}"
+    remove_tree(building)
+    building.mkdir(parents=True)
+    for number, file in enumerate(files):
+        link = building / f"part-{number:05d}.parquet"
+        link.symlink_to(os.path.relpath(file, target))
+    fsync_path(building)
+    try:
+        building.rename(target)
+    except OSError:  # another run made the same view first
+        remove_tree(building)
+    fsync_path(target.parent)
+    return target

@@ -1,0 +1,25 @@
+"""Shared by all tests: no telemetry, no hub, and where the real corpora are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+
+REPOSITORY = Path(__file__).parent.parent
+SHARED = REPOSITORY.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real corpora, which is not part of the project."""
+    folder = SHARED / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real corpora at {folder}")
+    return folder

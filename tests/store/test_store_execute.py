@@ -1,0 +1,250 @@
+"""Hits, early cutoff, two roots, damage, selection: on a graph of small real stages."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+
+import pytest
+from toy import Toy, drive, joint_manifests, objects, ran, states
+
+from pipelines.errors import ConfigError, PrivacyGateError, StageError
+from pipelines.store import runs
+from pipelines.store.maintenance import adopt, gc, verify
+from pipelines.store.plan import make_plan
+from pipelines.store.roots import open_roots
+from pipelines.store.views import publish_views
+
+EVERYTHING = {f"{s}/p-{p}" for s in ("letters", "upper") for p in "abc"} | {"count", "join"}
+
+
+def test_second_run_is_all_cached(toy: Toy) -> None:
+    assert ran(drive(toy.session())) == EVERYTHING
+    before = objects(toy)
+    assert set(states(drive(toy.session())).values()) == {"cached"}
+    assert objects(toy) == before
+
+
+def test_comment_docstring_and_unkeyed_setting_rerun_nothing(toy: Toy) -> None:
+    drive(toy.session())
+    toy.edit("letters", "def run(ctx):", 'def run(ctx):\n    """What it does."""\n    # why')
+    toy.settings = {"letters": {"note": "changed"}}
+    assert ran(drive(toy.session())) == set()
+
+
+def test_helper_reruns_only_its_stage_and_early_cutoff_stops_the_wave(toy: Toy) -> None:
+    drive(toy.session())
+    toy.edit("helper", "VERSION = 0", "VERSION = 1")  # same output
+    assert ran(drive(toy.session())) == {"upper/p-a", "upper/p-b", "upper/p-c"}
+    toy.edit("helper", "VERSION = 1", "VERSION = 2")  # other output
+    assert ran(drive(toy.session())) == {"upper/p-a", "upper/p-b", "upper/p-c", "join"}
+    toy.edit("helper", "VERSION = 2", "VERSION = 0")  # a revert is a hit
+    assert ran(drive(toy.session())) == set()
+
+
+def test_file_level_inputs_ignore_other_files_of_the_artifact(toy: Toy) -> None:
+    drive(toy.session())
+    toy.edit("letters", "str(len(text))", "str(len(text)) + 'x'")
+    assert ran(drive(toy.session())) == {"letters/p-a", "letters/p-b", "letters/p-c"}
+
+
+def test_new_changed_and_removed_input(toy: Toy) -> None:
+    drive(toy.session())
+    toy.write("d.txt", "del")
+    assert ran(drive(toy.session())) == {"letters/p-d", "upper/p-d", "count", "join"}
+    toy.write("a.txt", "alpha text, longer")  # the first 8 characters stay
+    assert ran(drive(toy.session())) == {"letters/p-a"}
+    (toy.input / "d.txt").unlink()
+    assert ran(drive(toy.session())) == set()
+
+
+def test_force_rebuilds_and_selection_limits(toy: Toy) -> None:
+    drive(toy.session())
+    assert ran(drive(toy.session(forced=("count",)))) == {"count"}
+    toy.settings = {"upper": {"suffix": "?"}, "join": {"separator": "/"}}
+    found = states(drive(toy.session(selected=("upper",))))
+    assert {name for name, state in found.items() if state == "completed"} == {f"upper/p-{p}" for p in "abc"}
+    assert found["join"] == "skipped"
+    toy.settings = {"letters": {"width": 2}}
+    with pytest.raises(ConfigError, match="not cached"):
+        drive(toy.session(selected=("join",)))
+
+
+@pytest.mark.parametrize("how", ["flip", "truncate", "delete", "extra", "manifest", "public"])
+def test_damage_is_detected_quarantined_and_rebuilt(toy: Toy, how: str) -> None:
+    drive(toy.session())
+    before = objects(toy)
+    root = "public" if how == "public" else "private"
+    name = "public.txt" if how == "public" else "upper.txt"
+    path = next((toy.folder / root / "objects" / "upper").rglob(name))
+    data = path.read_bytes()
+    if how == "delete":
+        path.unlink()
+    elif how == "truncate":
+        path.write_bytes(data[:-1])
+    elif how == "extra":
+        path.with_name("extra.txt").write_text("x")
+    elif how == "manifest":
+        joint = next((toy.folder / "private/manifests/upper").iterdir())
+        joint.write_bytes(joint.read_bytes()[:-20])
+    else:
+        path.write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    problems = [c for c in verify(toy.session().roots) if c.problem]
+    assert len(problems) == 1
+    built = ran(drive(toy.session()))
+    assert len(built) == 1
+    assert built.pop().startswith("upper/")
+    assert objects(toy) == before
+    assert not [c for c in verify(toy.session().roots) if c.problem]
+
+
+def test_unpublished_parts_are_invisible_and_replaced(toy: Toy) -> None:
+    """A kill after the private rename, before the joint manifest."""
+    drive(toy.session())
+    before = objects(toy)
+    joint = sorted((toy.folder / "private/manifests/upper").iterdir())[0]
+    key = joint.stem
+    joint.unlink()
+    for path in (toy.folder / "public/objects/upper" / key).iterdir():
+        path.unlink()
+    (toy.folder / "public/objects/upper" / key).rmdir()
+    assert len(ran(drive(toy.session()))) == 1
+    assert objects(toy) == before
+
+
+def test_failure_hides_the_message_and_keeps_the_rest(toy: Toy) -> None:
+    toy.write("b.txt", "SECRET-4711")
+    toy.edit("letters", "text = ", "raw = ")
+    toy.edit(
+        "letters",
+        '    (ctx.private_dir / "letters.txt")',
+        "    text = raw\n    if 'SECRET' in text:\n        raise ValueError(text)\n    (ctx.private_dir / \"letters.txt\")",
+    )
+    with pytest.raises(StageError) as caught:
+        drive(toy.session())
+    assert "SECRET" not in str(caught.value)
+    assert "ValueError" in str(caught.value)
+    assert caught.value.__cause__ is None
+    notes = list((toy.folder / "private/failures").iterdir())
+    assert "SECRET-4711" in notes[0].read_text()
+    assert {m["stage"] for m in joint_manifests(toy)} == {"letters"}  # partition a was finished
+
+
+def test_two_runs_at_once_build_each_key_once(toy: Toy) -> None:
+    toy.edit("count", "def run(ctx):", "import time\n\ndef run(ctx):\n    time.sleep(0.3)")
+    sessions = [toy.session(), toy.session()]
+    results: list[set[str]] = [set(), set()]
+
+    def work(i: int) -> None:
+        results[i] = ran(drive(sessions[i]))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results[0] | results[1] == EVERYTHING
+    assert not results[0] & results[1]
+
+
+def test_permissions_and_overlap(toy: Toy) -> None:
+    drive(toy.session())
+    private, public = toy.folder / "private", toy.folder / "public"
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert stat.S_IMODE((private / "secret").stat().st_mode) == 0o600
+    for path in private.rglob("*"):
+        assert not stat.S_IMODE(path.lstat().st_mode) & 0o077 or path.is_symlink() or path.is_dir()
+    assert all(stat.S_IMODE(p.stat().st_mode) == 0o644 for p in public.rglob("*.txt"))
+    os.chmod(private, 0o755)
+    assert stat.S_IMODE(open_roots(private, public).private.stat().st_mode) == 0o700  # our own: made private again
+    with pytest.raises(PrivacyGateError, match="overlap"):
+        open_roots(private, private / "public")
+
+
+def test_public_manifest_says_nothing_of_settings_or_keys_of_inputs(toy: Toy) -> None:
+    toy.settings = {"upper": {"suffix": "canary-setting"}}
+    drive(toy.session())
+    for path in (toy.folder / "public").rglob("manifest.json"):
+        document = json.loads(path.read_text())
+        assert set(document) == {"schema_version", "stage", "files"}
+
+
+def test_views_show_exactly_one_run(toy: Toy) -> None:
+    session = toy.session()
+    publish_views(session, drive(session))
+    (toy.input / "c.txt").unlink()
+    session = toy.session()
+    outputs = publish_views(session, drive(session))
+    assert len(list((toy.folder / "private/latest/upper").iterdir())) == 2
+    shown = [p.read_text() for p in sorted((toy.folder / "public/latest/shown").iterdir())]
+    assert sorted(shown) == sorted(["TXET AHPLA"[2:], "ATEB"])
+    assert set(outputs) == {"upper", "shown"}
+
+
+def test_plan_explains(toy: Toy) -> None:
+    session = toy.session()
+    record = runs.record(session, drive(session), {})
+    toy.settings = {"upper": {"suffix": "?"}}
+    toy.edit("count", "total % ", "1 + total % ")
+    toy.write("d.txt", "del")
+    plan = {f"{p.stage}/{p.partition}" if p.partition else p.stage: p for p in make_plan(toy.session(), record)}
+    assert plan["letters/p-a"].action == "hit"
+    assert plan["letters/p-d"].action == "run"
+    assert plan["upper/p-a"].reasons == ('config.upper.suffix: "" → "?"',)
+    assert plan["count"].action == "maybe"  # waits for the new partition
+    assert "code: toyproject/count.py" in plan["count"].reasons
+    assert plan["join"].action == "maybe"
+
+
+def test_gc_keeps_what_the_newest_runs_used(toy: Toy) -> None:
+    for suffix in ("1", "2", "3"):
+        toy.settings = {"upper": {"suffix": suffix}}
+        session = toy.session()
+        outcomes = drive(session)
+        publish_views(session, outcomes)
+        runs.record(session, outcomes, {})
+    roots = toy.session().roots
+    count = len(joint_manifests(toy))
+    assert gc(roots, keep_runs=2, dry_run=True)["num_objects"] > 0
+    assert len(joint_manifests(toy)) == count
+    gc(roots, keep_runs=2, dry_run=False)
+    toy.settings = {"upper": {"suffix": "2"}}
+    assert ran(drive(toy.session())) == set()
+    toy.settings = {"upper": {"suffix": "1"}}
+    assert ran(drive(toy.session())) == {"upper/p-a", "upper/p-b", "upper/p-c", "join"}
+    assert [p.read_text() for p in sorted((toy.folder / "private/latest/upper").iterdir())]
+
+
+def test_adopt_keeps_an_artifact_over_a_code_edit_only(toy: Toy) -> None:
+    session = toy.session()
+    outcomes = drive(session)
+    runs.record(session, outcomes, {})
+    old = next(o.key for o in outcomes if o.stage == "count")
+    assert old is not None
+    toy.edit("count", "total % ", "7 + total % ")
+    new = adopt(toy.session(), "count", old[:10])
+    assert new != old
+    assert ran(drive(toy.session())) == set()
+    manifest = next(m for m in joint_manifests(toy) if m["key"] == new)
+    assert manifest["lineage"]["adopted_from"] == old
+    toy.settings = {"count": {"modulus": 5}}
+    with pytest.raises(ConfigError, match="other config"):
+        adopt(toy.session(), "count", old[:10])
+
+
+def test_seed_changes_every_key(toy: Toy) -> None:
+    drive(toy.session())
+    toy.seed = 1
+    assert len(ran(drive(toy.session()))) >= 4
+
+
+def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
+    toy.edit(
+        "count",
+        "    modulus: int = 3",
+        "    modulus: int = 3\n    def code_references(self):\n        return ('no_such_plug_in.module',)",
+    )
+    drive(toy.session())
+    assert ran(drive(toy.session())) == {"count"}

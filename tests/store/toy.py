@@ -1,0 +1,238 @@
+"""A small graph with real stages in real files, so that the store can be tested by editing code, settings and input.
+
+``letters`` (partitioned) keeps the first ``width`` characters of its input; ``upper`` (partitioned, two roots) works
+on its own partition through a helper module; ``count`` and ``join`` read everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import graph
+from pipelines.context import Piece, Runtime
+from pipelines.graph import Input, Stage, Table
+from pipelines.store.execute import Outcome, execute
+from pipelines.store.session import PartitionPlan, RunSpec, Session, make_session
+
+STAGES = {
+    "letters": """
+from pipelines.config import StageConfig
+
+class Config(StageConfig):
+    width: int = 8
+    note: str = ""
+    UNKEYED = frozenset({"note"})
+
+def run(ctx):
+    text = "".join(open(p.path).read() for p in ctx.pieces)
+    (ctx.private_dir / "letters.txt").write_text(text[: ctx.configs["letters"].width])
+    (ctx.private_dir / "other.txt").write_text(str(len(text)))
+    return {"size": len(text)}
+""",
+    "upper": """
+from pipelines.config import StageConfig
+from toyproject.helper import transform
+
+class Config(StageConfig):
+    suffix: str = ""
+
+def run(ctx):
+    text = transform(ctx.one("letters").private("letters.txt").read_text()) + ctx.configs["upper"].suffix
+    (ctx.private_dir / "upper.txt").write_text(text)
+    (ctx.public_dir / "public.txt").write_text(text[::-1])
+    return {}
+""",
+    "count": """
+from pipelines.config import StageConfig
+
+class Config(StageConfig):
+    modulus: int = 3
+
+def run(ctx):
+    total = sum(len(a.private("letters.txt").read_text()) for a in ctx.inputs["letters"])
+    (ctx.private_dir / "count.txt").write_text(str(total % ctx.configs["count"].modulus))
+    return {}
+""",
+    "join": """
+from pipelines.config import StageConfig
+
+class Config(StageConfig):
+    separator: str = "|"
+
+def run(ctx):
+    parts = [a.public("public.txt").read_text() for a in ctx.inputs["upper"]]
+    parts.append(ctx.one("count").private("count.txt").read_text())
+    (ctx.private_dir / "join.txt").write_text(ctx.configs["join"].separator.join(parts))
+    return {}
+""",
+    "helper": """
+VERSION = 0
+
+def transform(text):
+    return text.upper() + ("" if VERSION < 2 else "!")
+""",
+}
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {name: f"toyproject.{name}:Config"}
+
+
+TOY_GRAPH = (
+    Stage(
+        name="letters",
+        table="letters",
+        module="toyproject.letters",
+        configs=_reference("letters"),
+        inputs=(Input(graph.SOURCE, partitions="same"),),
+        partitioned=True,
+    ),
+    Stage(
+        name="upper",
+        table="upper",
+        module="toyproject.upper",
+        configs=_reference("upper"),
+        inputs=(Input("letters", ("letters.txt",), "same"),),
+        partitioned=True,
+        roots=("private", "public"),
+        tables=(Table("upper", "upper.txt"), Table("shown", "public.txt", "public")),
+    ),
+    Stage(
+        name="count",
+        table="count",
+        module="toyproject.count",
+        configs=_reference("count"),
+        inputs=(Input("letters", ("letters.txt",), "all"),),
+    ),
+    Stage(
+        name="join",
+        table="join",
+        module="toyproject.join",
+        configs=_reference("join"),
+        inputs=(Input("upper", ("public.txt",), "all"), Input("count")),
+    ),
+)
+
+
+class Toy:
+    """A project folder: code in ``toyproject/``, input files, and one store."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.code = folder / "toyproject"
+        self.input = folder / "input"
+        self.settings: dict[str, dict[str, Any]] = {}
+        self.runtime = Runtime()
+        self.run_number = 0
+        self.seed = 0
+        self.code.mkdir(parents=True)
+        self.input.mkdir()
+        (self.code / "__init__.py").write_text("")
+        for name, source in STAGES.items():
+            (self.code / f"{name}.py").write_text(source)
+
+    def write(self, name: str, text: str) -> None:
+        (self.input / name).write_text(text)
+
+    def edit(self, module: str, old: str, new: str) -> None:
+        path = self.code / f"{module}.py"
+        source = path.read_text()
+        assert old in source
+        path.write_text(source.replace(old, new))
+
+    def spec(self, **changes: Any) -> RunSpec:
+        partitions = []
+        for path in sorted(self.input.iterdir()):
+            data = path.read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            piece = Piece(
+                path=str(path),
+                name=path.name,
+                format="txt",
+                start_byte=0,
+                end_byte=len(data),
+                first_row=1,
+                digest=digest,
+            )
+            partitions.append(PartitionPlan(f"p-{path.stem}", (piece,)))
+        self.run_number += 1
+        values: dict[str, Any] = {
+            "run_id": f"run-{self.run_number:04d}",
+            "private_root": str(self.folder / "private"),
+            "public_root": str(self.folder / "public"),
+            "secret_file": None,
+            "config_dir": str(self.folder),
+            "settings": self.settings,
+            "seed": self.seed,
+            "runtime": self.runtime,
+            "partitions": tuple(partitions),
+            "selected": tuple(graph.GRAPH),
+        }
+        return RunSpec(**{**values, **changes})
+
+    def session(self, **changes: Any) -> Session:
+        """A new run, with the code read from the files again."""
+        for name in [n for n in sys.modules if n.split(".")[0] == "toyproject"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        return make_session(self.spec(**changes))
+
+
+def drive(session: Session) -> list[Outcome]:
+    """Runs the whole graph in order, as the flows do, without an orchestrator."""
+    outcomes: dict[tuple[str, str | None], Outcome] = {}
+    for stage in graph.GRAPH.values():
+        for partition in session.partition_names(stage.name):
+            inputs: dict[str, tuple[tuple[str | None, str], ...]] = {}
+            for edge in stage.inputs:
+                if edge.stage == graph.SOURCE:
+                    continue
+                names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+                inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
+            outcomes[(stage.name, partition)] = execute(session, stage.name, partition, inputs)
+    session.outcomes.extend(outcomes.values())
+    return list(outcomes.values())
+
+
+def states(outcomes: list[Outcome]) -> dict[str, str]:
+    """``stage/partition`` to state."""
+    return {f"{o.stage}/{o.partition}" if o.partition else o.stage: o.state for o in outcomes}
+
+
+def ran(outcomes: list[Outcome]) -> set[str]:
+    """What was built."""
+    return {name for name, state in states(outcomes).items() if state == "completed"}
+
+
+def use_toy_graph(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Toy:
+    """Replaces the real graph by the toy's for one test."""
+    for name in list(graph.GRAPH):
+        monkeypatch.delitem(graph.GRAPH, name)  # type: ignore[arg-type]
+    for stage in TOY_GRAPH:
+        monkeypatch.setitem(graph.GRAPH, stage.name, stage)  # type: ignore[arg-type]
+    monkeypatch.syspath_prepend(str(folder))
+    return Toy(folder)
+
+
+def objects(toy: Toy) -> Mapping[str, bytes]:
+    """Every published data file by path below the roots, for comparing bytes."""
+    found = {}
+    for root in ("private", "public"):
+        base = toy.folder / root / "objects"
+        for path in sorted(base.rglob("*")):
+            if path.is_file() and path.name != "manifest.json":
+                found[f"{root}/{path.relative_to(base)}"] = path.read_bytes()
+    return found
+
+
+def joint_manifests(toy: Toy) -> list[dict[str, Any]]:
+    """Every joint manifest."""
+    return [json.loads(p.read_bytes()) for p in sorted((toy.folder / "private/manifests").rglob("*.json"))]
