@@ -1,0 +1,46 @@
+"""An exact set of 128-bit keys that numbers its members, for whole batches at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.dedup.bloom import UInt64Array
+
+Int64Array = npt.NDArray[np.int64]
+
+
+class KeyIndex:
+    """The distinct keys of (high, low), sorted; a key's *slot* is its rank.
+
+    Args:
+        high, low: the halves of the keys, uint64 of shape (keys,); repeats are dropped.
+    """
+
+    def __init__(self, high: UInt64Array, low: UInt64Array) -> None:
+        order = np.lexsort((low, high))
+        high, low = high[order], low[order]
+        distinct = np.ones(len(high), dtype=np.bool_)
+        distinct[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+        self._high = high[distinct]
+        self._low = low[distinct]
+
+    def __len__(self) -> int:
+        return len(self._high)
+
+    def find(self, high: UInt64Array, low: UInt64Array) -> Int64Array:
+        """The slot of each key, -1 for a key that is no member (int64 of shape (keys,))."""
+        slots = np.full(len(high), -1, dtype=np.int64)
+        # Members with an equal high half lie side by side. Such runs are nearly always of length one, so walking
+        # along them costs one more look at the few keys whose high half matches.
+        rows = np.arange(len(high))
+        at = np.searchsorted(self._high, high)
+        while len(rows):
+            inside = at < len(self._high)
+            rows, at = rows[inside], at[inside]
+            same = self._high[at] == high[rows]
+            rows, at = rows[same], at[same]
+            equal = self._low[at] == low[rows]
+            slots[rows[equal]] = at[equal]
+            rows, at = rows[~equal], at[~equal] + 1
+        return slots

@@ -1,0 +1,114 @@
+"""128-bit keys under which two sentences count as the same.
+
+A key covers the normalised text *and* everything else that training reads of a sentence: speaker, domain, label. If
+it covered the text alone, two rows with equal text and different labels would share one kept copy, and which label
+is trained on would depend on which row came first; removing that row would then change two training records, and
+``mask_later`` would not be 1-stable (`pipelines.dedup.stability`).
+
+The keys are not secret-proof: whoever holds one can test guesses of the text against it. They stay in the private
+root.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import mmh3
+
+Normalise = Literal["none", "whitespace", "casefold"]
+
+_LENGTH_BYTES = 8
+
+
+def collapse_whitespace(text: str) -> str:
+    """Strips the text and replaces each run of Unicode white space by one space."""
+    return " ".join(text.split())
+
+
+def casefold_text(text: str) -> str:
+    """Equal for texts that differ only in case, compatibility characters (full width, ligatures) or white space.
+
+    Source: the Unicode Standard, section 3.13, D146 (compatibility caseless match). Folding once and normalising
+    once is not enough: each of the two can undo the other, and the result would not be idempotent.
+    """
+    folded = unicodedata.normalize("NFD", text).casefold()
+    folded = unicodedata.normalize("NFKD", folded).casefold()
+    return collapse_whitespace(unicodedata.normalize("NFKC", folded))
+
+
+NORMALISERS: Mapping[Normalise, Callable[[str], str]] = {
+    "none": lambda text: text,
+    "whitespace": collapse_whitespace,
+    "casefold": casefold_text,
+}
+
+
+def _length_prefixed(value: str | None) -> bytes:
+    """An injective encoding: absent, empty and every other string differ, and none is a prefix of another."""
+    if value is None:
+        return b"\x00"
+    encoded = value.encode("utf-8", "surrogatepass")
+    return b"\x01" + len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded
+
+
+def encode_sentence(text: str, speaker: str | None, domain: str | None, label: str | None) -> bytes:
+    """The bytes that are hashed: three length-prefixed fields, then the text, which ends with the message."""
+    fields = _length_prefixed(speaker) + _length_prefixed(domain) + _length_prefixed(label)
+    return fields + text.encode("utf-8", "surrogatepass")
+
+
+Fields = tuple[str | None, str | None, str | None]
+"""(speaker, domain, label)."""
+
+
+class KeyMaker:
+    """Turns sentences into 128-bit keys: MurmurHash3 x64-128 of `encode_sentence` under a fixed seed.
+
+    Args:
+        normalise: how texts are made equal before hashing; see `NORMALISERS`.
+        hash_seed: 0 to 2^32 - 1.
+    """
+
+    _MAX_CACHED_FIELDS = 65_536
+
+    def __init__(self, normalise: Normalise, hash_seed: int) -> None:
+        self._normaliser = None if normalise == "none" else NORMALISERS[normalise]
+        self._seed = hash_seed
+        # Few distinct (speaker, domain, label) occur, so their encoding is made once each. Bounded, because a
+        # corpus may use the speaker column for user names.
+        self._encoded: dict[Fields, bytes] = {}
+
+    def key(self, text: str, speaker: str | None, domain: str | None, label: str | None) -> tuple[int, int]:
+        """The (high, low) 64-bit halves of a sentence's key, both unsigned."""
+        high, low = self.keys([text], [(speaker, domain, label)], [True])
+        return high[0], low[0]
+
+    def keys(
+        self, texts: Iterable[str], fields: Iterable[Fields], in_scope: Iterable[bool]
+    ) -> tuple[list[int], list[int]]:
+        """Keys of many sentences, as a list of high and a list of low halves.
+
+        A row out of scope gets the key (0, 0), which nothing reads: a change of a held-out text then leaves the
+        keys' bytes alone, and deduplication is not run again.
+        """
+        digest, seed, normaliser, encoded = mmh3.mmh3_x64_128_utupledigest, self._seed, self._normaliser, self._encoded
+        high: list[int] = []
+        low: list[int] = []
+        for text, sentence_fields, wanted in zip(texts, fields, in_scope, strict=True):
+            if not wanted:
+                high.append(0)
+                low.append(0)
+                continue
+            prefix = encoded.get(sentence_fields)
+            if prefix is None:
+                if len(encoded) >= self._MAX_CACHED_FIELDS:
+                    encoded.clear()
+                prefix = encoded[sentence_fields] = encode_sentence("", *sentence_fields)
+            if normaliser is not None:
+                text = normaliser(text)
+            first, second = digest(prefix + text.encode("utf-8", "surrogatepass"), seed)
+            high.append(second)
+            low.append(first)
+        return high, low

@@ -1,0 +1,93 @@
+"""How many training records one changed sentence can change, after deduplication.
+
+A *record* is what training reads of one training-fold sentence: (speaker, domain, label, text), the text being
+``<MASK>`` for a duplicate; training sees the *multiset* of records. That holds only while nothing downstream reads
+row order, document or row identity, and while redaction is a function of one sentence. Numbers are sound group
+sizes for an accountant of the relation that they are named after:
+
+* ``add_or_remove_one``: D' is D with one sentence inserted anywhere; the distance is the number of record additions
+  and removals that lead from one multiset to the other. A record that turns into another counts twice.
+* ``replace_one``: D' is D with one sentence replaced, or moved; the distance is the number of record substitutions.
+
+Derivation. Write K for the class of sentences that share a key, f for a kept record, M_K for its masked record
+(the key covers speaker, domain and label, so all of K share one M_K). A sentence that ``min_tokens`` leaves out of
+scope is kept whatever the others are, and counts 1 in every case.
+
+``mask_later``, ``normalise = none``. All of K are equal as records, so K of size c contributes {f_K, (c-1) M_K}
+whatever the order. Growing K by one adds f_K (c = 0) or M_K: 1. A replacement shrinks one class and grows another:
+one record leaves, one comes: 1.
+
+``mask_later``, normalised text. Copies in K differ, and the first one is kept. Inserting r before the first copy f
+gives {r, M_K} for {f}: f leaves, r and M_K come: 3 (f -> M_K, and r). Replacing the first copy of K, whose second is
+g, by a new first copy s of L, whose first was h, turns {r, M_K, h} into {g, s, M_L}: 3 substitutions, all needed
+when M_K and M_L differ in speaker, domain or label.
+
+``mask_all``. A class of one is {f}, of two {M_K, M_K}. Growing from one to two: f leaves, two M_K come: 3. Replacing
+one of a pair in K by a second copy of L turns {M_K, M_K, h} into {g, M_L, M_L}: 3 substitutions.
+
+``verify = False``. The plain Bloom filter also masks false positives. One more key sets up to num_hashes more bits,
+and any number of later sentences may become false positives by them: no bound that does not grow with the corpus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pipelines.dedup.keys import Normalise
+
+Mode = Literal["mask_later", "mask_all"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stability:
+    """Group sizes to use for a claim about the corpus before deduplication; None where no bound holds.
+
+    Attributes:
+        add_or_remove_one: record additions and removals caused by one added or removed sentence.
+        replace_one: record substitutions caused by one replaced sentence.
+        reason: why, with the assumptions, for people.
+    """
+
+    add_or_remove_one: int | None
+    replace_one: int | None
+    reason: str
+
+
+_ASSUMPTIONS = (
+    " Counted in training records of one sentence each: with larger records (a dialogue, a block) a copy in another"
+    " record can change with every sentence of the changed one. Assumes that training reads no row order and no"
+    " document identity, that redaction depends on the sentence alone, and that no two different sentences share"
+    " a 128-bit key (MurmurHash3 withstands chance, not an adversary who writes sentences to collide)."
+)
+
+
+def dedup_stability(mode: Mode, normalise: Normalise, verify: bool) -> Stability:
+    """The stability of deduplication under each neighbouring relation; the derivation is in the module's text."""
+    if not verify:
+        return Stability(
+            add_or_remove_one=None,
+            replace_one=None,
+            reason="verify = false: one inserted key can turn any number of later sentences into false positives of"
+            " the Bloom filter, so no claim about the corpus before deduplication holds.",
+        )
+    if mode == "mask_all":
+        return Stability(
+            add_or_remove_one=3,
+            replace_one=3,
+            reason="mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
+            " and brings two masked ones." + _ASSUMPTIONS,
+        )
+    if normalise == "none":
+        return Stability(
+            add_or_remove_one=1,
+            replace_one=1,
+            reason="mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
+            " does not show." + _ASSUMPTIONS,
+        )
+    return Stability(
+        add_or_remove_one=3,
+        replace_one=3,
+        reason=f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
+        " place of the old one, which becomes masked." + _ASSUMPTIONS,
+    )

@@ -1,0 +1,65 @@
+"""The ``[dedup]`` table. Its three steps are `dedup_keys`, `dedup_resolve` and `dedup_mask`."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from pipelines.config import StageConfig
+
+
+class DedupConfig(StageConfig):
+    """How duplicate sentences are found, and which copies are masked."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_keys_in_memory"})
+
+    mode: Literal["mask_later", "mask_all"] = Field(
+        default="mask_later",
+        description="mask_later masks every copy from the second on (CRT); mask_all masks the first one as well.",
+    )
+    normalise: Literal["none", "whitespace", "casefold"] = Field(
+        default="none",
+        description="What counts as equal text: none (exact), whitespace (runs of it are one space), casefold (also"
+        " case and compatibility characters). Speaker, domain and label must always be equal. Only none with"
+        " mask_later lets one changed sentence change one training record; the others give group size 3.",
+    )
+    min_tokens: int = Field(
+        default=0,
+        ge=0,
+        description="Sentences with fewer tokens are never duplicates; 0 leaves none out.",
+    )
+    verify: bool = Field(
+        default=True,
+        description="Check what the Bloom filter finds by an exact second pass. false is the paper's plain filter:"
+        " false positives are masked too, and claims about the corpus before deduplication are refused.",
+    )
+    false_positive_rate: float = Field(
+        default=1e-6,
+        ge=1e-15,
+        le=0.5,
+        description="Highest probability that the Bloom filter takes a new sentence for a seen one.",
+    )
+    expected_items: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="Distinct sentences that the Bloom filter is sized for; past them it grows, keeping its rate.",
+    )
+    hash_seed: int = Field(
+        default=0x52455449,
+        ge=0,
+        le=0xFFFF_FFFF,
+        description="Seed of the 128-bit keys (MurmurHash3 x64-128).",
+    )
+    max_keys_in_memory: int = Field(
+        default=20_000_000,
+        ge=1,
+        description="Keys that the exact pass holds at a time, some 150 bytes each; with more candidates it makes"
+        " several passes. Never changes the result.",
+    )
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> DedupConfig:
+        if self.mode == "mask_all" and not self.verify:
+            raise ValueError("mode mask_all needs verify = true: a plain Bloom filter never finds the first copy")
+        return self

@@ -1,0 +1,157 @@
+"""The declared stability against every small pair of neighbouring corpora, through the real keys and decisions.
+
+Records are what training reads: (speaker, domain, label, text or <MASK>), as a multiset. See
+`pipelines.dedup.stability` for the two distances.
+"""
+
+import functools
+import itertools
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.dedup.keys import KeyMaker
+from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
+from pipelines.dedup.stability import dedup_stability
+
+MASK = "<MASK>"
+SETTINGS = [
+    ("mask_later", "none"),
+    ("mask_later", "whitespace"),
+    ("mask_later", "casefold"),
+    ("mask_all", "none"),
+    ("mask_all", "casefold"),
+]
+# Two texts that whitespace and casefold identify and `none` does not, in two domains.
+SENTENCES = [(text, None, domain, None) for domain in ("x", "y") for text in ("a b", "a  b")]
+
+
+def as_partition(sentences, normalise):
+    high, low = KeyMaker(normalise, 1).keys(
+        [s[0] for s in sentences], [s[1:] for s in sentences], [True] * len(sentences)
+    )
+    return lambda: iter(
+        [
+            KeyBatch(
+                doc_id=pa.array(["d"] * len(sentences), type=pa.string()),
+                sentence_index=pa.array(range(len(sentences)), type=pa.uint32()),
+                high=np.array(high, dtype=np.uint64),
+                low=np.array(low, dtype=np.uint64),
+                in_scope=np.ones(len(sentences), dtype=bool),
+            )
+        ]
+    )
+
+
+def records(sentences, masked):
+    return Counter((speaker, domain, label, MASK if n in masked else text) for n, (text, speaker, domain, label) in
+                   enumerate(sentences))  # fmt: skip
+
+
+def outcome(sentences, mode, normalise, scratch_dir):
+    (found,) = resolve(
+        [as_partition(sentences, normalise)],
+        ScalableBloomFilter(8, 0.5),  # many false positives, which must not show
+        Tally(),
+        mode=mode,
+        scratch_dir=scratch_dir,
+        max_keys_in_memory=100,
+    )
+    return records(sentences, set(found.sentence_index))
+
+
+def additions_and_removals(one, other):
+    return (one - other).total() + (other - one).total()
+
+
+def substitutions(one, other):
+    assert one.total() == other.total()
+    return (one - other).total()
+
+
+@pytest.mark.parametrize(("mode", "normalise"), SETTINGS)
+def test_no_small_pair_of_neighbours_exceeds_the_declared_stability_and_some_pair_attains_it(mode, normalise, tmp_path):
+    @functools.cache
+    def out(sentences):
+        return outcome(sentences, mode, normalise, tmp_path)
+
+    added, replaced = Counter(), Counter()
+    for length in range(4):
+        for corpus in itertools.product(SENTENCES, repeat=length):
+            for at, new in itertools.product(range(length + 1), SENTENCES):
+                added[additions_and_removals(out(corpus), out((*corpus[:at], new, *corpus[at:])))] += 1
+            for gone in range(length):
+                rest = (*corpus[:gone], *corpus[gone + 1 :])
+                for at, new in itertools.product(range(length), SENTENCES):  # replaced, and possibly moved
+                    replaced[substitutions(out(corpus), out((*rest[:at], new, *rest[at:])))] += 1
+    declared = dedup_stability(mode, normalise, verify=True)
+    assert max(added) == declared.add_or_remove_one
+    assert max(replaced) == declared.replace_one
+
+
+@pytest.mark.parametrize(("mode", "normalise"), SETTINGS)
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_larger_neighbours_stay_within_the_declared_stability(tmp_path_factory, mode, normalise, data):
+    sentence = st.tuples(
+        st.sampled_from(["a", "A", " a", "b", "B  b", "b b", MASK]),
+        st.sampled_from([None, "", "s"]),
+        st.sampled_from([None, "x"]),
+        st.sampled_from([None, "0"]),
+    )
+    corpus = data.draw(st.lists(sentence, max_size=25))
+    at = data.draw(st.integers(0, len(corpus)))
+    new = data.draw(sentence)
+    scratch = tmp_path_factory.mktemp("scratch")
+    declared = dedup_stability(mode, normalise, verify=True)
+    before = outcome(corpus, mode, normalise, scratch)
+    longer = outcome([*corpus[:at], new, *corpus[at:]], mode, normalise, scratch)
+    assert additions_and_removals(before, longer) <= declared.add_or_remove_one
+    if corpus:
+        gone = data.draw(st.integers(0, len(corpus) - 1))
+        rest = [*corpus[:gone], *corpus[gone + 1 :]]
+        other = outcome([*rest[:at], new, *rest[at:]], mode, normalise, scratch)
+        assert substitutions(before, other) <= declared.replace_one
+
+
+@pytest.mark.parametrize("dropped", ["speaker", "domain", "label"])
+def test_a_key_without_speaker_domain_or_label_would_not_be_stable(dropped, tmp_path):
+    """Why keys cover what training reads: were a field left out, the kept copy's value of it would depend on order."""
+    at = ["text", "speaker", "domain", "label"].index(dropped)
+    variants = [tuple(value if n == at else ("t" if n == 0 else None) for n in range(4)) for value in ("u", "v")]
+    keyed = [tuple(None if n == at else field for n, field in enumerate(variant)) for variant in variants]
+
+    def out(picks):
+        (found,) = resolve(
+            [as_partition([keyed[p] for p in picks], "none")],
+            ScalableBloomFilter(8, 1e-6),
+            Tally(),
+            mode="mask_later",
+            scratch_dir=tmp_path,
+            max_keys_in_memory=100,
+        )
+        return records([variants[p] for p in picks], set(found.sentence_index))
+
+    assert additions_and_removals(out([1]), out([0, 1])) == 3 > dedup_stability("mask_later", "none", True).replace_one
+
+
+def test_unverified_has_no_stability_for_a_reason():
+    """One added sentence turns more others into false positives than any verified setting declares."""
+    declared = dedup_stability("mask_later", "none", verify=False)
+    assert declared.add_or_remove_one is None
+    assert declared.replace_one is None
+    assert "Bloom" in declared.reason
+
+    def out(sentences):
+        (found,) = resolve_unverified([as_partition(sentences, "none")], ScalableBloomFilter(10, 0.3), Tally())
+        return records(sentences, set(found.sentence_index))
+
+    corpus = [(str(n), None, None, None) for n in range(200)]
+    base = out(corpus)
+    worst = max(additions_and_removals(base, out([(f"new {n}", None, None, None), *corpus])) for n in range(20))
+    assert worst > 10

@@ -1,0 +1,277 @@
+"""The three dedup stages, from a sentences table to one decision per sentence."""
+
+import dataclasses
+import itertools
+import json
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import StoreError
+from pipelines.graph import GRAPH
+from pipelines.stages.dedup import DedupConfig
+from pipelines.tables import TableWriter, iter_batches, read_table
+
+SENTENCE = {
+    "doc_id": "d0",
+    "sentence_index": 0,
+    "text": "Hello.",
+    "token_starts": [0, 5],
+    "token_ends": [5, 6],
+    "char_start": 0,
+    "is_overlong_piece": False,
+    "speaker": None,
+    "domain": None,
+    "fold": "train",
+    "label": None,
+}
+
+
+@dataclasses.dataclass
+class Pipeline:
+    """Runs the stages as the store would, one folder per stage and partition."""
+
+    root: object
+    config: DedupConfig
+    counts: dict = dataclasses.field(default_factory=dict)
+
+    def run(self, stage, partition, inputs):
+        name = f"{stage}-{partition}"
+        private_dir, scratch_dir = self.root / name, self.root / f"{name}.scratch"
+        private_dir.mkdir()
+        scratch_dir.mkdir(exist_ok=True)
+        ctx = StageContext(
+            stage=stage,
+            partition=partition,
+            configs={"dedup": self.config},
+            inputs=inputs,
+            private_dir=private_dir,
+            scratch_dir=scratch_dir,
+        )
+        self.counts[name] = GRAPH[stage].run()(ctx)
+        return Artifact(stage=stage, partition=partition, key=name, private_dir=private_dir)
+
+    def split(self, partition, rows):
+        private_dir = self.root / f"split-{partition}"
+        private_dir.mkdir()
+        with TableWriter(private_dir / "sentences.parquet", "sentences") as writer:
+            for row in rows:
+                writer.append(**{**SENTENCE, **row})
+        return Artifact(stage="split", partition=partition, key=partition, private_dir=private_dir)
+
+
+def dedup(root, partitions, **config):
+    """Runs all three steps over {partition: rows}; returns decisions per partition, figures, and the pipeline."""
+    pipeline = Pipeline(root, DedupConfig(**config))
+    split = {name: pipeline.split(name, rows) for name, rows in partitions.items()}
+    keys = tuple(pipeline.run("dedup_keys", name, {"split": (artifact,)}) for name, artifact in split.items())
+    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": keys})
+    decisions = {}
+    for name, artifact in split.items():
+        masked = pipeline.run("dedup_mask", name, {"split": (artifact,), "dedup_resolve": (resolved,)})
+        decisions[name] = read_table(masked.private("decisions.parquet"), "decisions").to_pylist()
+    figures = json.loads(resolved.private("figures.json").read_text())
+    return decisions, figures, pipeline
+
+
+def document(doc_id, *texts, **fields):
+    return [{"doc_id": doc_id, "sentence_index": n, "text": text, **fields} for n, text in enumerate(texts)]
+
+
+def outcomes(decisions):
+    return [(d["is_duplicate"], d["duplicate_of"], d["occurrence"]) for part in decisions.values() for d in part]
+
+
+def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_path):
+    corpus = {"p-0": document("a", "x", "y", "x"), "p-1": [], "p-2": document("b", "x", "z") + document("c", "z")}
+    decisions, figures, pipeline = dedup(tmp_path, corpus)
+    assert [(d["doc_id"], d["sentence_index"]) for d in decisions["p-2"]] == [("b", 0), ("b", 1), ("c", 0)]
+    assert decisions["p-1"] == []
+    kept = (False, None, 1)
+    assert outcomes(decisions) == [kept, kept, (True, "a:0", 2), (True, "a:0", 3), kept, (True, "b:1", 2)]
+    assert figures == {
+        "mode": "mask_later",
+        "normalise": "none",
+        "verify": True,
+        "hash_seed": 0x52455449,
+        "min_tokens": 0,
+        "target_false_positive_rate": 1e-6,
+        "expected_items": 1_000_000,
+        "num_bits": figures["num_bits"],
+        "num_hashes": 20,
+        "num_filters": 1,
+        "num_sentences": 6,
+        "num_in_scope": 6,
+        "num_nominated": 3,
+        "num_false_positives": 0,
+        "num_duplicates": 3,
+        "stability": {"add_or_remove_one": 1, "replace_one": 1},
+        "stability_reason": figures["stability_reason"],
+    }
+    assert 28_000_000 < figures["num_bits"] < 30_000_000  # bits, not bytes
+    assert pipeline.counts["dedup_mask-p-2"] == {"num_sentences": 3, "num_duplicates": 2}
+    assert not list((tmp_path / "dedup_resolve-None.scratch").iterdir())
+    listed = {path.name for path in (tmp_path / "dedup_resolve-None").iterdir()}
+    assert listed == {"p-0.parquet", "p-1.parquet", "p-2.parquet", "figures.json"}
+    found = read_table(tmp_path / "dedup_resolve-None" / "p-2.parquet", "decisions").to_pylist()
+    assert [(row["doc_id"], row["is_duplicate"]) for row in found] == [("b", True), ("c", True)]
+
+
+def test_mask_all_masks_the_first_copy_too(tmp_path):
+    corpus = {"p": document("a", "x", "y", "x", "x")}
+    decisions, figures, _ = dedup(tmp_path, corpus, mode="mask_all")
+    assert outcomes(decisions) == [(True, None, 1), (False, None, 1), (True, "a:0", 2), (True, "a:0", 3)]
+    assert figures["num_duplicates"] == 3
+    assert figures["stability"] == {"add_or_remove_one": 3, "replace_one": 3}
+
+
+def test_speaker_domain_label_must_be_equal_and_other_folds_are_left_alone(tmp_path):
+    corpus = {
+        "p": [
+            *document("a", "x", speaker="USR"),
+            *document("b", "x", speaker="SYS"),
+            *document("c", "x", domain="d"),
+            *document("d", "x", label="1"),
+            *document("e", "x", fold="test", speaker="USR"),
+            *document("f", "x", fold="valid", speaker="USR"),
+            *document("g", "x", speaker="USR"),
+        ]
+    }
+    decisions, figures, _ = dedup(tmp_path, corpus)
+    assert [d["duplicate_of"] for d in decisions["p"]] == [None] * 6 + ["a:0"]
+    assert (figures["num_sentences"], figures["num_in_scope"]) == (7, 5)
+
+
+def test_a_held_out_copy_that_comes_first_is_not_the_kept_copy(tmp_path):
+    corpus = {"p": document("a", "x", fold="test") + document("b", "x") + document("c", "x")}
+    decisions, _, _ = dedup(tmp_path, corpus)
+    assert [d["duplicate_of"] for d in decisions["p"]] == [None, None, "b:0"]
+
+
+def test_min_tokens_leaves_short_sentences_out(tmp_path):
+    short = document("a", "ok", "ok", token_starts=[0], token_ends=[2])
+    long = document("b", "o k", "o k", token_starts=[0, 2], token_ends=[1, 3])
+    empty = document("c", "", "", token_starts=[], token_ends=[])
+    decisions, figures, _ = dedup(tmp_path, {"p": short + long + empty}, min_tokens=2)
+    assert [d["is_duplicate"] for d in decisions["p"]] == [False, False, False, True, False, False]
+    assert figures["num_in_scope"] == 2
+    (tmp_path / "default").mkdir()
+    decisions, _, _ = dedup(tmp_path / "default", {"p": short + long + empty})
+    assert [d["is_duplicate"] for d in decisions["p"]] == [False, True] * 3
+
+
+@pytest.mark.parametrize(("normalise", "masked"), [("none", []), ("whitespace", [1]), ("casefold", [1, 2])])
+def test_normalise_is_passed_on(tmp_path, normalise, masked):
+    decisions, figures, _ = dedup(tmp_path, {"p": document("a", "x y", "x\ty ", "X Y")}, normalise=normalise)
+    assert [n for n, d in enumerate(decisions["p"]) if d["is_duplicate"]] == masked
+    assert figures["stability"]["replace_one"] == (1 if normalise == "none" else 3)
+
+
+def test_unverified_reports_what_it_cannot_know_as_unknown(tmp_path):
+    corpus = {"p": document("a", "x", "y", "x"), "q": document("b", "x")}
+    decisions, figures, _ = dedup(tmp_path, corpus, verify=False)
+    kept = (False, None, 1)
+    assert outcomes(decisions) == [kept, kept, (True, None, 0), (True, None, 0)]
+    assert figures["num_false_positives"] is None
+    assert figures["stability"] == {"add_or_remove_one": None, "replace_one": None}
+    assert "verify = false" in figures["stability_reason"]
+
+
+def files_of(root, skip):
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.relative_to(root).parts[0].startswith(skip)
+    }
+
+
+def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, monkeypatch):
+    corpus = {f"p{n}": document(f"d{n}", *(str(i * i % (40 + n)) for i in range(90))) for n in range(3)}
+    plain, small = tmp_path / "plain", tmp_path / "small"
+    plain.mkdir()
+    (small / "dedup_resolve-None.scratch" / "resolve").mkdir(parents=True)
+    (small / "dedup_resolve-None.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
+    dedup(plain, corpus)
+    monkeypatch.setattr("pipelines.tables.iter_batches", lambda *a, **k: iter_batches(*a, **k, batch_rows=7))
+    dedup(small, corpus, max_keys_in_memory=11)
+    assert files_of(plain, "split") == files_of(small, "split")
+    assert "max_keys_in_memory" not in DedupConfig().keyed()
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    texts=st.lists(st.sampled_from("abcdefg"), max_size=30),
+    cuts=st.lists(st.integers(0, 30), max_size=3),
+    mode=st.sampled_from(["mask_later", "mask_all"]),
+)
+def test_decisions_do_not_depend_on_how_the_corpus_is_partitioned(tmp_path_factory, texts, cuts, mode):
+    rows = document("d", *texts)
+    edges = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
+    parts = {f"p{n}": rows[a:b] for n, (a, b) in enumerate(itertools.pairwise(edges))}
+    decisions, _, _ = dedup(tmp_path_factory.mktemp("run"), parts, mode=mode, expected_items=3, false_positive_rate=0.5)
+    seen, expected = Counter(), []
+    for text in texts:
+        seen[text] += 1
+        masked = seen[text] > 1 or (mode == "mask_all" and texts.count(text) > 1)
+        expected.append((masked, f"d:{texts.index(text)}" if seen[text] > 1 else None, seen[text]))
+    assert outcomes(decisions) == expected
+
+
+def test_a_change_of_one_partition_leaves_unrelated_partitions_their_bytes(tmp_path):
+    corpus = {"p": document("a", "x", "y"), "q": document("b", "y", "z"), "r": document("c", "w", "w")}
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    dedup(before, corpus)
+    dedup(after, {"n": document("m", "v", "y"), **corpus})
+    same = {
+        name: (before / "dedup_resolve-None" / f"{name}.parquet").read_bytes()
+        == (after / "dedup_resolve-None" / f"{name}.parquet").read_bytes()
+        for name in corpus
+    }
+    assert same == {"p": False, "q": False, "r": True}
+
+
+def test_a_list_of_another_partition_is_refused_without_quoting_it(tmp_path):
+    pipeline = Pipeline(tmp_path, DedupConfig())
+    one, other = (pipeline.split(name, document(f"secret-{name}", "x", "x")) for name in "pq")
+    keys = pipeline.run("dedup_keys", "p", {"split": (one,)})
+    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": (keys,)})
+    resolved.private("p.parquet").rename(resolved.private("q.parquet"))
+    with pytest.raises(StoreError) as error:
+        pipeline.run("dedup_mask", "q", {"split": (other,), "dedup_resolve": (resolved,)})
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mode": "mask_all", "verify": False},
+        {"mode": "mask"},
+        {"false_positive_rate": 0},
+        {"false_positive_rate": 0.9},
+        {"expected_items": 0},
+        {"min_tokens": -1},
+        {"hash_seed": 2**32},
+        {"max_keys_in_memory": 0},
+        {"normalize": "none"},
+    ],
+)
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(ValidationError):
+        DedupConfig(**wrong)
+
+
+def test_stage_modules_import_nothing_heavy():
+    code = (
+        "import sys, pipelines.stages.dedup, pipelines.stages.dedup_keys, pipelines.stages.dedup_mask,"
+        " pipelines.stages.dedup_resolve; print(sorted({'numpy', 'pyarrow', 'mmh3'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
