@@ -1,0 +1,195 @@
+"""Customer-service secrets by regular expression: name, address, phone, order number, tracking number.
+
+These are the five secrets of CustomerSim (Selective Differential Privacy for Language Modeling, section 4; used again
+by Confidentially Redacted Training, section 4). The formats are those of US addresses and telephone numbers, written
+for text in general and not for one simulator's templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from pipelines.policies.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+Find = tuple[int, int, str]
+
+# --- order, tracking, phone -------------------------------------------------------------------------------------
+
+_ORDER: Final = re.compile(r"(?<![\d-])(?:\d{3}[- ]?\d{5}[- ]?\d{4}|\d{3}-\d{7}-\d{7})(?![\d-])")
+_PHONE: Final = re.compile(
+    r"(?<![\w+])(?:\+?\d{1,3}[-. ]?|00\d{1,2}[-. ]?)?(?:\(\d{3}\) ?|\d{3}[-. ]?)\d{3}[-. ]?\d{4}"
+    r"(?:,? ?(?:x|ext\.?|extension) ?\d{1,6})?(?!\w)"
+    r"|(?<!\w)\+\d[\d ().-]{6,18}\d(?!\w)",
+    re.I,
+)
+_TOKEN_10: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{10}(?![A-Za-z0-9])")
+_TRACKING_NAMED: Final = re.compile(
+    r"\btracking\s+(?:number|no\.?|code|id|#)?\s*(?:is|:|,|which\s+is)*\s*#?((?=[A-Z0-9-]*\d)[A-Z0-9][A-Z0-9-]{4,34})",
+    re.I,
+)
+
+# --- address ----------------------------------------------------------------------------------------------------
+
+_SUFFIXES: Final = (
+    "Alley Aly Avenue Ave Boulevard Blvd Branch Bridge Brook Brooks Burg Burgs Bypass Camp Canyon Cape Causeway "
+    "Center Centers Circle Cir Circles Cliff Cliffs Close Club Common Commons Corner Corners Course Court Ct Courts "
+    "Cove Coves Creek Crescent Crest Crossing Crossroad Crossroads Curve Dale Dam Divide Drive Dr Drives Estate "
+    "Estates Expressway Extension Extensions Fall Falls Ferry Field Fields Flat Flats Ford Fords Forest Forge "
+    "Forges Fork Forks Fort Freeway Garden Gardens Gateway Glen Glens Green Greens Grove Groves Harbor Harbors "
+    "Haven Heights Hts Highway Hwy Hill Hills Hollow Inlet Island Islands Isle Junction Junctions Key Keys Knoll "
+    "Knolls Lake Lakes Land Landing Lane Ln Light Lights Loaf Lock Locks Lodge Loop Mall Manor Manors Meadow "
+    "Meadows Mews Mill Mills Mission Motorway Mount Mountain Mountains Neck Orchard Oval Overpass Park Parks "
+    "Parkway Pkwy Parkways Pass Passage Path Pike Pine Pines Place Pl Plain Plains Plaza Plz Point Points Port "
+    "Ports Prairie Radial Ramp Ranch Rapid Rapids Rest Ridge Ridges River Road Rd Roads Route Row Rue Run Shoal "
+    "Shoals Shore Shores Skyway Spring Springs Spur Spurs Square Sq Squares Station Stravenue Stream Street St "
+    "Streets Summit Terrace Ter Throughway Trace Track Trafficway Trail Trl Tunnel Turnpike Underpass Union Unions "
+    "Valley Valleys Via Viaduct View Views Village Villages Ville Vista Walk Walks Wall Way Ways Well Wells"
+)
+_SUFFIX: Final = "(?:" + "|".join(sorted(_SUFFIXES.split(), key=len, reverse=True)) + r")\b\.?"
+_PART: Final = r"[^\W_][\w.'’-]*"
+_UNIT: Final = r"(?:,?\s*(?:(?:apartment|apt|suite|ste|unit|room|rm|floor|fl)\b|#)\.?\s*#?\s*\d+\w?\b)"
+_DANGLING: Final = r"(?:,?\s*\b(?:apartment|apt|suite|ste|unit)\b\.?\s*$)"  # the sentence was cut before the number
+_ZIP: Final = r"\d{5}(?:-\d{4})?\b"
+_STATE_ZIP: Final = rf"\b[A-Z]{{2}}\.?,?\s+{_ZIP}"
+
+# From a house number to a state and ZIP code there is nothing but the address, whatever its words are.
+_FULL: Final = re.compile(rf"(?<![\w.-])\d{{1,6}}[A-Za-z]?,?\s+[^?!;:\n]{{2,110}}?{_STATE_ZIP}")
+_STREET: Final = re.compile(
+    rf"(?<![\w.-])\d{{1,6}}[A-Za-z]?,?\s+((?:{_PART}\s+){{1,4}}?){_SUFFIX}(?:{_UNIT}|{_DANGLING})?(?:,?\s*\(?(?:{_PART},?\s+){{1,4}}?{_STATE_ZIP})?",
+    re.I,
+)
+_CITY: Final = re.compile(rf"(?:\b\d{{1,5}}\s+)?(?:\b[A-Z][\w.'’-]*,?\s+){{1,4}}{_STATE_ZIP}")
+_MILITARY_TAIL: Final = rf"(?:,?\s*\b[AFD]PO,?\s+A[AEP],?\s+{_ZIP})"
+_MILITARY: Final = re.compile(
+    rf"(?<!\w)(?:(?:PSC|CMR)\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?|Unit\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?"
+    rf"|US(?:S|NS|NV|CGC)\s+{_PART}(?:\s+[A-Z]{_PART}){{0,2}}?{_MILITARY_TAIL}|US(?:S|NS|NV|CGC)\s+{_PART}"
+    rf"|[AFD]PO,?\s+A[AEP],?\s+{_ZIP})",
+    re.I,
+)
+_SMALL: Final = re.compile(r"(?<!\w)(?:P\.?\s?O\.?\s?Box\s+#?\d+|(?:apartment|apt|suite|ste)\.?\s+#?\d+\w?)\b", re.I)
+_ZIP_ALONE: Final = re.compile(rf"{_STATE_ZIP}|\b[Zz]ip(?:\s*code)?(?:\s+is|:)?\s+{_ZIP}|^\W*{_ZIP}\W*$")
+
+# --- name -------------------------------------------------------------------------------------------------------
+
+_CAPITAL: Final = r"(?:[^\W\d_a-zß-ÿ][^\W\d_]*(?:['’-][^\W\d_]+)*)"
+_INITIAL: Final = r"(?:[A-Z]\.)"
+_GIVEN: Final = rf"(?:{_CAPITAL}|{_INITIAL})"
+_TITLE: Final = r"(?:(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.?\s+)"
+_NEXT: Final = rf"(?:\s+(?:(?:de|van|von|der|den|da|del|la|bin)\s+)*{_GIVEN})"
+_NAME_1: Final = rf"{_TITLE}?{_GIVEN}{_NEXT}{{0,3}}"
+_NAME_2: Final = rf"{_TITLE}?{_GIVEN}{_NEXT}{{1,3}}"
+_SPEAKER: Final = r"(?:[A-Z]{2,8}:\s*)?"
+
+_NAMED: Final = re.compile(
+    rf"\b(?i:(?:name['’]?s|names?\s+(?:is|are|was|on\s+it\s+is)|name\s*:|named|called|call\s+me|goes?\s+by|i\s+am"
+    rf"|i['’]?m|this\s+is|it['’]?s|it\s+is|that['’]?s|that\s+is|that\s+would\s+be|under|for|by|from|with|here\s+is"
+    rf"|speaking\s+(?:to|with)|dear|hi|hello|hey|thanks|thank\s+you|regards|sincerely|goodbye|bye|welcome)\b,?:?)\s+({_NAME_1})"
+)
+_TITLED: Final = re.compile(rf"\b{_TITLE}({_GIVEN}{_NEXT}{{0,3}})")
+_AFTER_COMMA: Final = re.compile(rf"[,:-]\s*({_NAME_2})\s*(?=[.!?,]|$)")
+_BARE: Final = re.compile(rf"(?:^\s*|[.!?]\s+){_SPEAKER}({_NAME_2})\s*(?=[.!?]|$)")
+_LEADING: Final = re.compile(rf"^\s*{_SPEAKER}({_NAME_2})(?:\s*,|\s+(?:here|speaking|is\s+my|is\s+the)\b)")
+_BARE_LOWER: Final = re.compile(
+    rf"^\s*{_SPEAKER}([^\W\d_]+(?:['’-][^\W\d_]+)*(?:\s+[^\W\d_]+(?:['’-][^\W\d_]+)*){{1,2}})\s*[.!?]*\s*$"
+)
+_NAMED_LOWER: Final = re.compile(
+    r"\b(?i:name['’]?s|name\s+is|name\s*:|named|call\s+me)\s+([^\W\d_]+(?:['’-][^\W\d_]+)*(?:\s+[^\W\d_]+){0,2})"
+)
+_NO_NAME_PART: Final = (FUNCTION_WORDS | COURTESY_WORDS) - AMBIGUOUS_WORDS
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+
+
+class CustomerSimPolicy:
+    """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All by pattern, so every score is 1."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """All finds; those of one kind do not overlap, those of two kinds may."""
+        text = sentence.text
+        return sentence.spans(_merged([*_numbers(text), *_addresses(text), *_names(text)]), self._name)
+
+
+def _merged(found: list[Find]) -> list[Find]:
+    """Overlapping finds of one kind as one: several patterns see parts of the same address."""
+    merged: list[Find] = []
+    for start, end, label in sorted(found, key=lambda find: (find[2], find[0], find[1])):
+        if merged and merged[-1][2] == label and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]), label)
+        else:
+            merged.append((start, end, label))
+    return merged
+
+
+def _numbers(text: str) -> Iterator[Find]:
+    for match in _ORDER.finditer(text):
+        yield match.start(), match.end(), "ORDER"
+    for match in _PHONE.finditer(text):
+        yield match.start(), match.end(), "PHONE"
+    for match in _TOKEN_10.finditer(text):
+        # Some tracking numbers are letters only; an everyday word in capitals is not one of them.
+        token = match[0]
+        is_code = any(c.isdigit() for c in token) and any(c.isalpha() for c in token)
+        if is_code or (token.isupper() and token.isalpha() and token.lower() not in COMMON_WORDS):
+            yield match.start(), match.end(), "TRACKING"
+    for match in _TRACKING_NAMED.finditer(text):
+        yield match.start(1), match.end(1), "TRACKING"
+
+
+def _addresses(text: str) -> Iterator[Find]:
+    for pattern in (_FULL, _CITY, _MILITARY, _SMALL, _ZIP_ALONE):
+        for match in pattern.finditer(text):
+            yield match.start(), match.end(), "ADDRESS"
+    for match in _STREET.finditer(text):
+        # "2 hours on the road": a street's own name holds no function word and no everyday lower-case word.
+        words = match[1].split()
+        if not any(word in COMMON_WORDS or word.lower() in FUNCTION_WORDS for word in words):
+            yield match.start(), match.end(), "ADDRESS"
+
+
+def _names(text: str) -> Iterator[Find]:
+    for pattern in (_NAMED, _TITLED, _AFTER_COMMA, _BARE, _LEADING):
+        for match in pattern.finditer(text):
+            found = _capitalised_name(match[1], match.start(1), opens_sentence=pattern in (_BARE, _LEADING))
+            if found is not None:
+                yield (*found, "NAME")
+    bare = _BARE_LOWER.match(text)
+    if bare is not None and not any(_is_everyday(word) for word in bare[1].split()):
+        yield bare.start(1), bare.end(1), "NAME"
+    for match in _NAMED_LOWER.finditer(text):
+        start = end = match.start(1)
+        for word in _WORD.finditer(text, match.start(1), match.end(1)):
+            if word[0].lower() in FUNCTION_WORDS:
+                break
+            end = word.end()
+        if end > start:
+            yield start, end, "NAME"
+
+
+def _is_everyday(word: str) -> bool:
+    return word.lower() in COMMON_WORDS or word.lower() in NUMBER_WORDS
+
+
+def _capitalised_name(words: str, at: int, *, opens_sentence: bool) -> tuple[int, int] | None:
+    """The part of some capitalised words that is a name, as characters; None if they are no name.
+
+    A word that is not an everyday word settles it. Of everyday words alone (Major Wood, Customer Support), several in
+    title case are a name inside a sentence; at its start only if one of them is known to be a name as well.
+    """
+    parts = list(_WORD.finditer(words))
+    while parts and parts[0][0].lower() in _NO_NAME_PART:
+        parts.pop(0)
+    while parts and parts[-1][0] == "I":
+        parts.pop()
+    lower = [part[0].lower() for part in parts]
+    if all(_is_everyday(word) for word in lower):
+        titled = len(parts) > 1 and all(part[0].istitle() for part in parts) and _NO_NAME_PART.isdisjoint(lower)
+        if not titled or (opens_sentence and AMBIGUOUS_WORDS.isdisjoint(lower)):
+            return None
+    return at + parts[0].start(), at + parts[-1].end()

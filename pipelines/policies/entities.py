@@ -1,0 +1,57 @@
+"""Named entities by spaCy's model: the low and high entity policies (Just Fine-tune Twice, section on detectors).
+
+Both read the same Doc, so selecting both costs one pass. Each row is one sentence, and the entity recogniser has its
+own token vectors, so neither parser nor tagger runs.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
+"""The four low-level kinds: person, organisation, date, location (which OntoNotes splits into GPE and LOC)."""
+
+HIGH_LABELS: Final = LOW_LABELS | {
+    "CARDINAL",
+    "EVENT",
+    "FAC",
+    "LANGUAGE",
+    "LAW",
+    "MONEY",
+    "NORP",
+    "ORDINAL",
+    "PERCENT",
+    "PRODUCT",
+    "QUANTITY",
+    "TIME",
+    "WORK_OF_ART",
+}
+"""All 18 entity types of OntoNotes 5."""
+
+
+class HighEntityPolicy:
+    """Masks every entity of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"ner"})
+    labels: ClassVar[frozenset[str]] = HIGH_LABELS
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """The entities of the wanted types.
+
+        Raises:
+            ValueError: the sentence carries no Doc.
+        """
+        if sentence.doc is None:
+            raise ValueError("an entity policy needs a Doc")
+        return [Span(e.start, e.end, e.label_, self._name) for e in sentence.doc.ents if e.label_ in self.labels]
+
+
+class LowEntityPolicy(HighEntityPolicy):
+    """Masks persons, organisations, dates and locations."""
+
+    labels: ClassVar[frozenset[str]] = LOW_LABELS

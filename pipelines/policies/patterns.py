@@ -1,0 +1,31 @@
+"""Checks and compiles the caller's regular expressions.
+
+Apart from the policy that runs them, since settings are checked whether or not that policy is selected, and an edit to
+a policy that is not selected must rerun nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pipelines.policies.protocol import LABEL_PATTERN
+
+
+def compile_patterns(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
+    """Compiles patterns by label, in the order of the labels.
+
+    Raises:
+        ValueError: a label is not allowed, a pattern does not compile, or it matches the empty string.
+    """
+    compiled = {}
+    for label, pattern in sorted(patterns.items()):
+        if LABEL_PATTERN.fullmatch(label) is None:
+            raise ValueError(f"label '{label}' must be capitals, digits and underscores")
+        try:
+            compiled[label] = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"pattern of label '{label}' does not compile: {error.msg} at {error.pos}") from None
+        if compiled[label].match("") is not None:
+            raise ValueError(f"pattern of label '{label}' matches the empty string")
+    return compiled

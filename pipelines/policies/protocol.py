@@ -1,0 +1,142 @@
+"""What a redaction policy is: text and tokens in, token spans out.
+
+A policy sees one sentence at a time and nothing else, so its spans depend on that sentence alone. Anything fitted on
+or carried over from other rows would couple records, and the guarantee would have to say so.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+LABEL_PATTERN: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+"""Labels are counted in the figures, so their alphabet leaves no room for a copied secret with spaces or digits."""
+
+
+class Span(NamedTuple):
+    """A half-open run of tokens that a policy wants masked.
+
+    Attributes:
+        start_token, end_token: token positions in the sentence, ``start_token < end_token``.
+        label: what was found, matching `LABEL_PATTERN`.
+        policy: which policy found it, as named in the settings.
+        score: the policy's confidence in [0, 1]; 1.0 where the detector gives none.
+    """
+
+    start_token: int
+    end_token: int
+    label: str
+    policy: str
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """One sentence as the sentences table holds it.
+
+    Attributes:
+        text: the original text.
+        starts, ends: character offsets of the tokens, half-open, increasing, not overlapping.
+        doc: a spaCy Doc over exactly these tokens (token i is ``doc[i]``; its character offsets may differ where the
+            text holds unusual white space), for policies whose ``needs`` is not empty; None for the others.
+    """
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    doc: Doc | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of tokens."""
+        return len(self.starts)
+
+    def tokens(self) -> list[str]:
+        """The text of every token."""
+        return [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
+
+    def widen(self, start: int, end: int) -> tuple[int, int] | None:
+        """The smallest run of whole tokens that covers characters ``[start, end)``; None if it touches no token."""
+        first = bisect_right(self.ends, start)
+        last = bisect_left(self.starts, end)
+        return (first, last) if start < end and first < last else None
+
+    def spans(self, found: Iterable[tuple[int, int, str]], policy: str, score: float = 1.0) -> list[Span]:
+        """Character finds ``(start, end, label)`` as token spans; a find that touches no token is dropped."""
+        widened = ((self.widen(start, end), label) for start, end, label in found)
+        return [Span(*tokens, label, policy, score) for tokens, label in widened if tokens is not None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOptions:
+    """What a policy may be told when it is made.
+
+    Attributes:
+        name: the policy's name in the settings; goes into its spans.
+        model: the spaCy model of the run.
+        patterns: the caller's regular expressions by label.
+    """
+
+    name: str
+    model: str = "en_core_web_sm"
+    patterns: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """A redaction policy, made as ``Class(options)``.
+
+    ``find`` must be a pure function of the sentence. An exception or a malformed span fails closed: the whole row is
+    masked. A conservative policy is the same thing; only whether it finds anything at all counts.
+    """
+
+    needs: frozenset[str]
+    """Names of the spaCy pipeline components whose annotation ``find`` reads; empty when it needs no Doc."""
+
+    def find(self, sentence: Sentence) -> Sequence[Span]:
+        """The spans to mask; they may overlap and come in any order."""
+        ...
+
+
+def check_offsets(text: str, starts: Sequence[int], ends: Sequence[int]) -> None:
+    """Refuses token offsets that leave text outside all tokens, because no policy could ever mask it.
+
+    Raises:
+        ValueError: offsets overlap, run past the text, are empty, or leave visible characters uncovered.
+    """
+    if len(starts) != len(ends):
+        raise ValueError("token starts and ends differ in number")
+    at = 0
+    for start, end in zip(starts, ends, strict=True):
+        if start < at or end <= start or end > len(text):
+            raise ValueError("token offsets overlap, are empty, or run past the text")
+        if start > at and not text[at:start].isspace():
+            raise ValueError("visible text lies outside all tokens")
+        at = end
+    if at < len(text) and not text[at:].isspace():
+        raise ValueError("visible text lies outside all tokens")
+
+
+def check_spans(spans: Iterable[Any], num_tokens: int) -> list[Span]:
+    """The spans as `Span` values, sorted, repeats removed.
+
+    Raises:
+        ValueError: a span is malformed, empty, out of range, or its label or score is not allowed.
+    """
+    checked: set[Span] = set()
+    for start, end, label, policy, score in spans:
+        if not 0 <= start < end <= num_tokens:
+            raise ValueError("a span is empty or out of range")
+        if not isinstance(label, str) or LABEL_PATTERN.fullmatch(label) is None or not isinstance(policy, str):
+            raise ValueError("a span's label must be capitals, digits and underscores")
+        if not (math.isfinite(score) and 0.0 <= score <= 1.0):
+            raise ValueError("a span's score must be between 0 and 1")
+        checked.add(Span(int(start), int(end), label, policy, float(score)))
+    return sorted(checked)

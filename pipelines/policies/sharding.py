@@ -1,0 +1,105 @@
+"""Public or private: Confidentially Redacted Training, Algorithm 1, lines 3 and 4, and A.5 item 5."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final
+
+from pipelines.errors import PrivacyGateError
+from pipelines.policies.mask import MASK
+
+ROWS_PER_BUCKET: Final = 100_000
+MAX_BUCKETS: Final = 128
+
+
+def is_private(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the redacted table needs protection: any mask from any cause, or flagged.
+
+    A row with a mask must be private whatever the cause: the policy may have missed a secret in the neighbouring
+    world, and there the row would be trained on without noise (A.5 item 5).
+    """
+    return bool(
+        row["num_masked_tokens"] > 0
+        or row["is_duplicate"]
+        or row["failed_closed"]
+        or row["flagged_by_conservative"]
+        or MASK in row["redacted_text"]
+    )
+
+
+def check_public(row: Mapping[str, Any]) -> None:
+    """The last gate before the public root, independent of `is_private`.
+
+    Raises:
+        PrivacyGateError: a row with a mask was about to be published.
+    """
+    if MASK in row["redacted_text"] or row["num_masked_tokens"]:
+        raise PrivacyGateError(
+            "a sentence with a mask was about to be published; nothing was written to the public root"
+        )
+
+
+def content_key(row: Mapping[str, Any]) -> bytes:
+    """SHA-256 of (speaker, domain, label, redacted_text), each field with its length, absent ones marked apart.
+
+    Public rows are published and trained on in this order. The public pass has no noise, so corpus order, which
+    moves when a neighbouring row changes sides, would be visible (design, section 5).
+    """
+    digest = hashlib.sha256()
+    for name in ("speaker", "domain", "label", "redacted_text"):
+        value = row[name]
+        data = b"" if value is None else str(value).encode("utf-8", "surrogatepass")
+        digest.update((b"\x00" if value is None else b"\x01") + len(data).to_bytes(8, "big") + data)
+    return digest.digest()
+
+
+class ContentOrder:
+    """Sorts rows by `content_key`, then ``doc_id`` and ``sentence_index``, in bounded memory.
+
+    Rows go to files by the leading bits of their key, which are uniform, so each file holds a share of about
+    ``ROWS_PER_BUCKET`` (more only past ``MAX_BUCKETS`` files) and is sorted by itself; read in turn, the files are
+    the whole order. Equal contents share a file: a sentence repeated without end must be held at once, which dedup
+    rules out.
+
+    Args:
+        folder: for the files; what an earlier attempt left there is overwritten.
+        max_rows: an upper bound on the rows to come.
+    """
+
+    def __init__(self, folder: Path, max_rows: int) -> None:
+        self._num_buckets = min(MAX_BUCKETS, max(1, -(-max_rows // ROWS_PER_BUCKET)))
+        folder.mkdir(parents=True, exist_ok=True)
+        self._paths = [folder / f"bucket-{i:03}.jsonl" for i in range(self._num_buckets)]
+        self._files: list[IO[str]] = []
+
+    def __enter__(self) -> ContentOrder:
+        self._files = [path.open("w", encoding="utf-8") for path in self._paths]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for file in self._files:
+            file.close()
+        for path in self._paths:
+            path.unlink(missing_ok=True)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Adds one row; its values must be JSON values."""
+        key = content_key(row)
+        bucket = int.from_bytes(key[:8], "big") * self._num_buckets >> 64
+        self._files[bucket].write(json.dumps([key.hex(), row["doc_id"], row["sentence_index"], dict(row)]) + "\n")
+
+    def sorted_rows(self) -> Iterator[dict[str, Any]]:
+        """All rows in order; nothing may be added afterwards."""
+        for file, path in zip(self._files, self._paths, strict=True):
+            file.close()
+            with path.open(encoding="utf-8") as lines:
+                rows = [json.loads(line) for line in lines]
+            rows.sort(key=lambda row: row[:3])
+            for row in rows:
+                yield row[3]

@@ -1,0 +1,67 @@
+"""Shard: part the training rows into public and private.
+
+Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.config import StageConfig
+from pipelines.context import StageContext
+
+
+class ShardConfig(StageConfig):
+    """The ``[shard]`` table. It has no settings: what is private follows from the masks and the flags alone."""
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes ``private.parquet`` and ``figures.json`` to the private root, ``public.parquet`` to the public one.
+
+    Only rows of the fold ``train`` are written. Private rows keep corpus order; public rows are in the order of
+    their contents' hash.
+
+    Raises:
+        PrivacyGateError: a row with a mask was about to be published.
+    """
+    import json
+
+    from pipelines.policies.mask import MASK
+    from pipelines.policies.sharding import ContentOrder, check_public, is_private
+    from pipelines.tables import TableWriter, iter_batches, open_table, schema_of
+
+    source = ctx.one("redact").private("redacted.parquet")
+    columns = schema_of("shard").names
+    flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
+    with open_table(source, "redacted") as table:
+        total = table.metadata.num_rows
+    figures = dict.fromkeys(("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask"), 0)
+    done = 0
+    with ContentOrder(ctx.scratch_dir / "public", total) as order:
+        with TableWriter(ctx.private_dir / "private.parquet", "shard") as private:
+            for batch in iter_batches(source, "redacted", (*columns, *flags)):
+                for row in batch.to_pylist():
+                    if row["fold"] != "train":
+                        continue
+                    side = "private" if is_private(row) else "public"
+                    figures[f"num_{side}"] += 1
+                    figures[f"num_{side}_tokens"] += row["num_tokens"]
+                    figures["num_all_mask"] += not row["redacted_text"].replace(MASK, "").strip() and (
+                        MASK in row["redacted_text"]
+                    )
+                    kept = {name: row[name] for name in columns}
+                    if side == "private":
+                        private.append(**kept)
+                    else:
+                        order.add(kept)
+                done += batch.num_rows
+                ctx.progress(done, total, "sentences parted")
+        with TableWriter(ctx.public_root_dir() / "public.parquet", "shard") as public:
+            for row in order.sorted_rows():
+                check_public(row)
+                public.append(**row)
+    (ctx.private_dir / "figures.json").write_text(
+        json.dumps(figures, sort_keys=True, indent=1) + "\n", encoding="utf-8"
+    )
+    return figures

@@ -1,0 +1,267 @@
+"""Many sentences at once: alignment with spaCy, independence of the batch, failing closed."""
+
+import random
+
+import pytest
+import spacy
+
+from pipelines.errors import ConfigError
+from pipelines.policies import apply
+from pipelines.policies.apply import FAILED_LABEL, Redactor, Request
+from pipelines.policies.language import load_pipeline, make_doc, model_module
+from pipelines.policies.protocol import PolicyOptions, Span
+from pipelines.policies.redact import redact_text, token_mask
+from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules
+
+MODEL = "en_core_web_sm"
+NER = frozenset({"ner"})
+
+
+def redactor(*names, conservative=None, patterns=None):
+    def make(name):
+        return make_policy(PolicyOptions(name=name, model=MODEL, patterns=patterns or {}))
+
+    return Redactor({n: make(n) for n in names}, make(conservative) if conservative else None, MODEL)
+
+
+def masked(cut, text, *names):
+    starts, ends = cut(text)
+    (verdict,) = redactor(*names).judge([Request(text, starts, ends)])
+    assert not verdict.failed_closed
+    return redact_text(text, starts, ends, token_mask(len(starts), verdict.spans))
+
+
+GOLDEN = [
+    (("customersim",), "Yea sure, 2241 Fitzgerald Viaduct Brownview, OK 28304.", "Yea sure, <MASK>."),
+    (
+        ("customersim", "high_entity"),
+        "Hi. I ordered a chair several days ago but I can't track it.",
+        "Hi. I ordered a chair <MASK> but I can't track it.",
+    ),
+    (
+        ("low_entity",),
+        "Barack Obama met three officials of Microsoft in Berlin on Monday for $5 million.",
+        "<MASK> met three officials of <MASK> in <MASK> on <MASK> for $5 million.",
+    ),
+    (
+        ("high_entity",),
+        "Barack Obama met three officials of Microsoft in Berlin on Monday for $5 million.",
+        "<MASK> met <MASK> officials of <MASK> in <MASK> on <MASK> for <MASK>.",
+    ),
+    (("digits",), "In 1999 he sold 12 , 5 of them.", "In <MASK> he sold <MASK> , <MASK> of them."),
+]
+
+
+@pytest.mark.parametrize(("names", "text", "expected"), GOLDEN)
+def test_golden_redactions(cut, names, text, expected):
+    assert masked(cut, text, *names) == expected
+
+
+def test_presidio_finds_an_email_and_a_card_without_the_network(cut, monkeypatch):
+    import socket
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("presidio reached for the network")
+
+    pytest.importorskip("presidio_analyzer")
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    text = "Mail  joe.bloggs@example.co.uk or pay with 4111 1111 1111 1111 please"
+    starts, ends = cut(text)
+    (verdict,) = redactor("presidio").judge([Request(text, starts, ends)])
+    assert not verdict.failed_closed
+    found = {(s.label, text[starts[s.start_token] : ends[s.end_token - 1]]): s.score for s in verdict.spans}
+    assert found["EMAIL_ADDRESS", "joe.bloggs@example.co.uk"] == 1.0
+    assert found["CREDIT_CARD", "4111 1111 1111 1111"] == 1.0
+    (near_miss,) = redactor("presidio").judge([Request("send it to joe at example", *cut("send it to joe at example"))])
+    assert "EMAIL_ADDRESS" not in {s.label for s in near_miss.spans}
+
+
+def test_presidio_says_what_to_install_when_it_is_missing(monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "presidio_analyzer" else real(name))
+    with pytest.raises(ConfigError, match=r"pip install reticent\[presidio\]"):
+        make_policy(PolicyOptions(name="presidio"))
+
+
+TEXTS = [
+    "I can't track it, John Smith won't either.",
+    "He paid  $5 million\tto Microsoft  in 2019.",
+    "441 Patricia Mission Apt.",
+    "…",
+    "Zoë’s café — in São Paulo; e.g. 3½ km.",
+    "a" * 300,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_docs_align_with_our_tokens_one_to_one(cut, text):
+    nlp = load_pipeline(MODEL, NER)
+    starts, ends = cut(text)
+    doc = make_doc(nlp, text, starts, ends)
+    assert [t.text for t in doc] == [text[a:b] for a, b in zip(starts, ends, strict=True)]
+
+
+def test_docs_keep_the_norms_of_contractions_which_the_recogniser_reads(cut):
+    nlp = load_pipeline(MODEL, NER)
+    for text in ("I can't", "I  can't"):
+        assert [t.norm_ for t in make_doc(nlp, text, *cut(text))] == [t.norm_ for t in nlp("I can't")]
+
+
+def test_docs_align_with_tokens_that_spacy_would_not_cut(cut):
+    nlp = load_pipeline(MODEL, NER)
+    text = "won't go   now"
+    starts, ends = [0, 2, 6, 11, 12], [2, 5, 8, 12, 14]
+    doc = make_doc(nlp, text, starts, ends)
+    assert [t.text for t in doc] == ["wo", "n't", "go", "n", "ow"]
+    assert doc.text == "won't go now"
+    assert len(make_doc(nlp, "", [], [])) == 0
+
+
+def test_entities_equal_spacys_own_on_ordinary_text(cut):
+    """Our Docs feed the recogniser what spaCy's own pipeline feeds it, contractions included."""
+    plain = spacy.load(model_module(MODEL), disable=["tok2vec", "tagger", "parser", "attribute_ruler", "lemmatizer"])
+    texts = [
+        "I can't believe Mary Jones didn't call Google on Tuesday.",
+        "They'll meet in New York at 5 pm, won't they?",
+        "She's paid $40 to the United Nations since March 2020.",
+    ]
+    requests = [Request(text, *cut(text)) for text in texts]
+    for text, verdict in zip(texts, redactor("high_entity").judge(requests), strict=True):
+        expected = {(e.start, e.end, e.label_) for e in plain(text).ents}
+        assert {(s.start_token, s.end_token, s.label) for s in verdict.spans} == expected
+        assert expected
+
+
+def test_verdicts_do_not_depend_on_batch_order_or_other_policies(cut, monkeypatch):
+    rng = random.Random(3)
+    names = ["Mary Jones", "Google", "Berlin", "the office", "Tuesday", "5 pm", "my order"]
+    texts = [f"I can't see {rng.choice(names)} and {rng.choice(names)} at {rng.choice(names)}." for _ in range(80)]
+    requests = [Request(text, *cut(text)) for text in texts]
+    base = redactor("high_entity").judge(requests)
+    assert sum(bool(v.spans) for v in base) > 40
+    order = list(range(len(texts)))
+    rng.shuffle(order)
+    monkeypatch.setattr(apply, "CHUNK_SENTENCES", 7)
+    monkeypatch.setattr(apply, "SPACY_BATCH", 3)
+    shuffled = redactor("high_entity").judge([requests[i] for i in order])
+    assert [base[i] for i in order] == shuffled
+    both = redactor("high_entity", "digits", "presidio").judge(requests)
+    assert [tuple(s for s in v.spans if s.policy == "high_entity") for v in both] == [v.spans for v in base]
+
+
+def test_low_entity_is_a_part_of_high_entity(cut):
+    text = "Ann Lee of NASA flew from Paris to the Alps on Monday with two French dogs."
+    starts, ends = cut(text)
+    (verdict,) = redactor("low_entity", "high_entity").judge([Request(text, starts, ends)])
+    by_policy = {p: {s[:3] for s in verdict.spans if s.policy == p} for p in ("low_entity", "high_entity")}
+    assert by_policy["low_entity"] < by_policy["high_entity"]
+
+
+class Fails:
+    """A policy that fails in every way a policy can, by what the text says."""
+
+    needs = frozenset()
+
+    def find(self, sentence):
+        if "crash" in sentence.text:
+            raise RuntimeError(sentence.text)
+        if "memory" in sentence.text:
+            raise MemoryError
+        if "range" in sentence.text:
+            return [Span(0, 99, "A", "fails")]
+        if "label" in sentence.text:
+            return [Span(0, 1, sentence.text, "fails")]
+        if "none" in sentence.text:
+            return None
+        return [Span(0, 1, "A", "fails")]
+
+
+@pytest.mark.parametrize("text", ["crash john smith", "range john smith", "label john", "none john"])
+def test_a_failing_policy_masks_the_whole_row_and_only_that_row(cut, text):
+    judge = Redactor({"fails": Fails()}, None, MODEL)
+    bad, good = judge.judge([Request(text, *cut(text)), Request("fine now", *cut("fine now"))])
+    assert bad.failed_closed
+    assert bad.spans == (Span(0, len(text.split()), FAILED_LABEL, "fails"),)
+    assert not good.failed_closed
+    assert good.spans == (Span(0, 1, "A", "fails"),)
+
+
+def test_running_out_of_memory_is_no_failing_row(cut):
+    with pytest.raises(MemoryError):
+        Redactor({"fails": Fails()}, None, MODEL).judge([Request("memory", *cut("memory"))])
+
+
+def test_a_failing_conservative_policy_flags_without_masking(cut):
+    judge = Redactor({"digits": make_policy(PolicyOptions(name="digits"))}, Fails(), MODEL)
+    (verdict,) = judge.judge([Request("crash now", *cut("crash now"))])
+    assert (verdict.flagged, verdict.conservative_failed, verdict.failed_closed, verdict.spans) == (
+        True,
+        True,
+        False,
+        (),
+    )
+
+
+def test_a_row_that_spacy_cannot_digest_fails_alone(cut, monkeypatch):
+    judge = redactor("high_entity", "digits")
+    real = apply.make_doc
+
+    def choke(nlp, text, starts, ends):
+        if "choke" in text:
+            raise RuntimeError(text)
+        return real(nlp, text, starts, ends)
+
+    monkeypatch.setattr(apply, "make_doc", choke)
+    texts = ["choke on it", "Mary Jones called."]
+    bad, good = judge.judge([Request(t, *cut(t)) for t in texts])
+    assert bad.failed_closed
+    assert [s.label for s in good.spans] == ["PERSON"]
+
+
+def test_every_row_is_flagged_without_a_conservative_policy(cut):
+    for name, flagged in ((None, True), ("conservative", False)):
+        (verdict,) = redactor("digits", conservative=name).judge([Request("see you soon", *cut("see you soon"))])
+        assert verdict.flagged is flagged
+
+
+def test_any_policy_can_be_the_conservative_one(cut):
+    verdicts = redactor("digits", conservative="high_entity").judge(
+        [Request(t, *cut(t), redact) for redact in (True, False) for t in ("Mary Jones called me.", "see you soon")]
+    )
+    assert [v.flagged for v in verdicts] == [True, False] * 2
+    assert all(v.spans == () for v in verdicts)
+
+
+def test_uncovered_text_is_refused():
+    with pytest.raises(ValueError, match="outside all tokens"):
+        redactor("digits").judge([Request("ab cd", [0], [2])])
+
+
+def test_registry_names_the_nearest_policy_and_the_setting():
+    with pytest.raises(ValueError, match="did you mean 'high_entity'"):
+        check_name("high_entitiy")
+    with pytest.raises(ConfigError, match=r"redact\.conservative: policy 'nowhere\.at\.all:Presidio'.*'presidio'"):
+        make_policy(PolicyOptions(name="nowhere.at.all:Presidio"), "redact.conservative")
+    with pytest.raises(ConfigError, match="'Nothing' not found"):
+        make_policy(PolicyOptions(name="pipelines.policies.digits:Nothing"))
+    with pytest.raises(ConfigError, match="needs a method find"):
+        make_policy(PolicyOptions(name="builtins:repr"))
+
+
+def test_registry_holds_only_policies_that_resolve():
+    for name in POLICIES:
+        policy = make_policy(PolicyOptions(name=name, patterns={"A": "a"}))
+        assert isinstance(policy.needs, frozenset)
+    assert policy_modules(["low_entity", "high_entity", "digits"]) == (
+        "pipelines.policies.digits",
+        "pipelines.policies.entities",
+    )
+    assert policy_modules(["my.module:Mine"]) == ("my.module",)
+
+
+def test_a_missing_model_is_named_with_what_to_install():
+    with pytest.raises(ConfigError, match="pip install xx-no-model"):
+        load_pipeline("xx_no_model", NER)
