@@ -10,7 +10,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-all lint format golden bench lock clean
+.PHONY: help setup run test test-slow test-all lint format golden bench docs lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -28,6 +28,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q flows tasks pipelines
 	touch $@
 
 run: setup
@@ -58,6 +59,9 @@ golden: setup
 
 bench: setup
 	$(BIN)/python benchmarks/dedup.py
+
+docs: setup
+	$(BIN)/python -m flows.reference > docs/settings.md
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock

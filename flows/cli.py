@@ -199,22 +199,26 @@ def _quiet_defaults() -> None:
     for name, value in {
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_LOGGING_LEVEL": "ERROR",
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_CLI_COLORS": "false",
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for them reads every installed package's metadata
     }.items():
         os.environ.setdefault(name, value)
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted."""
+    """Runs the command line and exits.
+
+    Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted.
+    """
     _quiet_defaults()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        app(standalone_mode=False)
-        code = 0
+        result = app(standalone_mode=False)  # an exit code where a command asked for one
+        code = result if isinstance(result, int) else 0
     except typer.Exit as stop:
         code = stop.exit_code
     except ReticentError as error:
@@ -232,9 +236,9 @@ def main() -> NoReturn:
 
 
 def _unexpected(error: Exception) -> int:
-    import click
-
-    if isinstance(error, click.ClickException):
+    if hasattr(error, "format_message") and hasattr(
+        error, "show"
+    ):  # click's usage errors; typer may bring its own click
         error.show()
         return 2
     if os.environ.get("RETICENT_DEBUG") == "1":

@@ -35,10 +35,8 @@ def plan_document(config: Path, environ: Mapping[str, str], *, read: bool) -> di
     corpus = read_corpus(settings, roots, read=read)
     session = make_session(make_spec(settings, corpus, verify="size"))
     previous = runs.latest(roots)
-    if corpus.partitions is None:
-        rows = _unread_plan(corpus)
-    else:
-        rows = [p.to_json() for p in make_plan(session, previous)]
+    unread = corpus.partitions is None
+    rows = _unread_plan(corpus) if unread else [p.to_json() for p in make_plan(session, previous)]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
     return {"stages": rows, "num_input_files": corpus.num_files, "last_run": last}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -216,5 +215,7 @@ def _validate(
 
 
 def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    import difflib  # slow to import, and needed only to tell of a mistake
+
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {found[0]}?" if found else f"; known are {', '.join(sorted(known))}"

@@ -38,8 +38,10 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
             'txt_document = "file"': f'txt_document = "{_txt_document(shown)}"',
             "partition_documents = 250": "partition_documents = 1000",
             'policies = ["customersim", "high_entity"]': 'policies = ["high_entity"]',
-            "replicates = 1 ": "replicates = 10",
-            "fraction = 1.0": "fraction = 0.0001",
+            "replicates = 1  ": "replicates = 10 ",
+            "fraction = 1.0   ": "fraction = 0.0001",
+            "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
+            "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
         }
         for old, new in replaced.items():
             if old not in template:

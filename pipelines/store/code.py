@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-import importlib.util
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -61,6 +59,7 @@ def scan_source(path: Path, module: str) -> dict[str, Any]:
     return {"digest": digest, "imports": sorted(imports)}
 
 
+@functools.cache
 def _locate(module: str, root: Path) -> Path | None:
     path = root.joinpath(*module.split("."))
     for candidate in (path.with_suffix(".py"), path / "__init__.py"):
@@ -79,7 +78,7 @@ class CodeDigests:
 
     def __init__(self, cache: StatCache) -> None:
         self._cache = cache
-        self._known: dict[str, dict[str, Any] | None] = {}
+        self._known: dict[str, tuple[dict[str, str], list[str]]] = {}
 
     def of(self, references: Iterable[str]) -> dict[str, str]:
         """Every file that the references reach, with its digest.
@@ -102,6 +101,9 @@ class CodeDigests:
         return dict(sorted(digests.items()))
 
     def _plug_in(self, reference: str, digests: dict[str, str]) -> None:
+        import importlib.util  # rarely needed, and not free at every start
+        import uuid
+
         top = reference.split(".")[0]
         try:
             spec = importlib.util.find_spec(top)
@@ -125,20 +127,28 @@ class CodeDigests:
             if name in seen:
                 continue
             seen.add(name)
-            path = _locate(name, root)
-            if path is None:
-                continue  # a name inside a module, or a package that is not ours
-            scan = self._cache.get(path, f"code:{name}", functools.partial(scan_source, module=name))
-            digests[path.relative_to(root).as_posix()] = scan["digest"]
-            self._add_data(path, root, digests)
-            for imported in scan["imports"]:
-                if root != _ROOT or imported.split(".")[0] == _PACKAGE:
-                    pending.extend(_with_parents(imported))
+            if name not in self._known:
+                self._known[name] = self._scan(name, root)
+            found, imported = self._known[name]
+            digests.update(found)
+            pending.extend(imported)
 
-    def _add_data(self, path: Path, root: Path, digests: dict[str, str]) -> None:
-        if root != _ROOT:
-            return
-        for file in path.parent.iterdir():
-            if file.is_file() and file.suffix not in _NOT_DATA and not file.name.startswith("."):
-                name = file.relative_to(root).as_posix()
-                digests[name] = self._cache.get(file, "data", sha256_file)
+    def _scan(self, name: str, root: Path) -> tuple[dict[str, str], list[str]]:
+        """The digests of one module and the data beside it, and the modules of ours that it imports."""
+        path = _locate(name, root)
+        if path is None:
+            return {}, []  # a name inside a module, or a package that is not ours
+        scan = self._cache.get(path, f"code:{name}", functools.partial(scan_source, module=name))
+        digests = {path.relative_to(root).as_posix(): scan["digest"]}
+        if root == _ROOT:
+            for file in _data_beside(path.parent):
+                digests[file.relative_to(root).as_posix()] = self._cache.get(file, "data", sha256_file)
+        ours = (i for i in scan["imports"] if root != _ROOT or i.split(".")[0] == _PACKAGE)
+        return digests, [parent for i in ours for parent in _with_parents(i)]
+
+
+@functools.cache
+def _data_beside(folder: Path) -> tuple[Path, ...]:
+    return tuple(
+        f for f in sorted(folder.iterdir()) if f.suffix not in _NOT_DATA and not f.name.startswith(".") and f.is_file()
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +83,8 @@ def fsync_tree(folder: Path) -> None:
 def remove_tree(folder: Path) -> None:
     """Removes a folder if it is there."""
     if folder.exists():
+        import shutil  # slow to import, and status needs none of it
+
         shutil.rmtree(folder)
 
 

@@ -83,8 +83,11 @@ def _plan_one(
     if find(session, stage.name, key) is not None:
         return Planned(stage.name, partition, "hit", (), key)
     reasons = explain(old, own, ingredients["inputs"])
-    if not reasons:
-        reasons = ["its files are missing or damaged" if old else "never run"]
+    if not reasons and old:
+        reasons = ["its files are missing or damaged"]
+    elif not reasons:
+        source = ingredients["inputs"].get(SOURCE)
+        reasons = [_explain_source([], source)] if before and source else ["never run"]
     return Planned(stage.name, partition, "run", tuple(reasons), key)
 
 

@@ -57,10 +57,10 @@ def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, st
                 link = session.roots.of(root) / "latest" / name
                 replace_link(link, folder)
                 outputs[name] = str(link)
-    if "report" in outputs:
-        outputs["report"] = str(Path(outputs["report"]) / "report.html")
-    if "public_report" in outputs:
-        outputs["public_report"] = str(Path(outputs["public_report"]) / "report.html")
+    for name in ("report", "public_report"):
+        page = Path(outputs.pop(name, "")) / "report.html"
+        if page.is_file():
+            outputs[name] = str(page)
     return outputs
 
 

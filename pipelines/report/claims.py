@@ -1,0 +1,123 @@
+"""Claims as the report shows them: three kinds that must not be taken for one another, and one headline.
+
+``issued``: a guarantee under its assumptions. ``refused``: no numbers, and why. ``estimate``: numbers that promise
+nothing. What a claims file lacks stays None, and whatever is not plainly a guarantee is shown as an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.report.numbers import count, is_number, percent, real
+
+TITLES: Final[Mapping[str, str]] = {
+    "dp_private_set": "Differential privacy of the private set",
+    "confidentiality": "Confidentiality of a secret",
+    "confidentiality_of_caught_secrets": "Confidentiality of caught secrets",
+    "group_confidentiality": "Confidentiality of a group of secrets",
+    "bayesian_confidentiality": "Bayesian confidentiality",
+}
+_FIELDS: Final = (
+    "notion",
+    "statement",
+    "epsilon",
+    "delta",
+    "epsilon_unamplified",
+    "theorem",
+    "unit",
+    "corpus",
+    "relation",
+    "group_size",
+    "num_missed",
+    "dedup_stability",
+    "mu",
+    "confidence",
+)
+DP_NOTION: Final = "dp_private_set"
+
+
+def normalised(document: Any) -> list[dict[str, Any]]:
+    """The claims of a claims file in one shape, with `status` and `is_headline` added.
+
+    Args:
+        document: the parsed ``claims.json``: ``claims``, and ``headline`` as an index; None when there is none.
+
+    Returns:
+        Per claim: the fields of the file (None where absent), ``title``, ``status``, ``reason`` (why refused, or why
+        it is no guarantee), ``assumptions``, ``as_in_paper`` and ``is_headline``.
+    """
+    if not isinstance(document, Mapping):
+        return []
+    headline = document.get("headline")
+    return [_normalised(raw, index == headline) for index, raw in enumerate(document.get("claims") or ())]
+
+
+def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
+    refused = raw.get("refused")
+    has_numbers = is_number(raw.get("epsilon")) and is_number(raw.get("delta"))
+    reasons = list(raw.get("not_guaranteed_because") or ())
+    if refused is not None or not has_numbers:
+        status, reason = "refused", refused or "the claim has no numbers"
+    elif raw.get("is_guarantee") is True:
+        status, reason = "issued", None
+    else:
+        status, reason = "estimate", "; ".join(reasons) or "it is not marked as a guarantee"
+    claim: dict[str, Any] = {key: raw.get(key) for key in _FIELDS}
+    if status == "refused":
+        claim |= {"epsilon": None, "delta": None}
+    notion = claim["notion"] or "unknown"
+    return {
+        **claim,
+        "notion": notion,
+        "title": TITLES.get(notion, notion.replace("_", " ").capitalize()),
+        "status": status,
+        "reason": reason,
+        "assumptions": list(raw.get("assumptions") or ()),
+        "as_in_paper": dict(raw.get("as_in_paper") or {}),
+        "is_headline": is_headline,
+    }
+
+
+def headline_claim(claims: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The claim to show first, if any was issued or estimated."""
+    return next((claim for claim in claims if claim["is_headline"]), None)
+
+
+def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence on what the run promises."""
+    shown = headline_claim(claims)
+    if not claims:
+        return "Nothing: no claim was computed for this run."
+    if shown is None or shown["status"] == "refused":
+        return "Nothing: every claim was refused, for the reasons given below."
+    numbers = numbers_of(shown)
+    if shown["status"] == "estimate":
+        return f"Nothing: the figures below ({numbers}) promise nothing, because {shown['reason']}."
+    sure = "" if shown["confidence"] in (None, 1, 1.0) else f" with confidence {percent(shown['confidence'])}"
+    num = len(shown["assumptions"])
+    rests = f", provided that {_counted(num, 'assumption')} hold{'s' if num == 1 else ''}" if num else ""
+    return f"{shown['title']}, {numbers} for one {shown['unit'] or 'record'}{sure}{rests}. {shown['statement'] or ''}"
+
+
+def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
+    """One or two sentences on what the run does not promise."""
+    refused = [claim["title"] for claim in claims if claim["status"] == "refused"]
+    always = (
+        "That the model or the public set holds no secret: redaction may miss some, and a guarantee bounds what can be "
+        "learnt, not what a person may guess."
+    )
+    if not refused:
+        return always
+    counted = {title: refused.count(title) for title in dict.fromkeys(refused)}
+    named = "; ".join(title if n == 1 else f"{title} ({n} claims)" for title, n in counted.items())
+    return f"Refused: {named}. {always}"
+
+
+def numbers_of(claim: Mapping[str, Any]) -> str:
+    """ε and δ of a claim; both are upper bounds, so they are rounded up."""
+    return f"ε = {real(claim['epsilon'], upper=True)}, δ = {real(claim['delta'], 3, upper=True)}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"

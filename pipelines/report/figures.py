@@ -1,0 +1,219 @@
+"""Puts the figures of all stages and partitions together into the one document that both reports are made of.
+
+A figure that a stage did not give stays None ("not measured"): a sum over partitions is None unless every partition
+gave its part, because a partial sum would pass for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pipelines.report.claims import DP_NOTION, headline_claim, normalised
+from pipelines.report.numbers import is_number
+
+SCHEMA_VERSION: Final = 1
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What the report is made of: the parsed data files of the stages before it.
+
+    Attributes:
+        split, redact, shard: figures by partition, in corpus order.
+        dedup, estimate, train: figures of the whole corpus.
+        events: what the mechanism ran, as the train stage wrote it.
+        curves: the learning curves, as the train stage wrote them.
+        claims: the claims file of the guarantee stage.
+        lineage: (stage, partition, key) of every artifact that was read.
+        settings: what may be shown of the settings.
+    """
+
+    split: Sequence[Figures] = ()
+    redact: Sequence[Figures] = ()
+    shard: Sequence[Figures] = ()
+    dedup: Figures = field(default_factory=dict)
+    estimate: Figures = field(default_factory=dict)
+    train: Figures = field(default_factory=dict)
+    events: Any = None
+    curves: Any = None
+    claims: Any = None
+    lineage: Sequence[tuple[str, str | None, str]] = ()
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def total(figures: Sequence[Figures], key: str) -> int | None:
+    """The sum of one count over all partitions, or None when a partition lacks it."""
+    values = [part.get(key) for part in figures]
+    if not values or not all(is_number(value) for value in values):
+        return None
+    return sum(int(value) for value in values if value is not None)
+
+
+def totals(figures: Sequence[Figures], key: str) -> dict[str, int] | None:
+    """The sum of a mapping of counts over all partitions, or None when a partition lacks it."""
+    values = [part.get(key) for part in figures]
+    if not values or not all(isinstance(value, Mapping) for value in values):
+        return None
+    summed: dict[str, int] = {}
+    for value in values:
+        for name, number in (value or {}).items():
+            summed[name] = summed.get(name, 0) + int(number)
+    return dict(sorted(summed.items()))
+
+
+def ratio(numerator: Any, denominator: Any) -> float | None:
+    """A fraction, or None where it is undefined or a part of it is missing."""
+    if not is_number(numerator) or not is_number(denominator) or denominator <= 0:
+        return None
+    return float(numerator) / float(denominator)
+
+
+def build(sources: Sources, *, title: str) -> dict[str, Any]:
+    """The full report as one JSON document. It is for the trusted side: see `pipelines.report.public`.
+
+    Args:
+        sources: what the stages before found.
+        title: the heading of the report.
+
+    Returns:
+        A document of JSON values; `metrics` is flat, None stands for "not measured" or, for ``epsilon`` and
+        ``delta``, for a claim that was refused.
+    """
+    corpus = _corpus(sources.split)
+    redaction = _redaction(sources.redact)
+    shards = _shards(sources.shard, sources.dedup)
+    all_private = bool(sources.redact) and redaction["conservative"] is None and shards["num_public"] == 0
+    miss_rate = _miss_rate(sources.estimate, all_private=all_private)
+    training = _training(sources)
+    claims = normalised(sources.claims)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "version": "full",
+        "title": title,
+        "metrics": _metrics(corpus, redaction, shards, miss_rate, training, claims, sources.dedup),
+        "corpus": corpus,
+        "dedup": dict(sources.dedup),
+        "redaction": redaction,
+        "shards": shards,
+        "miss_rate": miss_rate,
+        "training": training,
+        "claims": claims,
+        "accountants": _accountants(sources.claims),
+        "warnings": _warnings(sources),
+        "settings": {table: dict(values) for table, values in sources.settings.items()},
+        "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],
+        "withheld": [],
+    }
+
+
+def _corpus(split: Sequence[Figures]) -> dict[str, Any]:
+    counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected")
+    gold = ("num_gold_spans", "num_documents_with_gold")
+    return {
+        **{key: total(split, key) for key in (*counts, *gold)},
+        "num_partitions": len(split),
+        "rejected_by_reason": totals(split, "rejected_by_reason"),
+        "num_sentences_by_fold": totals(split, "num_sentences_by_fold"),
+    }
+
+
+def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
+    counts = (
+        "num_sentences",
+        "num_tokens",
+        "num_duplicates",
+        "num_duplicate_tokens",
+        "num_masked_tokens",
+        "num_flagged_by_conservative",
+        "num_conservative_failed",
+        "num_failed_closed",
+    )
+    mappings = ("masked_tokens_by_label", "spans_by_label", "masked_tokens_by_policy")
+    found: dict[str, Any] = {key: total(redact, key) for key in counts} | {key: totals(redact, key) for key in mappings}
+    first = redact[0] if redact else {}
+    read, left_out = found["num_tokens"], found["num_duplicate_tokens"]
+    num_judged = None if read is None or left_out is None else read - left_out
+    return {
+        **found,
+        "policies": list(first["policies"]) if first.get("policies") is not None else None,
+        "conservative": first.get("conservative"),
+        "num_judged_tokens": num_judged,
+        "coverage": ratio(found["num_masked_tokens"], num_judged),
+    }
+
+
+def _shards(shard: Sequence[Figures], dedup: Figures) -> dict[str, Any]:
+    keys = ("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask")
+    return {**{key: total(shard, key) for key in keys}, "num_duplicates": dedup.get("num_duplicates")}
+
+
+def _miss_rate(estimate: Figures, *, all_private: bool) -> dict[str, Any]:
+    """The estimate, with delta2 set to 0 where no sentence is ever public: nothing can escape, by construction."""
+    found = dict(estimate)
+    found["delta2_is_zero_by_construction"] = all_private
+    if all_private:
+        found["delta2"] = {"value": 0.0, "upper": 0.0, "confidence": 1.0}
+    return found
+
+
+def _training(sources: Sources) -> dict[str, Any]:
+    found = dict(sources.train)
+    events = sources.events if isinstance(sources.events, Mapping) else {}
+    for key in ("record", "relation", "target_delta", "target_epsilon", "max_grad_norm", "insecure_test_seed"):
+        found.setdefault(key, events.get(key))
+    curves = sources.curves if isinstance(sources.curves, Mapping) else {}
+    found["curves"] = list(curves.get("epochs") or [])
+    found["curves_note"] = curves.get("note")
+    return found
+
+
+def _accountants(claims: Any) -> list[dict[str, Any]]:
+    found = claims.get("accountants") if isinstance(claims, Mapping) else None
+    return [dict(row) for row in found or ()]
+
+
+def _warnings(sources: Sources) -> list[str]:
+    """What the stages warned of, each warning once."""
+    claims = sources.claims if isinstance(sources.claims, Mapping) else {}
+    found = [w for part in (claims, sources.train, sources.estimate) for w in part.get("warnings") or ()]
+    return list(dict.fromkeys(found))
+
+
+def _metrics(
+    corpus: Figures,
+    redaction: Figures,
+    shards: Figures,
+    miss_rate: Figures,
+    training: Figures,
+    claims: Sequence[Figures],
+    dedup: Figures,
+) -> dict[str, Any]:
+    rate = miss_rate.get("miss_rate") or {}
+    missed_secrets = miss_rate.get("false_negative_rate") or {}
+    escaped = miss_rate.get("delta2") or {}
+    headline = headline_claim(claims) or {}
+    training_claim = next((c for c in claims if c["notion"] == DP_NOTION and c["status"] == "issued"), {})
+    return {
+        **{key: corpus[key] for key in ("num_documents", "num_sentences", "num_tokens", "num_rejected")},
+        "duplicates": dedup.get("num_duplicates"),
+        "coverage": redaction["coverage"],
+        "num_public": shards["num_public"],
+        "num_private": shards["num_private"],
+        "miss_rate": rate.get("value"),
+        "miss_rate_upper": (rate.get("recommended") or (None, None))[1],
+        "false_negative_rate": missed_secrets.get("value"),
+        "false_negative_rate_upper": missed_secrets.get("upper"),
+        "delta2_upper": escaped.get("upper"),
+        "recall": miss_rate.get("recall"),
+        "precision": miss_rate.get("precision"),
+        **{
+            key: training.get(key)
+            for key in ("perplexity", "perplexity_at_initialisation", "noise_multiplier", "num_steps")
+        },
+        "epsilon": headline.get("epsilon") if headline.get("status") == "issued" else None,
+        "delta": headline.get("delta") if headline.get("status") == "issued" else None,
+        "epsilon_dp": training_claim.get("epsilon"),
+    }

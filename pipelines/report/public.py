@@ -1,0 +1,200 @@
+"""The public version of a report: allow-lists, because whatever was counted on private rows leaks outside epsilon.
+
+Kept: the claims and the settings behind them, what the public shard and model show anyway, the held-out figures (the
+held-out fold is public by assumption), and the estimated rates, each of which is a release of its own and says so.
+Rates and the figures that derive from them are coarse, since a rate in full precision gives its two counts back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pipelines.report.numbers import Direction, coarse
+
+METRICS: Final = (
+    "num_public",
+    "miss_rate",
+    "miss_rate_upper",
+    "false_negative_rate",
+    "false_negative_rate_upper",
+    "delta2_upper",
+    "recall",
+    "precision",
+    "perplexity",
+    "perplexity_at_initialisation",
+    "epsilon",
+    "delta",
+    "epsilon_dp",
+    "noise_multiplier",
+    "num_steps",
+)
+_DEDUP: Final = (
+    "mode",
+    "normalise",
+    "verify",
+    "min_tokens",
+    "target_false_positive_rate",
+    "expected_items",
+    "stability",
+    "stability_reason",
+)
+_SHARDS: Final = ("num_public", "num_public_tokens")
+_MISS_RATE: Final = (
+    "source",
+    "is_census",
+    "confidence",
+    "mu",
+    "miss_rate",
+    "false_negative_rate",
+    "delta2",
+    "delta2_is_zero_by_construction",
+    "recall",
+    "precision",
+    "recall_as_in_jft",
+    "assumptions",
+)
+_TRAINING: Final = (
+    "method",
+    "perplexity",
+    "perplexity_per_word",
+    "perplexity_at_initialisation",
+    "perplexity_reason",
+    "loss_per_token",
+    "loss_per_token_standard_error",
+    "next_token_accuracy",
+    "evaluate_fold",
+    "evaluated_on",
+    "num_eval_sentences",
+    "num_eval_tokens",
+    "num_parameters",
+    "vocab_size",
+    "tokenizer",
+    "num_public_records",
+    "num_steps",
+    "noise_multiplier",
+    "epochs",
+    "record",
+    "relation",
+    "target_delta",
+    "target_epsilon",
+    "max_grad_norm",
+    "insecure_test_seed",
+)
+WITHHELD: Final = (
+    "counts of documents, sentences, tokens, rejected rows and duplicates",
+    "what was masked, by label and by policy, and its share of the text",
+    "the number of private records, of flagged sentences and of reviewed ones",
+    "the estimated rates by label",
+    "learning curves and training losses",
+    "warnings, because they quote counts",
+)
+_RATE_DIGITS = 3
+_CLAIM_DIGITS = 4
+_DIRECTIONS: Final[Mapping[str, Direction]] = {
+    "miss_rate": "nearest",
+    "miss_rate_upper": "up",
+    "false_negative_rate": "nearest",
+    "false_negative_rate_upper": "up",
+    "delta2_upper": "up",
+    "recall": "nearest",
+    "precision": "nearest",
+}
+_COUNTED_WARNING: Final = (
+    "the training side was warned about this run; the warning is withheld here, because it counts private records"
+)
+
+
+def public_version(full: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a full report may be published beside the model.
+
+    Args:
+        full: as `pipelines.report.figures.build` returns it.
+
+    Returns:
+        A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
+        Lineage is sorted by key and names no partition: keys are under the store's secret and tell nothing, but the
+        order of the partitions is that of the private corpus.
+    """
+    redaction = full["redaction"]
+    return {
+        "schema_version": full["schema_version"],
+        "version": "public",
+        "title": full["title"],
+        "metrics": _metrics(full["metrics"]),
+        "corpus": {},
+        "dedup": _only(full["dedup"], _DEDUP),
+        "redaction": {
+            "policies": [_without_plugin(name) for name in redaction["policies"] or ()],
+            "conservative": _without_plugin(redaction["conservative"]),
+        },
+        "shards": _only(full["shards"], _SHARDS),
+        "miss_rate": _coarse_rates(_only(full["miss_rate"], _MISS_RATE)),
+        "training": _only(full["training"], _TRAINING),
+        "claims": [_claim(claim, _counted(full), redaction["policies"] or ()) for claim in full["claims"]],
+        "accountants": full["accountants"],
+        "warnings": [],
+        "settings": full["settings"],
+        "lineage": sorted(
+            ({"stage": row["stage"], "partition": None, "key": row["key"]} for row in full["lineage"]),
+            key=lambda row: (_rank(full["lineage"], row["stage"]), row["key"]),
+        ),
+        "withheld": list(WITHHELD),
+    }
+
+
+def _only(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}
+
+
+def _rank(lineage: Iterable[Mapping[str, Any]], stage: str) -> int:
+    return list(dict.fromkeys(row["stage"] for row in lineage)).index(stage)
+
+
+def _without_plugin(name: str | None) -> str | None:
+    """A plug-in's import path may name a customer."""
+    return "plug-in" if name is not None and ":" in name else name
+
+
+def _metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(metrics, METRICS)
+    for key, direction in _DIRECTIONS.items():
+        kept[key] = coarse(kept.get(key), _RATE_DIGITS, direction)
+    for key in ("epsilon", "delta", "epsilon_dp"):
+        kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
+    return kept
+
+
+def _coarse_rates(values: Any, direction: Direction = "nearest") -> Any:
+    """All numbers below ``values`` with few digits; the second of a pair and whatever is called upper goes up."""
+    if isinstance(values, Mapping):
+        return {
+            key: value if key == "confidence" else _coarse_rates(value, "up" if key == "upper" else "nearest")
+            for key, value in values.items()
+        }
+    if isinstance(values, list | tuple) and len(values) == 2:
+        return [_coarse_rates(values[0], "down"), _coarse_rates(values[1], "up")]
+    return coarse(values, _RATE_DIGITS, direction) if isinstance(values, float) else values
+
+
+def _counted(full: Mapping[str, Any]) -> frozenset[str]:
+    """The warnings that quote the number of private records, as far as that can be told; else all of them."""
+    counts = {full["training"].get("num_private_records"), full["shards"].get("num_private")} - {None}
+    quotes = [re.compile(rf"(?<!\d){number}(?!\d)") for number in counts]
+    return frozenset(w for w in full["warnings"] if not quotes or any(quote.search(w) for quote in quotes))
+
+
+def _claim(claim: Mapping[str, Any], counted: frozenset[str], policies: Iterable[str]) -> dict[str, Any]:
+    """The claim with coarse figures, and with neither private counts nor import paths among its assumptions."""
+    kept = [_COUNTED_WARNING if text in counted else text for text in claim["assumptions"]]
+    for name in policies:
+        if ":" in name:
+            kept = [text.replace(name, "plug-in") for text in kept]
+    numbers = ("epsilon", "delta", "epsilon_unamplified")
+    return {
+        **claim,
+        **{key: coarse(claim[key], _CLAIM_DIGITS, "up") for key in numbers},
+        "assumptions": list(dict.fromkeys(kept)),
+        "as_in_paper": _coarse_rates(claim["as_in_paper"]),
+    }

@@ -1,0 +1,121 @@
+"""One self-contained page from a report document: no script, nothing loaded from elsewhere, everything escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
+from markupsafe import Markup
+
+from pipelines.report import charts, claims, numbers, words
+
+_PACKAGE = "pipelines.report"
+
+
+class _Environment(Environment):
+    """Strict about variables, but a key that a stage did not write is None, which is shown as "not measured"."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        value = super().getattr(obj, attribute)
+        return None if isinstance(value, Undefined) and isinstance(obj, Mapping) else value
+
+
+def render_html(report: Mapping[str, Any]) -> str:
+    """The page of a full or a public report.
+
+    Args:
+        report: as `pipelines.report.figures.build` or `pipelines.report.public.public_version` returns it.
+
+    Returns:
+        A whole HTML document. The same report gives the same bytes.
+    """
+    environment = _Environment(
+        loader=FunctionLoader(_package_file),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        count=numbers.count,
+        real=numbers.real,
+        percent=numbers.percent,
+        plain=numbers.plain,
+        shown=_shown,
+        numbers_of=claims.numbers_of,
+    )
+    return environment.get_template("report.html").render(
+        report=report,
+        is_public=report["version"] == "public",
+        css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
+        can_be_claimed=claims.can_be_claimed(report["claims"]),
+        cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
+        words=words,
+        charts=_charts(report),
+    )
+
+
+def _package_file(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath(name).read_text("utf-8")
+
+
+def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
+    return {
+        "labels": charts.coverage_bars(report["redaction"].get("masked_tokens_by_label") or {}),
+        "shards": _shard_chart(report["shards"]),
+        "intervals": _interval_chart(report["miss_rate"]),
+        "curves": _curve_chart(report["training"].get("curves") or ()),
+    }
+
+
+def _shard_chart(shards: Mapping[str, Any]) -> Markup | None:
+    public, private, duplicates = (shards.get(key) for key in ("num_public", "num_private", "num_duplicates"))
+    if public is None or private is None:
+        return None
+    if duplicates is None or duplicates > private:
+        return charts.shard_bar([("public", "fill-public", public), ("private", "fill-private", private)])
+    return charts.shard_bar(
+        [
+            ("public", "fill-public", public),
+            ("private", "fill-private", private - duplicates),
+            ("private, as a duplicate", "fill-duplicate", duplicates),
+        ]
+    )
+
+
+def _interval_chart(miss_rate: Mapping[str, Any]) -> Markup | None:
+    rate = miss_rate.get("miss_rate") or {}
+    lower, upper = rate.get("recommended") or (None, None)
+    rows = [charts.Interval("m", rate.get("value"), lower, upper)]
+    for name, key in (("γ", "false_negative_rate"), ("δ₂", "delta2")):
+        bound = miss_rate.get(key) or {}
+        if name == "δ₂" and miss_rate.get("delta2_is_zero_by_construction"):
+            continue
+        rows.append(charts.Interval(name, bound.get("value"), None, bound.get("upper")))
+    return charts.interval_plot(rows)
+
+
+def _curve_chart(epochs: Sequence[Mapping[str, Any]]) -> Markup | None:
+    def points(value: Any) -> list[tuple[float, float]]:
+        found = [(row.get("epoch"), value(row)) for row in epochs]
+        return [(float(x), float(y)) for x, y in found if x is not None and y is not None]
+
+    curves = {
+        "public records, training": points(lambda row: row.get("public_loss")),
+        "private records, training": points(lambda row: row.get("private_loss")),
+        "held-out text": points(lambda row: (row.get("evaluation") or {}).get("loss")),
+    }
+    return charts.learning_curves(curves, "epoch", "loss per token (nats)")
+
+
+def _shown(value: Any) -> str:
+    """A setting: a value, or how much is hidden."""
+    if isinstance(value, Mapping) and set(value) == {"num_values"}:
+        num = value["num_values"]
+        return "none" if num == 0 else f"{num} value{'' if num == 1 else 's'}, not shown"
+    if isinstance(value, Mapping) and set(value) == {"is_set"}:
+        return "set, not shown" if value["is_set"] else "not set"
+    return "not set" if value is None else numbers.plain(value)

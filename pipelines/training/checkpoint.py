@@ -1,0 +1,89 @@
+"""Checkpoints that survive a kill and are never trusted when damaged.
+
+A checkpoint lies in the scratch folder of the private side and is never published: beside the weights and moments
+(post-processing of public gradients and noisy private sums) it holds training losses of private records, un-noised.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+_MAGIC: Final = b"reticent-checkpoint-1\n"
+
+
+class Checkpoints:
+    """One checkpoint file, replaced atomically.
+
+    Args:
+        path: where it lies.
+        recipe: says for which run it is good; one of another recipe is ignored.
+        interval_seconds: the least time between two checkpoints asked for with `save_if_due`.
+        clock: seconds, monotonic.
+
+    Attributes:
+        is_unusable: whether the last `load` found a checkpoint that could not be used.
+    """
+
+    def __init__(
+        self, path: Path, recipe: str, interval_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._path = path
+        self._recipe = recipe
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._saved_at = clock()
+        self.is_unusable = False
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replaces the checkpoint: temporary file, fsync, rename, fsync of the folder."""
+        buffer = io.BytesIO()
+        torch.save({"recipe": self._recipe, "state": state}, buffer)
+        body = buffer.getbuffer()
+        temporary = self._path.with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            file.write(_MAGIC + hashlib.sha256(body).digest())
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        self._saved_at = self._clock()
+
+    def save_if_due(self, state: Callable[[], dict[str, Any]]) -> None:
+        """Saves when the last checkpoint is older than the interval."""
+        if self._clock() - self._saved_at >= self._interval_seconds:
+            self.save(state())
+
+    def load(self) -> dict[str, Any] | None:
+        """The state of the last checkpoint; None when there is none, it is damaged, or it is of another recipe.
+
+        Afterwards ``is_unusable`` says whether there was one that could not be used.
+        """
+        self.is_unusable = False
+        try:
+            raw = self._path.read_bytes()
+        except FileNotFoundError:
+            return None
+        self.is_unusable = True
+        header = len(_MAGIC) + 32
+        body = memoryview(raw)[header:]
+        if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():
+            return None
+        content = torch.load(io.BytesIO(body), weights_only=True, map_location="cpu")
+        if content["recipe"] != self._recipe:
+            return None
+        self.is_unusable = False
+        state: dict[str, Any] = content["state"]
+        return state

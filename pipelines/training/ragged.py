@@ -1,0 +1,72 @@
+"""Rows of different lengths kept flat in one file, so that a corpus need not fit in memory.
+
+Only the row borders (8 bytes a row) stay in memory; the values are mapped from disk and read where they are used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import numpy.typing as npt
+
+
+class RaggedArray:
+    """Read access to rows of different lengths: ``array[i]`` is row ``i``.
+
+    Attributes:
+        offsets: (num_rows + 1,) int64, where each row starts in the flat values.
+    """
+
+    def __init__(self, values: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64]) -> None:
+        self._values = values
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> npt.NDArray[np.generic]:
+        return self._values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(num_rows,) the number of values in each row."""
+        return np.diff(self.offsets)
+
+
+class RaggedWriter:
+    """Writes a `RaggedArray` row by row. Use as a context manager, then call `open`."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        self._path = path
+        self._dtype = np.dtype(dtype)
+        self._file = path.open("wb")
+        self._offsets = [0]
+
+    def append(self, values: npt.ArrayLike | bytes) -> None:
+        """Adds one row; ``values`` are numbers that fit the dtype, or its raw bytes."""
+        raw = values if isinstance(values, bytes) else np.asarray(values, dtype=self._dtype).tobytes()
+        self._file.write(raw)
+        self._offsets.append(self._offsets[-1] + len(raw) // self._dtype.itemsize)
+
+    def close(self) -> None:
+        """Flushes the file."""
+        self._file.close()
+
+    def open(self) -> RaggedArray:
+        """The rows written so far, mapped from disk."""
+        self.close()
+        if self._offsets[-1] == 0:  # an empty file cannot be mapped
+            values: npt.NDArray[np.generic] = np.empty(0, dtype=self._dtype)
+        else:
+            values = np.memmap(self._path, dtype=self._dtype, mode="r")
+        return RaggedArray(values, np.asarray(self._offsets, dtype=np.int64))
+
+    def __enter__(self) -> RaggedWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,35 @@
+"""Where the randomness of private steps comes from.
+
+The guarantee holds only if nobody can predict the samples and the noise. Each private step therefore gets a generator
+with a fresh 128-bit key from the operating system; keys are never stored, so a resumed run cannot repeat them, and
+nobody can subtract the noise later. `seeded` is for tests that compare bytes, and voids the guarantee.
+
+Public: the model's initial weights and the order of public batches, which derive from the stage's seed instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+
+import numpy as np
+
+PrivateRandomness = Callable[[int], np.random.Generator]
+"""The generator of a private step, by step number. It gives the step's sample first, then its noise."""
+
+
+def unpredictable(step: int) -> np.random.Generator:
+    """A generator with a fresh secret key, whatever the step."""
+    del step
+    return np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
+
+
+def seeded(seed: int) -> PrivateRandomness:
+    """Generators that anyone who knows ``seed`` can repeat. For tests only."""
+
+    def generator(step: int) -> np.random.Generator:
+        digest = hashlib.sha256(f"private step/{seed}/{step}".encode()).digest()
+        return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+
+    return generator

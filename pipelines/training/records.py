@@ -1,0 +1,131 @@
+"""Records: how one row becomes token ids, and which of its tokens the model is asked to predict.
+
+Everything here looks at one row only. That is what keeps one record's change from reaching another record: no block
+is shared, no batch-wide count enters the loss (design, section 5, "Record" and "Training methods").
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pipelines.training.ragged import RaggedArray
+from pipelines.training.tokenizer import ControlTokens
+
+IntArray = npt.NDArray[np.int64]
+
+
+def content_hash(speaker: str | None, domain: str | None, label: str | None, text: str) -> bytes:
+    """SHA-256 of what a row says, whatever file or place it came from.
+
+    Public rows are trained on in the order of this hash: corpus order would show where private rows were.
+    """
+    digest = hashlib.sha256()
+    for part in (speaker, domain, label, text):
+        raw = b"" if part is None else part.encode()
+        digest.update(b"\0" if part is None else b"\1" + len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return digest.digest()
+
+
+def encode_record(
+    text_ids: Sequence[int], speaker: str | None, control: ControlTokens, context_length: int
+) -> tuple[list[int], bool]:
+    """The ids of one record, ``<BOS> [speaker] text <EOS>``, and whether it had to be cut.
+
+    A record longer than the context loses its own end; nothing ever spills into another record.
+    """
+    prefix = [control.bos] if speaker is None else [control.bos, control.speaker(speaker)]
+    ids = [*prefix, *text_ids, control.eos]
+    return ids[:context_length], len(ids) > context_length
+
+
+def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bool_]:
+    """Which tokens of a record are targets of the loss.
+
+    Args:
+        ids: (T,) the record.
+        control: its control tokens.
+
+    Returns:
+        (T,) True at text tokens; at the end token only if the record has a text token. The first token, masks,
+        speakers and padding are never targets, so a wholly masked record has none and its loss is zero.
+    """
+    targets = ~np.isin(ids, control.never_predicted)
+    targets[:1] = False
+    end = ids == control.eos
+    if not (targets & ~end).any():
+        targets[:] = False
+    return targets
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Encoded records in training order.
+
+    Attributes:
+        ids: the token ids of every record.
+        num_targets: (N,) how many of its tokens are targets; 0 for a wholly masked record.
+        num_truncated: records that were cut at the context length.
+        control: the control tokens.
+    """
+
+    ids: RaggedArray
+    num_targets: IntArray
+    num_truncated: int
+    control: ControlTokens
+
+    def __len__(self) -> int:
+        return len(self.num_targets)
+
+    @property
+    def num_without_targets(self) -> int:
+        """Records whose loss is zero whatever the model says."""
+        return int((self.num_targets == 0).sum())
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Padded records.
+
+    Attributes:
+        inputs: (B, T) int64 ids that the model reads.
+        labels: (B, T) int64 the next id at each position (0 where it is no target).
+        weights: (B, T) float, 1 / (number of the record's targets) at its targets, 0 elsewhere. They sum to 1 in a
+            record that has targets and to 0 in one that has none: the loss is normalised inside the example only.
+    """
+
+    inputs: torch.Tensor
+    labels: torch.Tensor
+    weights: torch.Tensor
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
+        """The batch on ``device``, its weights in the model's ``dtype``."""
+        return Batch(self.inputs.to(device), self.labels.to(device), self.weights.to(device, dtype))
+
+
+def collate(records: Records, rows: IntArray) -> Batch:
+    """Pads the chosen records to the longest among them.
+
+    Padding follows the text, so with causal attention no real position ever sees it and no attention mask is needed.
+    """
+    longest = max(2, int(records.ids.lengths[rows].max()))
+    ids = np.full((len(rows), longest), records.control.pad, dtype=np.int64)
+    weights = np.zeros((len(rows), longest), dtype=np.float64)
+    for at, row in enumerate(rows):
+        record = np.asarray(records.ids[int(row)], dtype=np.int64)
+        ids[at, : len(record)] = record
+        targets = target_positions(record, records.control)
+        if targets.any():
+            weights[at, : len(record)] = targets / targets.sum()
+    labels = np.where(weights[:, 1:] > 0, ids[:, 1:], 0)
+    return Batch(
+        torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
+        torch.from_numpy(np.ascontiguousarray(labels)),
+        torch.from_numpy(np.ascontiguousarray(weights[:, 1:])),
+    )

@@ -1,0 +1,75 @@
+"""The size of a GPT-2 trained from scratch, and the named sizes. Imports no torch, so that settings can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.errors import ConfigError
+
+MIN_CONTEXT_LENGTH: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """The sizes of a decoder-only transformer.
+
+    Attributes:
+        num_layers: transformer blocks.
+        num_heads: attention heads in each block; divides ``embedding_size``.
+        embedding_size: width of the residual stream.
+        context_length: the longest record, in tokens, with its control tokens.
+
+    Raises:
+        ConfigError: sizes that do not fit together.
+    """
+
+    num_layers: int
+    num_heads: int
+    embedding_size: int
+    context_length: int
+
+    def __post_init__(self) -> None:
+        if min(self.num_layers, self.num_heads, self.embedding_size) < 1:
+            raise ConfigError("train: num_layers, num_heads and embedding_size must be at least 1")
+        if self.embedding_size % self.num_heads:
+            raise ConfigError(
+                f"train: embedding_size ({self.embedding_size}) must be a multiple of num_heads ({self.num_heads})"
+            )
+        if self.context_length < MIN_CONTEXT_LENGTH:
+            raise ConfigError(
+                f"train: context_length is {self.context_length} tokens; a record needs at least {MIN_CONTEXT_LENGTH} "
+                "(begin, speaker, text, end)"
+            )
+
+
+PRESETS: Final[Mapping[str, ModelShape]] = {
+    "tiny": ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128),
+    "mini": ModelShape(num_layers=4, num_heads=4, embedding_size=256, context_length=256),
+    "distilgpt2": ModelShape(num_layers=6, num_heads=12, embedding_size=768, context_length=1024),
+}
+
+
+def resolve_shape(
+    preset: str,
+    *,
+    num_layers: int | None = None,
+    num_heads: int | None = None,
+    embedding_size: int | None = None,
+    context_length: int | None = None,
+) -> ModelShape:
+    """The preset's sizes, each replaced by the explicit one where given.
+
+    Raises:
+        ConfigError: an unknown preset, or sizes that do not fit together.
+    """
+    if preset not in PRESETS:
+        raise ConfigError(f"train.model: no model is named {preset!r}; choose one of {', '.join(PRESETS)}")
+    base = PRESETS[preset]
+    return ModelShape(
+        num_layers=base.num_layers if num_layers is None else num_layers,
+        num_heads=base.num_heads if num_heads is None else num_heads,
+        embedding_size=base.embedding_size if embedding_size is None else embedding_size,
+        context_length=base.context_length if context_length is None else context_length,
+    )

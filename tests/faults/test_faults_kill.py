@@ -1,0 +1,186 @@
+"""The preparation's bytes do not depend on workers or kills, and a kill never leaves half an artifact."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipelines.corpus.customersim import write_customersim
+from pipelines.store import manifest as manifests
+from pipelines.store.roots import open_roots
+
+DRIVER = Path(__file__).with_name("driver.py")
+SETTINGS = """
+[corpus]
+inputs = ["corpus"]
+partition_documents = 15
+[redact]
+policies = ["customersim", "high_entity"]
+conservative = "conservative"
+[sample]
+replicates = 2
+fraction = 0.5
+"""
+
+
+def _environment(root: Path, workers: int) -> dict[str, str]:
+    return {
+        **os.environ,
+        "RETICENT__STORE__ROOT": str(root),
+        "RETICENT__STORE__SECRET_FILE": str(root.parent / "secret"),
+        "RETICENT__RUNTIME__WORKERS": str(workers),
+    }
+
+
+def _start(config: Path, root: Path, workers: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, str(DRIVER), str(config)],
+        env=_environment(root, workers),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _finish(config: Path, root: Path, workers: int) -> None:
+    process = _start(config, root, workers)
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == 0, error.decode()
+
+
+def _data(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.glob("*/objects/**/*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+
+
+def _assert_nothing_half_written(root: Path) -> int:
+    """Everything that readers would see is whole."""
+    roots = open_roots(root / "private", root / "public", root.parent / "secret")
+    count = 0
+    for path in (root / "private/manifests").glob("*/*.json"):
+        manifest = manifests.load(roots, path.parent.name, path.stem)
+        assert manifest is not None
+        assert manifests.damage(roots, manifest, full=True) is None
+        count += 1
+    return count
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A settings file, and the data files of a run with one worker."""
+    folder = tmp_path_factory.mktemp("bytes")
+    write_customersim(folder / "corpus", 60, 3)
+    (folder / "secret").write_text("5" * 64)
+    config = folder / "reticent.toml"
+    config.write_text(SETTINGS)
+    _finish(config, folder / "one", 1)
+    return config, _data(folder / "one")
+
+
+def test_two_workers_give_the_same_bytes(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
+    config, expected = undisturbed
+    root = config.parent / "two"
+    _finish(config, root, 2)
+    assert _data(root) == expected
+    assert len(expected) > 20
+
+
+def _kill_until_done(config: Path, root: Path, kills: int, seed: int) -> int:
+    """Kills runs at random moments, then lets one finish. Returns how many were really killed."""
+    rng = random.Random(seed)
+    killed = 0
+    for attempt in range(kills):
+        process = _start(config, root, 1 + attempt % 2)
+        time.sleep(rng.uniform(0.4, 6.0))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL) if attempt % 3 else process.kill()  # sometimes workers are orphaned
+            killed += 1
+        process.communicate()
+        if (root / "private/manifests").is_dir():
+            _assert_nothing_half_written(root)
+    _finish(config, root, 2)
+    return killed
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_killed_runs_leave_nothing_half_written_and_end_with_the_same_bytes(
+    undisturbed: tuple[Path, dict[str, bytes]], seed: int
+) -> None:
+    config, expected = undisturbed
+    root = config.parent / f"killed-{seed}"
+    assert _kill_until_done(config, root, kills=5, seed=seed) >= 2
+    assert _data(root) == expected
+    assert _assert_nothing_half_written(root) > 15
+    assert not list((root / "private/quarantine").iterdir())
+
+
+@pytest.mark.slow
+def test_many_kills(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
+    config, expected = undisturbed
+    root = config.parent / "killed-often"
+    assert _kill_until_done(config, root, kills=40, seed=7) >= 15
+    assert _data(root) == expected
+
+
+def test_orphaned_workers_die_with_their_parent(undisturbed: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
+    config, _ = undisturbed
+    root = config.parent / "orphans"
+    process = _start(config, root, 2)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not list((root / "private/work").glob("*")):
+        time.sleep(0.05)
+    process.kill()  # the parent only
+    process.communicate()
+
+    def alive() -> list[str]:
+        found = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
+        return [line for line in found.splitlines() if line.split()[1] == str(process.pid)]
+
+    deadline = time.monotonic() + 20
+    while alive() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert alive() == []
+
+
+def test_a_dead_worker_is_replaced(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
+    """Killing a worker process costs a retry, not the run."""
+    config, expected = undisturbed
+    root = config.parent / "worker-lost"
+    process = _start(config, root, 2)
+    killed = False
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline and not killed:
+        found = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
+        workers = [
+            int(line.split()[0])
+            for line in found.splitlines()
+            if line.split()[1] == str(process.pid) and "forkserver" in line and list((root / "private/work").glob("*"))
+        ]
+        if len(workers) >= 3:  # the fork server and its two workers: the youngest is a worker
+            os.kill(max(workers), signal.SIGKILL)
+            killed = True
+        time.sleep(0.05)
+    _, error = process.communicate(timeout=240)
+    assert process.returncode == 0, error.decode()
+    assert killed
+    assert _data(root) == expected
+
+
+def test_run_records_hold_no_text(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
+    config, _ = undisturbed
+    rows = [json.loads(line) for p in (config.parent / "corpus").glob("*.jsonl") for line in p.read_text().splitlines()]
+    secrets = {row["text"][s["start"] : s["end"]] for row in rows for s in row["spans"]}
+    for path in (config.parent / "one/private").glob("**/*.json"):
+        text = path.read_text()
+        assert not any(secret in text for secret in secrets if len(secret) > 6), path

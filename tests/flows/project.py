@@ -1,0 +1,79 @@
+"""Helpers for tests that use the command line as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+SMALL = """
+[runtime]
+workers = {workers}
+[corpus]
+inputs = ["corpus"]
+partition_documents = 20
+[redact]
+policies = ["customersim", "high_entity"]
+conservative = "conservative"
+[sample]
+replicates = 1
+fraction = 1.0
+[train]
+num_layers = 1
+num_heads = 2
+embedding_size = 32
+context_length = 48
+vocab_size = 400
+epochs = 1
+expected_batch_size = 64
+"""
+
+
+def reticent(
+    *arguments: str | Path, cwd: Path, timeout: float = 300, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in its own process with a private Prefect home."""
+    variables = {**os.environ, "PREFECT_HOME": str(cwd / ".prefect"), **environment}
+    for name in ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
+        variables.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        cwd=cwd,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+def run_json(config: Path, *arguments: str, **environment: str) -> dict[str, Any]:
+    """``reticent run CONFIG --json``, which must succeed."""
+    done = reticent("run", config, "--json", *arguments, cwd=config.parent, **environment)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
+
+
+def completed(document: dict[str, Any]) -> Counter[str]:
+    """How often each stage was built, by shown name."""
+    return Counter(
+        f"{row['stage']}.{row['step']}" if row["step"] else row["stage"]
+        for row in document["stages"]
+        if row["state"] == "completed"
+    )
+
+
+def small_project(folder: Path, dialogues: int = 60, workers: int = 1, template_set: str = "A") -> Path:
+    """A settings file with the built-in corpus and a very small model."""
+    from pipelines.corpus.customersim import write_customersim
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_customersim(folder / "corpus", dialogues, 0, template_set=template_set)
+    config = folder / "reticent.toml"
+    config.write_text(SMALL.format(workers=workers))
+    return config

@@ -1,0 +1,238 @@
+"""The whole job through Prefect's embedded server, as a user runs it; then changes, and what reruns."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from project import completed, reticent, run_json, small_project
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project that has run once."""
+    config = small_project(tmp_path_factory.mktemp("job"))
+    config.with_name("first.json").write_text(json.dumps(run_json(config)))
+    return config
+
+
+@pytest.fixture(scope="module")
+def first(project: Path) -> dict[str, Any]:
+    """What its first run printed."""
+    document: dict[str, Any] = json.loads(project.with_name("first.json").read_text())
+    return document
+
+
+def _planned(config: Path, **environment: str) -> dict[str, set[str]]:
+    done = reticent("plan", config, "--json", cwd=config.parent, **environment)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["stages"]
+    return {
+        a: {(r["step"] and f"{r['stage']}.{r['step']}") or r["stage"] for r in rows if r["action"] == a}
+        for a in ("hit", "run", "maybe")
+    }
+
+
+def test_document_of_a_run(first: dict[str, Any]) -> None:
+    assert {"schema_version", "run_id", "stages", "outputs", "metrics"} <= first.keys()
+    assert {row["state"] for row in first["stages"]} == {"completed"}
+    assert all({"stage", "partition", "state", "seconds", "key"} <= row.keys() for row in first["stages"])
+    stages = {row["stage"] for row in first["stages"]}
+    assert stages == {"split", "dedup", "redact", "sample", "estimate", "shard", "train", "guarantee", "report"}
+    assert {"public", "private", "sentences", "model", "report"} <= first["outputs"].keys()
+    metrics = first["metrics"]
+    for name in ("perplexity", "coverage", "duplicates", "miss_rate", "false_negative_rate_upper", "epsilon", "delta"):
+        assert isinstance(metrics[name], int | float), name
+    assert metrics["perplexity"] < metrics["perplexity_at_initialisation"]
+
+
+def test_outputs_open_in_polars_and_transformers(first: dict[str, Any]) -> None:
+    outputs = first["outputs"]
+    public = pl.read_parquet(f"{outputs['public']}/*.parquet")
+    private = pl.read_parquet(f"{outputs['private']}/*.parquet")
+    redacted = pl.read_parquet(f"{outputs['redacted']}/*.parquet")
+    sentences = pl.read_parquet(f"{outputs['sentences']}/*.parquet")
+    assert redacted.height == sentences.height
+    assert public.height + private.height == redacted.filter(pl.col("fold") == "train").height
+    assert public.height > 0
+    assert not public["redacted_text"].str.contains("<MASK>", literal=True).any()
+    joined = redacted.join(sentences, on=["doc_id", "sentence_index"], how="inner")
+    assert joined.height == redacted.height
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(outputs["model"])
+    model = AutoModelForCausalLM.from_pretrained(outputs["model"])
+    out = model(**tokenizer("Hello, how can I help?", return_tensors="pt"))
+    assert out.logits.shape[-1] == model.config.vocab_size
+    assert "<html" in Path(outputs["report"]).read_text()
+
+
+def test_second_run_is_all_cached_and_loads_neither_torch_nor_spacy(project: Path) -> None:
+    code = (
+        "import sys, json, atexit\n"
+        "heavy = ('torch', 'spacy', 'transformers')\n"
+        "atexit.register(lambda: print(json.dumps([m for m in heavy if m in sys.modules])))\n"
+        f"sys.argv = ['reticent', 'run', {str(project)!r}, '--json']\n"
+        "from flows.cli import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project.parent,
+        env={**os.environ, "PREFECT_HOME": str(project.parent / ".prefect")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    document, modules = (json.loads(line) for line in done.stdout.splitlines()[-2:])
+    assert {row["state"] for row in document["stages"]} == {"cached"}
+    assert modules == []
+
+
+def test_plan_of_each_change_by_hand(project: Path) -> None:
+    assert _planned(project)["hit"] >= {"split", "train", "report"}
+    epochs = _planned(project, RETICENT__TRAIN__EPOCHS="2")
+    assert epochs["run"] == {"train"}
+    assert epochs["maybe"] == {"guarantee", "report"}
+    redact = _planned(project, RETICENT__REDACT__POLICIES='["digits"]')
+    assert redact["run"] == {"redact"}
+    assert redact["maybe"] == {"estimate", "shard", "train", "guarantee", "report"}
+    assert _planned(project, RETICENT__RUNTIME__WORKERS="2")["hit"] >= {"split", "train", "report"}
+    text = project.read_text()
+    project.write_text(text + "\n# a comment\n")
+    assert not _planned(project)["run"]
+    project.write_text(text)
+
+
+def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: Path, tmp_path: Path) -> None:
+    """On a copy of the code, which is edited."""
+    for name in ("flows", "tasks", "pipelines"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    helper = tmp_path / "pipelines/policies/customersim.py"
+    source = helper.read_text()
+
+    def plan() -> dict[str, list[str]]:
+        done = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "plan", str(project), "--json"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rows = json.loads(done.stdout)["stages"]
+        return {r["stage"]: r["reasons"] for r in rows if r["action"] == "run"}
+
+    assert plan() == {}
+    helper.write_text(source + "\n# a comment\n")
+    assert plan() == {}
+    helper.write_text(source + "\nANOTHER_NAME = 1\n")
+    assert plan() == {"redact": ["code: pipelines/policies/customersim.py"]}
+    helper.write_text(source)
+    other = tmp_path / "pipelines/policies/presidio.py"  # a policy that the settings do not select
+    other.write_text(other.read_text() + "\nANOTHER_NAME = 1\n")
+    assert plan() == {}
+
+
+def test_new_file_reruns_its_partition_and_what_reads_everything(project: Path) -> None:
+    from pipelines.corpus.customersim import simulate
+
+    before = _planned(project)
+    assert not before["run"]
+    row = next(iter(simulate(1, 99)))
+    extra = project.parent / "corpus" / "zz-new.jsonl"
+    extra.write_text(json.dumps(row) + "\n")
+    try:
+        rows = json.loads(reticent("plan", project, "--json", cwd=project.parent).stdout)["stages"]
+        assert sum(r["stage"] == "split" and r["action"] == "run" for r in rows) == 1
+        assert "1 new file" in " ".join(r for row in rows for r in row["reasons"])
+        document = run_json(project)
+        built = completed(document)
+        assert built["split"] == built["dedup.keys"] == built["redact"] == built["shard"] == 1
+        assert built["train"] == built["report"] == 1
+    finally:
+        extra.unlink()
+    reverted = run_json(project)
+    assert {row["state"] for row in reverted["stages"]} == {"cached"}
+
+
+def test_same_size_edit_with_restored_mtime_is_noticed(project: Path) -> None:
+    path = sorted((project.parent / "corpus").glob("*.jsonl"))[0]
+    data, status = path.read_bytes(), path.stat()
+    path.write_bytes(data.replace(b"Hello", b"Hullo", 1))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    try:
+        assert path.stat().st_size == status.st_size
+        assert path.stat().st_mtime_ns == status.st_mtime_ns
+        assert "split" in _planned(project)["run"]
+    finally:
+        path.write_bytes(data)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_no_secret_reaches_prefect_or_the_public_root(project: Path, first: dict[str, Any]) -> None:
+    gold = [
+        (row["text"][s["start"] : s["end"]])
+        for path in (project.parent / "corpus").glob("*.jsonl")
+        for row in map(json.loads, path.read_text().splitlines())
+        for s in row["spans"]
+    ]
+    secrets = {value.encode() for value in gold if len(value) > 6}
+    assert len(secrets) > 50
+    database = project.parent / ".prefect" / "prefect.db"
+    with sqlite3.connect(database) as connection:
+        dump = "\n".join(connection.iterdump()).encode()
+    assert b"nightly" in dump  # the right database
+    public = Path(first["outputs"]["public"]).parents[1]
+    files = {str(p): p.read_bytes() for p in public.rglob("*") if p.is_file()}
+    tables = [pl.read_parquet(p).write_ndjson().encode() for p in files if p.endswith(".parquet")]
+    for secret in secrets:
+        assert secret not in dump
+        assert not any(secret in data for data in (*files.values(), *tables))
+
+
+def test_failed_stage_tells_nothing_and_exits_5(project: Path, tmp_path: Path) -> None:
+    plug_in = tmp_path / "reticent.toml"
+    plug_in.write_text(
+        project.read_text().replace('inputs = ["corpus"]', f'inputs = ["{project.parent / "corpus"}"]')
+        + "learning = 1\n"
+    )
+    done = reticent("run", plug_in, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unknown key train.learning" in done.stderr
+
+
+def test_status_inspect_verify_gc_report(project: Path) -> None:
+    folder = project.parent
+    status = reticent("status", project, "--json", cwd=folder)
+    assert json.loads(status.stdout)["last_run"]["state"] == "completed"
+    for name in ("split", "dedup", "redact", "sample", "shard", "rejected"):
+        shown = reticent("inspect", name, "--config", project, "--json", cwd=folder)
+        assert shown.returncode == 0, shown.stderr
+        for table in json.loads(shown.stdout)["tables"]:
+            frame = eval(table["polars"], {"pl": pl}).collect()  # the printed line works as it stands
+            assert frame.height == table["num_rows"]
+    sentences = reticent("inspect", "sentences", "--config", project, cwd=folder).stdout
+    assert "characters)" in sentences
+    assert "Hello" not in sentences
+    assert "Hello" in reticent("inspect", "sentences", "--config", project, "--show-text", cwd=folder).stdout
+    assert reticent("verify", project, cwd=folder).returncode == 0
+    assert reticent("report", project, cwd=folder).returncode == 0
+    assert reticent("gc", project, "--keep-runs", "1", cwd=folder).returncode == 0
+    assert not _planned(project)["run"]
+    victim = sorted((folder / "reticent-store/private/objects/redact").rglob("redacted.parquet"))[0]
+    victim.write_bytes(victim.read_bytes()[:-1])
+    assert reticent("verify", project, cwd=folder).returncode == 5
+    assert reticent("verify", project, "--repair", cwd=folder).returncode == 0
+    assert "redact" in _planned(project)["run"]

@@ -1,0 +1,81 @@
+"""Charts draw what they say, in proportion, and escape what they print."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.report.charts import WIDTH, Interval, coverage_bars, interval_plot, learning_curves, shard_bar
+
+_PRINTABLE = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
+
+
+def _parse(svg: object) -> ElementTree.Element:
+    assert svg is not None
+    return ElementTree.fromstring(str(svg))
+
+
+@given(st.dictionaries(_PRINTABLE, st.integers(1, 10**6), min_size=1, max_size=30))
+@settings(deadline=None, max_examples=60)
+def test_bars_are_proportional_ordered_and_lose_no_token(counts: dict[str, int]) -> None:
+    svg = _parse(coverage_bars(counts))
+    widths = [float(rect.attrib["width"]) for rect in svg.iter("rect")]
+    assert len(widths) == min(len(counts), 14)
+    if len(counts) <= 14:
+        ranked = sorted(counts.values(), reverse=True)
+        for width, value in zip(widths, ranked, strict=True):
+            assert width == pytest.approx(max(1.0, widths[0] * value / ranked[0]), abs=0.02)
+    shown = [t.text for t in svg.iter("text")][1::2]
+    assert sum(int((t or "0").replace(",", "")) for t in shown) == sum(counts.values())
+
+
+def test_a_label_cannot_break_out_of_a_chart() -> None:
+    svg = coverage_bars({'<script>alert("1")</script>': 3})
+    assert "<script" not in str(svg)
+    assert _parse(svg).attrib["role"] == "img"
+
+
+def test_no_masked_token_draws_nothing() -> None:
+    assert coverage_bars({}) is None
+    assert coverage_bars({"A": 0}) is None
+
+
+def test_the_stacked_bar_fills_the_width() -> None:
+    svg = _parse(shard_bar([("public", "a", 1), ("private", "b", 2), ("duplicate", "c", 1)]))
+    bars = [r for r in svg.iter("rect") if r.attrib["height"] == "28"]
+    assert [float(r.attrib["width"]) for r in bars] == [WIDTH / 4, WIDTH / 2, WIDTH / 4]
+    assert [float(r.attrib["x"]) for r in bars] == [0, WIDTH / 4, 3 * WIDTH / 4]
+    assert shard_bar([("public", "a", 0)]) is None
+    assert shard_bar([("public", "a", 3), ("private", "b", -1)]) is None
+
+
+def test_intervals_keep_order_on_the_axis_and_show_zero_as_an_arrow() -> None:
+    svg = _parse(interval_plot([Interval("m", 0.01, 0.001, 0.1), Interval("d", 0.0, None, 0.01)]))
+    (dot,) = svg.iter("circle")
+    whiskers = [line.attrib for line in svg.iter("line") if line.attrib["class"] == "whisker"]
+    low, high = float(whiskers[0]["x1"]), float(whiskers[0]["x2"])
+    assert low < float(dot.attrib["cx"]) < high
+    assert float(dot.attrib["cx"]) - low == pytest.approx(high - float(dot.attrib["cx"]), abs=0.02)  # decades
+    assert len(list(svg.iter("polygon"))) == 1
+    assert "d estimated 0" in svg.attrib["aria-label"]
+
+
+def test_an_unmeasured_rate_is_written_out() -> None:
+    svg = _parse(interval_plot([Interval("m", 0.01, None, 0.1), Interval("d", None, None, None)]))
+    assert "not measured" in [t.text for t in svg.iter("text")]
+    assert interval_plot([Interval("d", None, None, None)]) is None
+
+
+def test_learning_curves_leave_out_what_cannot_be_drawn() -> None:
+    svg = _parse(
+        learning_curves({"a": [(1, 5.0), (2, 3.0)], "b": [(1, 4.0)], "c": [(1, float("nan")), (2, 1.0)]}, "epoch", "y")
+    )
+    (line,) = svg.iter("polyline")
+    first, last = (tuple(map(float, p.split(","))) for p in line.attrib["points"].split())
+    assert first[0] < last[0]
+    assert first[1] < last[1]  # a falling loss falls on the page
+    assert learning_curves({"b": [(1, 4.0)]}, "epoch", "y") is None
+    assert learning_curves({}, "epoch", "y") is None

@@ -1,0 +1,104 @@
+"""A setting is shown only where its type or its name proves it harmless."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Annotated, Any, ClassVar, Literal
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+
+from pipelines.config import StageConfig
+from pipelines.report.settings import shown_settings
+from pipelines.stages.redact import RedactConfig
+from pipelines.stages.split import CorpusConfig
+from pipelines.stages.train import TrainConfig
+
+SECRET = "ACME-4711"
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Inner(StageConfig):
+    depth: int = 3
+    word: str = SECRET
+
+
+class Everything(StageConfig):
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"workers"})
+
+    switch: bool = True
+    size: Annotated[int, Field(ge=1)] = 5
+    rate: float | None = None
+    endless: float = float("inf")
+    mode: Literal["a", "b"] = "a"
+    colour: Colour = Colour.RED
+    groups: tuple[int, ...] = (2, 10)
+    seed: int = 4711
+    insecure_test_seed: bool = False
+    path: str = f"/home/{SECRET}"
+    empty: str = ""
+    names: list[str] = [SECRET, SECRET]  # noqa: RUF012 -- pydantic copies it
+    patterns: dict[str, str] = {SECRET: SECRET}  # noqa: RUF012
+    anything: Any = SECRET
+    either: int | str = SECRET
+    inner: Inner = Inner()
+    workers: int = 8
+
+
+def test_each_kind_of_field() -> None:
+    (shown,) = shown_settings({"t": Everything()}).values()
+    hidden = {"is_set": True}
+    assert shown == {
+        "switch": True,
+        "size": 5,
+        "rate": None,
+        "endless": "inf",
+        "mode": "a",
+        "colour": "red",
+        "groups": [2, 10],
+        "seed": hidden,
+        "insecure_test_seed": False,
+        "path": hidden,
+        "empty": {"is_set": False},
+        "names": {"num_values": 2},
+        "patterns": {"num_values": 1},
+        "anything": hidden,
+        "either": hidden,
+        "inner": {"depth": 3, "word": hidden},
+    }
+
+
+def test_planted_secrets_of_the_real_tables_do_not_show() -> None:
+    configs = {
+        "corpus": CorpusConfig(inputs=(f"/data/{SECRET}",), text_field=SECRET),
+        "redact": RedactConfig(policies=("regex", f"acme.{'plugin'}:Policy"), patterns={"ACME": f"{SECRET}[0-9]+"}),
+        "train": TrainConfig(speakers=(SECRET,)),
+    }
+    shown = shown_settings(configs)
+    assert SECRET not in json.dumps(shown)
+    assert "acme" not in json.dumps(shown).lower().replace('"acme"', "")
+    assert shown["redact"]["patterns"] == {"num_values": 1}
+    assert shown["redact"]["policies"] == {"num_values": 2}
+    assert shown["train"]["speakers"] == {"num_values": 1}
+    assert "inputs" not in shown["corpus"]  # outside the key
+
+
+def test_registered_policies_are_shown_by_name() -> None:
+    shown = shown_settings({"redact": RedactConfig(policies=("high_entity", "digits"), conservative="conservative")})
+    assert shown["redact"]["policies"] == ["digits", "high_entity"]
+    assert shown["redact"]["conservative"] == "conservative"
+
+
+@given(st.text(min_size=1), st.lists(st.text()), st.dictionaries(st.text(), st.text()))
+@settings(deadline=None, max_examples=100)
+def test_free_text_never_changes_what_is_shown_but_its_number(
+    word: str, words: list[str], mapping: dict[str, str]
+) -> None:
+    config = Everything(path=word, names=words, patterns=mapping, anything=word, either=word, inner=Inner(word=word))
+    other = Everything(names=["x"] * len(words), patterns={str(i): "x" for i in range(len(mapping))})
+    assert shown_settings({"t": config}) == shown_settings({"t": other})

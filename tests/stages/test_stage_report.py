@@ -1,0 +1,149 @@
+"""The report stage on files in two roots: what it reads, writes and returns, and that the bytes are repeatable."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pipelines.context import Artifact, StageContext
+from pipelines.graph import GRAPH, config_class
+from pipelines.stages import report
+from pipelines.stages.redact import RedactConfig
+from pipelines.stages.report import ReportConfig
+from pipelines.stages.split import CorpusConfig
+from pipelines.stages.train import TrainConfig
+
+SOURCES = Path(__file__).parents[1] / "report" / "sources.json"
+SECRET = "ACME-4711"
+PARTITIONS = ("0f" * 8, "a7" * 8)
+
+
+def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
+    files: dict[str, Any] = json.loads(SOURCES.read_text("utf-8"))
+    claims = files.pop("claims")
+    inputs: dict[str, tuple[Artifact, ...]] = {}
+    contents = {
+        "split": [{"figures": part} for part in files["split"]],
+        "dedup_resolve": [{"figures": files["dedup"]}],
+        "redact": [{"figures": part} for part in files["redact"]],
+        "estimate": [{"figures": files["estimate"]}],
+        "shard": [{"figures": part} for part in files["shard"]],
+        "train": [{"figures": files["train"], "events": files["events"], "curves": files["curves"]}],
+        "guarantee": [{"claims": claims}],
+    }
+    for stage, parts in contents.items():
+        artifacts = []
+        for index, documents in enumerate(parts):
+            partition = PARTITIONS[index] if GRAPH[stage].partitioned else None
+            folder = root / stage / str(index)
+            folder.mkdir(parents=True)
+            for name, document in documents.items():
+                (folder / f"{name}.json").write_text(json.dumps(document), "utf-8")
+            key = f"{len(inputs):02x}{index:02x}" * 16
+            artifacts.append(Artifact(stage=stage, partition=partition, key=key, private_dir=folder))
+        inputs[stage] = tuple(artifacts)
+    return inputs
+
+
+def _context(root: Path, **settings: Any) -> StageContext:
+    configs = {name: config_class(reference)() for name, reference in GRAPH["report"].configs.items()}
+    configs |= {
+        "corpus": CorpusConfig(inputs=(f"/data/{SECRET}",)),
+        "redact": RedactConfig(policies=("regex",), patterns={"ACME": f"{SECRET}[0-9]"}),
+        "train": TrainConfig(speakers=(SECRET,)),
+        "report": ReportConfig(**settings),
+    }
+    for name in ("private", "public", "scratch"):
+        (root / name).mkdir(parents=True)
+    return StageContext(
+        stage="report",
+        partition=None,
+        configs=configs,
+        inputs=_artifacts(root / "inputs"),
+        private_dir=root / "private",
+        public_dir=root / "public",
+        scratch_dir=root / "scratch",
+    )
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_the_inputs_here_are_those_of_the_graph(tmp_path: Path) -> None:
+    assert list(_artifacts(tmp_path)) == [edge.stage for edge in GRAPH["report"].inputs]
+
+
+def test_both_versions_are_written_each_in_its_root(tmp_path: Path) -> None:
+    context = _context(tmp_path, title="Ours")
+    returned = report.run(context)
+    private, public = _contents(tmp_path / "private"), _contents(tmp_path / "public")
+    assert set(private) == set(public) == {"report.html", "report.json"}
+    full = json.loads(private["report.json"])
+    shown = json.loads(public["report.json"])
+    assert (full["version"], shown["version"]) == ("full", "public")
+    assert full["title"] == shown["title"] == "Ours"
+    assert returned == {"metrics": full["metrics"]}
+    assert full["metrics"]["num_private"] == 5302
+    assert b"5302" not in public["report.json"]
+    assert b"5,302" not in public["report.html"]
+    assert b"5,302" in private["report.html"]
+
+
+def test_lineage_names_every_artifact_by_a_short_key(tmp_path: Path) -> None:
+    context = _context(tmp_path)
+    report.run(context)
+    full = json.loads((tmp_path / "private" / "report.json").read_text("utf-8"))
+    expected = [(a.stage, a.partition, a.key[:12]) for found in context.inputs.values() for a in found]
+    assert [(r["stage"], r["partition"], r["key"]) for r in full["lineage"]] == expected
+    public = (tmp_path / "public" / "report.json").read_text("utf-8")
+    assert all(name not in public for name in PARTITIONS)
+
+
+def test_the_bytes_depend_on_the_inputs_only(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        report.run(_context(tmp_path / name))
+    for root in ("private", "public"):
+        assert _contents(tmp_path / "first" / root) == _contents(tmp_path / "second" / root)
+
+
+def test_unkeyed_settings_leave_the_bytes_alone(tmp_path: Path) -> None:
+    one, other = _context(tmp_path / "one"), _context(tmp_path / "other")
+    report.run(one)
+    changed = CorpusConfig(inputs=("elsewhere",), partition_documents=7)
+    assert changed.keyed() == one.configs["corpus"].keyed()
+    object.__setattr__(other, "configs", {**other.configs, "corpus": changed})
+    report.run(other)
+    assert _contents(tmp_path / "one" / "private") == _contents(tmp_path / "other" / "private")
+
+
+def test_no_setting_that_may_be_a_secret_is_shown(tmp_path: Path) -> None:
+    report.run(_context(tmp_path))
+    for root in ("private", "public"):
+        for name, content in _contents(tmp_path / root).items():
+            assert SECRET.encode() not in content, f"{root}/{name}"
+    assert b"1 value, not shown" in _contents(tmp_path / "private")["report.html"]
+
+
+def test_the_public_version_can_be_left_out(tmp_path: Path) -> None:
+    report.run(_context(tmp_path, public=False))
+    assert _contents(tmp_path / "public") == {}
+    assert set(_contents(tmp_path / "private")) == {"report.html", "report.json"}
+
+
+def test_settings_are_documented_and_strict() -> None:
+    assert all(field.description for field in ReportConfig.model_fields.values())
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        ReportConfig(publik=True)  # type: ignore[call-arg]
+
+
+def test_importing_the_stage_loads_nothing_heavy() -> None:
+    code = "import sys, pipelines.stages.report; print([m for m in ('jinja2', 'numpy', 'torch') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

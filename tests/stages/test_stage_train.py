@@ -1,0 +1,318 @@
+"""The train stage: what it writes where, and what its settings accept."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import InputError
+from pipelines.stages.train import TrainConfig, run
+from pipelines.tables import TableWriter
+
+SMALL = {
+    "num_layers": 1,
+    "num_heads": 2,
+    "embedding_size": 32,
+    "context_length": 48,
+    "vocab_size": 400,
+    "epochs": 6,
+    "expected_batch_size": 16,
+    "public_batch_size": 8,
+    "min_speaker_rows": 2,
+}
+NAMES = [a + b for a in ("Ab", "Cor", "Du", "El", "Fi", "Ga") for b in ("ra", "nix", "lop", "mio")]
+ASKS = ["track my package", "cancel my order", "change my address", "speak to somebody", "return my hat"]
+CANARY = "quixotryzebulon"
+
+
+def rows(kind):
+    public = [(f"Can I {ask}{end}", "USR") for ask in ASKS for end in ("?", ", please?", " today?", " or not?")]
+    public += [(f"I will {ask} for you{end}", "SYS") for ask in ASKS for end in (".", " now.", " today.")]
+    private = [(f"I am <MASK>, I want to {ASKS[i % 5]}. {name}", "USR") for i, name in enumerate(NAMES)]
+    private += [(f"{CANARY} {CANARY} <MASK>", CANARY), *[("<MASK>", "USR")] * 15]
+    return {"public": public, "private": private}[kind]
+
+
+def write_shard(path, shard):
+    with TableWriter(path, "shard") as writer:
+        for index, (text, speaker) in enumerate(shard):
+            common = {"doc_id": f"{index:032d}", "sentence_index": 0, "redacted_text": text, "speaker": speaker}
+            writer.append(**common, num_tokens=9, num_masked_tokens=1, domain=None, label=None)
+
+
+def write_sentences(path, folds):
+    with TableWriter(path, "sentences") as writer:
+        for index, fold in enumerate(folds):
+            writer.append(
+                doc_id=f"{index // 4:032d}",
+                sentence_index=index % 4,
+                text=f"Hello, can I {ASKS[index % 5]}? My name is {NAMES[index % 24]}.",
+                token_starts=[0],
+                token_ends=[5],
+                char_start=0,
+                is_overlong_piece=False,
+                speaker="USR",
+                domain=None,
+                fold=fold,
+                label=None,
+            )
+
+
+def context(folder, *, public=None, private=None, folds=("test", "train") * 30, progress=None, **settings):
+    public = rows("public") if public is None else public
+    private = rows("private") if private is None else private
+    shards, splits = [], []
+    for part in ("p0", "p1"):
+        for name in (f"shard-{part}", f"shard-{part}-public", f"split-{part}"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        at = int(part[1])
+        write_shard(folder / f"shard-{part}" / "private.parquet", private[at::2])
+        write_shard(folder / f"shard-{part}-public" / "public.parquet", public[at::2])
+        write_sentences(folder / f"split-{part}" / "sentences.parquet", folds[at::2])
+        shards.append(
+            Artifact(
+                stage="shard",
+                partition=part,
+                key="k",
+                private_dir=folder / f"shard-{part}",
+                public_dir=folder / f"shard-{part}-public",
+            )
+        )
+        splits.append(Artifact(stage="split", partition=part, key="k", private_dir=folder / f"split-{part}"))
+    for name in ("private", "public", "scratch"):
+        (folder / name).mkdir(exist_ok=True)
+    return StageContext(
+        stage="train",
+        partition=None,
+        configs={"train": TrainConfig(**{**SMALL, **settings})},
+        inputs={"shard": tuple(shards), "split": tuple(splits)},
+        private_dir=folder / "private",
+        public_dir=folder / "public",
+        scratch_dir=folder / "scratch",
+        seed=11,
+        **({"progress": progress} if progress else {}),
+    )
+
+
+def read(ctx, name):
+    return json.loads((ctx.private_dir / name).read_text())
+
+
+def files(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    ctx = context(tmp_path_factory.mktemp("train"))
+    return ctx, run(ctx)
+
+
+def test_events_say_what_touched_the_private_records(trained):
+    ctx, _ = trained
+    events = read(ctx, "events.json")
+    assert events["event"]["type"] == "self_composed"
+    assert events["event"]["count"] == 6 * round(40 / 16)
+    step = events["event"]["event"]
+    assert step["sample_rate"] == 16 / 40
+    assert step["event"]["type"] == "gaussian"
+    assert events["num_private_records"] == 40
+    assert events["num_public_records"] == 35
+    assert (events["relation"], events["record"], events["target_epsilon"]) == ("replace_one", "sentence", 3.0)
+    assert events["tokenizer"] == {"kind": "bpe_public", "trained_on": "public"}
+    assert not events["insecure_test_seed"]
+
+
+def test_the_noise_meets_the_target(trained):
+    from pipelines.accounting.accountants import epsilon
+    from pipelines.accounting.events import NeighboringRelation, from_json
+
+    events = read(trained[0], "events.json")
+    spent = epsilon(from_json(events["event"]), events["target_delta"], NeighboringRelation.REPLACE_ONE)
+    assert 2.9 < spent <= 3.0 + 1e-6
+
+
+def test_held_out_text_is_predicted_better_than_at_the_start(trained):
+    figures = read(trained[0], "figures.json")
+    gain = math.log(figures["perplexity_at_initialisation"]) - figures["loss_per_token"]
+    assert gain > 2 * figures["loss_per_token_standard_error"] > 0
+    assert figures["perplexity"] == pytest.approx(math.exp(figures["loss_per_token"]))
+    assert figures["num_all_mask_records"] == 15
+    assert figures["num_eval_sentences"] == 30
+    assert figures["num_steps"] == read(trained[0], "events.json")["event"]["count"]
+    assert figures["warnings"] == []
+
+
+def test_curves_are_marked_as_private(trained):
+    curves = read(trained[0], "curves.json")
+    assert "epsilon does not" in curves["note"]
+    assert [row["epoch"] for row in curves["epochs"]] == list(range(1, 7))
+
+
+def test_the_model_folder_loads_offline_and_speaks(trained, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = trained[0].public_dir / "model"
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert len(tokenizer) == model.config.vocab_size
+    prompt = tokenizer("<BOS><USR>Can I", return_tensors="pt", add_special_tokens=False)
+    assert tokenizer.convert_ids_to_tokens(prompt["input_ids"][0])[:2] == ["<BOS>", "<USR>"]
+    written = model.generate(**prompt, max_new_tokens=5, do_sample=False)
+    assert tokenizer.decode(written[0], skip_special_tokens=True).startswith("Can I")
+    assert (tokenizer.pad_token, tokenizer.mask_token, tokenizer.eos_token) == ("<PAD>", "<MASK>", "<EOS>")
+    assert all(path.stat().st_mode & 0o044 == 0o044 for path in folder.iterdir())
+
+
+def test_public_files_hold_no_private_text_and_no_count(trained):
+    ctx, _ = trained
+    public = files(ctx.public_dir)
+    assert {name.split("/")[0] for name in public} == {"model"}
+    for name, raw in public.items():
+        assert CANARY[:5].encode() not in raw, name
+        assert not [n for n in NAMES if n.encode() in raw], name
+    card = public["model/README.md"].decode()
+    assert "ε = 3" in card
+    assert not {"40", "35", "15"} & set(card.split())
+    for name in ("events.json", "figures.json", "curves.json"):
+        assert CANARY not in (ctx.private_dir / name).read_text()
+
+
+def test_returned_counts_are_small_and_plain(trained):
+    _, counts = trained
+    assert counts["num_public_records"] == 35
+    assert set(map(type, counts.values())) == {int}
+
+
+def test_two_runs_differ_unless_the_seed_is_the_insecure_one(tmp_path, trained):
+    fast = {"epochs": 1, "noise_multiplier": 1.0}
+    made = []
+    for name, insecure in (("a", True), ("b", True), ("c", False), ("d", False)):
+        ctx = context(tmp_path / name, insecure_test_seed=insecure, **fast)
+        run(ctx)
+        made.append((files(ctx.private_dir), files(ctx.public_dir)))
+    assert made[0] == made[1]
+    assert made[2][1]["model/model.safetensors"] != made[3][1]["model/model.safetensors"]
+    events = json.loads(made[0][0]["events.json"])
+    assert events["insecure_test_seed"]
+    assert any("insecure_test_seed" in note for note in events["assumption_notes"])
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_killed_run_resumes_with_the_same_number_of_steps(tmp_path):
+    def progress(done, total, message=""):
+        if message.startswith("epoch 2"):
+            raise Killed
+
+    settings = {"epochs": 2, "noise_multiplier": 1.0, "insecure_test_seed": True}
+    with pytest.raises(Killed):
+        run(context(tmp_path / "a", progress=progress, **settings))
+    resumed, whole = context(tmp_path / "a", **settings), context(tmp_path / "b", **settings)
+    assert run(resumed)["num_steps"] == run(whole)["num_steps"] == 2 * round(40 / 16)
+    assert files(resumed.private_dir) == files(whole.private_dir)
+    assert files(resumed.public_dir) == files(whole.public_dir)
+
+
+def test_all_private_uses_bytes_and_still_trains(tmp_path):
+    ctx = context(tmp_path, public=[], private=rows("private") + rows("public"), epochs=2, noise_multiplier=0.5)
+    run(ctx)
+    events, figures = read(ctx, "events.json"), read(ctx, "figures.json")
+    assert events["tokenizer"] == {"kind": "bytes", "trained_on": "none"}
+    assert events["target_epsilon"] is None
+    assert figures["perplexity"] < figures["perplexity_at_initialisation"]
+
+
+def test_all_public_has_no_event(tmp_path):
+    ctx = context(tmp_path, private=[], epochs=1)
+    run(ctx)
+    assert read(ctx, "events.json")["event"] == {"type": "none"}
+    figures = read(ctx, "figures.json")
+    assert (figures["noise_multiplier"], figures["num_steps"], figures["sample_rate"]) == (None, 0, 0.0)
+
+
+def test_an_empty_test_fold_gives_null_and_a_reason(tmp_path):
+    ctx = context(tmp_path, folds=("train",) * 10, epochs=1, noise_multiplier=1.0)
+    run(ctx)
+    figures = read(ctx, "figures.json")
+    assert figures["perplexity"] is None
+    assert figures["perplexity_at_initialisation"] is None
+    assert figures["perplexity_reason"]
+    assert figures["num_eval_sentences"] == 0
+
+
+def test_nothing_to_train_on_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="no row to train on"):
+        run(context(tmp_path, public=[], private=[]))
+
+
+def test_a_large_delta_is_warned_about(tmp_path):
+    ctx = context(tmp_path, epochs=1, noise_multiplier=0.0, target_delta=0.05)
+    run(ctx)
+    notes = read(ctx, "figures.json")["warnings"]
+    assert any("1/40" in note for note in notes)
+    assert any("noise_multiplier is 0" in note for note in notes)
+    assert set(notes) <= set(read(ctx, "events.json")["assumption_notes"])
+
+
+def test_reading_does_not_touch_the_global_generators(tmp_path):
+    torch.manual_seed(3)
+    np.random.seed(3)
+    expected = torch.rand(1).item(), np.random.rand()
+    torch.manual_seed(3)
+    np.random.seed(3)
+    run(context(tmp_path, epochs=1, noise_multiplier=1.0))
+    assert (torch.rand(1).item(), np.random.rand()) == expected
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"epochs": 0},
+        {"epochs": "3"},
+        {"target_epsilon": 3.0, "noise_multiplier": 1.0},
+        {"target_epsilon": 0},
+        {"target_epsilon": None},
+        {"target_delta": 1.0},
+        {"max_grad_norm": 0.0},
+        {"private_learning_rate": float("inf")},
+        {"model": "huge"},
+        {"num_heads": 7},
+        {"context_length": 3},
+        {"vocab_size": 100},
+        {"method": "dpsgd2"},
+        {"noise": 1.0},
+    ],
+)
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(ValidationError):
+        TrainConfig(**settings)
+
+
+def test_settings_as_read_from_a_file():
+    config = TrainConfig.model_validate_json('{"epochs": 2, "target_epsilon": 4, "speakers": ["A"]}', strict=True)
+    assert (config.epochs, config.target_epsilon, config.speakers) == (2, 4.0, ("A",))
+    assert TrainConfig.model_validate_json("{}", strict=True).target_epsilon == 3.0
+    assert TrainConfig(noise_multiplier=1.5).target_epsilon is None
+    assert TrainConfig(**TrainConfig(noise_multiplier=1.5).model_dump()) == TrainConfig(noise_multiplier=1.5)
+    assert TrainConfig().code_references() == ("pipelines.training.methods.crt",)
+    assert all(field.description for field in TrainConfig.model_fields.values())
+
+
+def test_loading_the_stage_and_its_settings_imports_no_torch():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from pipelines.stages.train import TrainConfig; c = TrainConfig(); c.code_references(); c.keyed();"
+        "print(sorted({'torch', 'transformers', 'numpy', 'pyarrow', 'scipy', 'tokenizers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,115 @@
+"""Small models, records and shards for the tests of training."""
+
+import numpy as np
+
+from pipelines.tables import TableWriter
+from pipelines.training.corpus import read_corpus
+from pipelines.training.model import build_model
+from pipelines.training.ragged import RaggedArray
+from pipelines.training.records import Records, encode_record, target_positions
+from pipelines.training.shape import ModelShape
+from pipelines.training.tokenizer import byte_tokenizer, control_tokens
+
+SPEAKERS = ("SYS", "USR")
+TOKENIZER = byte_tokenizer(SPEAKERS)
+CONTROL = control_tokens(TOKENIZER, SPEAKERS)
+SHAPE = ModelShape(num_layers=2, num_heads=2, embedding_size=16, context_length=32)
+
+
+def tiny_model(seed=0, shape=SHAPE):
+    return build_model(shape, TOKENIZER.get_vocab_size(), CONTROL, seed)
+
+
+def ids_of(text, speaker=None, context_length=SHAPE.context_length):
+    encoded = TOKENIZER.encode(text, add_special_tokens=False).ids
+    return encode_record(encoded, speaker, CONTROL, context_length)[0]
+
+
+def records_of(rows):
+    """Records of texts, or of (text, speaker) pairs."""
+    pairs = [(row, None) if isinstance(row, str) else row for row in rows]
+    ids = [ids_of(text, speaker) for text, speaker in pairs]
+    targets = [int(target_positions(np.asarray(i), CONTROL).sum()) for i in ids]
+    offsets = np.cumsum([0, *map(len, ids)])
+    flat = np.asarray([i for row in ids for i in row], dtype=np.int32)
+    return Records(
+        ids=RaggedArray(flat, offsets), num_targets=np.asarray(targets, dtype=int), num_truncated=0, control=CONTROL
+    )
+
+
+def examples_of(records):
+    """The records as the reference wants them: (ids, targets) pairs."""
+    rows = [np.asarray(records.ids[i], dtype=np.int64) for i in range(len(records))]
+    return [(row.tolist(), target_positions(row, CONTROL).tolist()) for row in rows]
+
+
+def write_shard(path, rows):
+    """``rows`` are (text, speaker) pairs."""
+    with TableWriter(path, "shard") as writer:
+        for index, (text, speaker) in enumerate(rows):
+            writer.append(
+                doc_id=f"{index:032d}",
+                sentence_index=0,
+                redacted_text=text,
+                num_tokens=len(text.split()),
+                num_masked_tokens=text.count("<MASK>"),
+                speaker=speaker,
+                domain=None,
+                label=None,
+            )
+
+
+def write_sentences(path, rows):
+    """``rows`` are (text, speaker, fold) triples; three sentences make a document."""
+    with TableWriter(path, "sentences") as writer:
+        for index, (text, speaker, fold) in enumerate(rows):
+            writer.append(
+                doc_id=f"{index // 3:032d}",
+                sentence_index=index % 3,
+                text=text,
+                token_starts=[0],
+                token_ends=[len(text)],
+                char_start=0,
+                is_overlong_piece=False,
+                speaker=speaker,
+                domain=None,
+                fold=fold,
+                label=None,
+            )
+
+
+def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settings):
+    """Writes tables, the rows dealt out to ``num_files`` partitions, and reads them as the stage does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {"public": [], "private": [], "sentences": []}
+    for number in range(num_files):
+        for name, rows, write in (
+            ("public", public, write_shard),
+            ("private", private, write_shard),
+            ("sentences", sentences, write_sentences),
+        ):
+            path = folder / f"{name}{number}.parquet"
+            write(path, rows[number::num_files])
+            paths[name].append(path)
+    settings = {
+        "tokenizer_kind": "bpe_public",
+        "vocab_size": 400,
+        "speakers": (),
+        "min_speaker_rows": 2,
+        "context_length": 32,
+        "evaluate_fold": "test",
+        "max_eval_sentences": 100,
+        **settings,
+    }
+    return read_corpus(
+        public_paths=paths["public"],
+        private_paths=paths["private"],
+        sentence_paths=paths["sentences"],
+        scratch=folder,
+        progress=lambda done, total, message: None,
+        **settings,
+    )
+
+
+def all_ids(records):
+    return [records.ids[i].tolist() for i in range(len(records))]
