@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from flows.spec import begin
+from pipelines.corpus.documents import check_rejected
 from pipelines.errors import InputError
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
@@ -57,23 +57,11 @@ def require_usable_input(run: str) -> None:
     figures = [read_json(session.roots.object_dir("private", "split", key) / "figures.json") or {} for key in keys]
     if not figures:
         return
-    num_documents = sum(f["num_documents"] for f in figures)
-    reasons: Counter[str] = Counter()
-    for f in figures:
-        reasons.update(f["rejected_by_reason"])
-    num_rejected = reasons.total()
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    limit: float = session.configs["corpus"].max_rejected_fraction  # type: ignore[attr-defined]
-    if num_documents and num_rejected <= limit * (num_documents + num_rejected):
-        return
-    publish_views(session, session.outcomes)
-    look = "`reticent inspect rejected` lists each with its file, row, reason and what to do"
-    if not num_documents:
-        raise InputError(f"the corpus has no usable document ({told or 'the files are empty'}); {look}")
-    raise InputError(
-        f"{num_rejected} of {num_documents + num_rejected} documents were rejected ({told}), more than "
-        f"corpus.max_rejected_fraction = {limit:g} allows; {look}; mend the input or raise the limit"
-    )
+    try:
+        check_rejected(figures, session.configs["corpus"].max_rejected_fraction)  # type: ignore[attr-defined]
+    except InputError as error:
+        publish_views(session, session.outcomes)
+        raise InputError(f"{error} `reticent inspect rejected --show-text` shows it.") from None
 
 
 def finish(run: str) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def corpus_state(
                 continue
         else:
             progress(done, len(files), "reading input")
-            value = cache.get(file.path, tag, functools.partial(_index, request=request, format=file.format))
+            value = cache.get(file.path, tag, functools.partial(_index, request=request, file=file))
         indexed.append((file.name, file.path, file.format, scan.FileIndex.from_json(value)))
     if unread:
         return CorpusState(None, len(files), unread)
@@ -66,5 +66,6 @@ def corpus_state(
     return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), len(files), 0)
 
 
-def _index(path: Path, *, request: CorpusRequest, format: str) -> dict[str, Any]:
-    return scan.index_file(path, format, request.txt_document, request.partition_documents).to_json()
+def _index(path: Path, *, request: CorpusRequest, file: scan.InputFile) -> dict[str, Any]:
+    index = scan.index_file(path, file.format, request.txt_document, request.partition_documents, given=file.given)
+    return index.to_json()

@@ -95,6 +95,6 @@ def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tm
 
     strict = reticent("run", config, "--only", "split", cwd=tmp_path, RETICENT__CORPUS__MAX_REJECTED_FRACTION="0.5")
     assert strict.returncode == 3
-    assert "7 of 9 documents were rejected" in strict.stderr
+    assert "7 of 9 rows were rejected" in strict.stderr
     assert "max_rejected_fraction" in strict.stderr
     assert "word" not in strict.stderr

@@ -1,0 +1,222 @@
+"""CustomerSim: simulated support dialogues with known secrets (after Shi et al., Selective Differential Privacy).
+
+A customer asks for a parcel; the agent checks a name and one more detail, gives a tracking number, and says goodbye.
+Wordings are few, so generic turns repeat (deduplication has work to do), and some customers call again, so that
+secrets repeat. Every person and number is made up by Faker.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from pipelines.corpus.customersim_templates import BASE36, LABELS, TEMPLATE_SETS, TemplateSet
+from pipelines.errors import ConfigError, InputError
+
+RECURRING_SHARE = 0.2
+"""Share of dialogues whose customer has called before."""
+_LEFT_OUT_SHARE = 0.04  # the agent skips the second check
+_DETOUR_SHARE = 0.04  # the customer gives another detail instead of saying goodbye
+_FAREWELL_SHARE = 0.5
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+class Customer(NamedTuple):
+    """A made-up person. Values are in the plain form that the template sets then vary."""
+
+    name: str
+    address: str
+    phone: str
+
+
+def simulate(num_dialogues: int, seed: int, template_set: str = "A") -> Iterator[dict[str, Any]]:
+    """Simulated dialogues, one after the other.
+
+    Dialogue ``i`` depends on ``seed``, ``template_set`` and ``i`` alone: asking for more dialogues changes none.
+
+    Args:
+        num_dialogues: how many.
+        seed: any integer.
+        template_set: ``A``, or ``B`` with other wordings and formats.
+
+    Yields:
+        ``{"id", "text", "spans", "template_set"}``. ``text`` holds one turn a line, ``SYS: `` or ``USR: `` first;
+        ``spans`` lists every secret, ``{"start", "end", "label"}``, in half-open character offsets in ``text``, in
+        order; labels are NAME, ADDRESS, PHONE, ORDER and TRACKING.
+
+    Raises:
+        ConfigError: there is no such template set, or a negative number of dialogues was asked for.
+    """
+    if template_set not in TEMPLATE_SETS:
+        raise ConfigError(f"there is no template set {template_set!r}; choose one of {', '.join(TEMPLATE_SETS)}.")
+    if num_dialogues < 0:
+        raise ConfigError("the number of dialogues must not be negative.")
+    return _simulate(num_dialogues, seed, template_set)
+
+
+def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict[str, Any]]:
+    from faker import Faker
+
+    faker = Faker("en_US")
+    for number in range(num_dialogues):
+        rng = Random(f"customersim/{seed}/{template_set}/dialogue/{number}")  # noqa: S311 (no secret depends on it)
+        caller = _customer_number(seed, template_set, number)
+        faker.seed_instance(f"customersim/{seed}/{template_set}/customer/{caller}")
+        customer = Customer(
+            name=f"{faker.first_name()} {faker.last_name()}",
+            address=faker.address().replace("\n", " "),
+            phone=f"{faker.random_int(200, 999)}{faker.random_int(0, 9_999_999):07d}",
+        )
+        turns = _Turns(rng, TEMPLATE_SETS[template_set], customer)
+        turns.play()
+        yield {
+            "id": f"customersim-{template_set.lower()}-{seed}-{number}",
+            "text": turns.text,
+            "spans": turns.spans,
+            "template_set": template_set,
+        }
+
+
+def _customer_number(seed: int, template_set: str, number: int) -> int:
+    """Who calls in a dialogue: a new customer, named after the dialogue, or the caller of an earlier one."""
+    while number:
+        rng = Random(f"customersim/{seed}/{template_set}/caller/{number}")  # noqa: S311
+        if rng.random() >= RECURRING_SHARE:
+            break
+        number = rng.randrange(number)
+    return number
+
+
+class _Turns:
+    """Plays one agenda, writing turns and noting where the secrets are."""
+
+    def __init__(self, rng: Random, templates: TemplateSet, customer: Customer) -> None:
+        self._rng = rng
+        self._templates = templates
+        order = "".join(rng.choices("0123456789", k=12))
+        plain = {
+            "NAME": customer.name,
+            "ADDRESS": customer.address,
+            "PHONE": customer.phone,
+            "ORDER": f"{order[:3]}-{order[3:8]}-{order[8:]}",
+            # At least one digit and one letter: a word in capitals is not a tracking number.
+            "TRACKING": rng.choice("0123456789") + "".join(rng.choices(BASE36, k=8)) + rng.choice(BASE36[10:]),
+        }
+        shuffled = list(plain["TRACKING"])
+        rng.shuffle(shuffled)
+        plain["TRACKING"] = "".join(shuffled)
+        # A secret is written one way throughout a dialogue, as a person would.
+        self._values = {label: templates.formats[label](rng, plain[label]) for label in LABELS}
+        self._values["item"] = rng.choice(templates.items)
+        self.text = ""
+        self.spans: list[dict[str, Any]] = []
+
+    def play(self) -> None:
+        """Greeting, request, checks, answer, goodbye."""
+        pick, templates = self._rng.choice, self._templates
+        checks = [pick(("PHONE", "ADDRESS", "ORDER"))] if self._rng.random() >= _LEFT_OUT_SHARE else []
+        self._say("SYS", pick(templates.greetings))
+        self._say("USR", f"{pick(templates.hellos)} {pick(templates.requests)}")
+        for label in ("NAME", *checks):
+            self._say("SYS", pick(templates.asks[label]))
+            self._say("USR", pick(templates.answers[label]))
+        self._answer()
+        if self._rng.random() < _DETOUR_SHARE:
+            self._say("USR", pick(templates.answers[pick(("NAME", "PHONE", "ADDRESS", "ORDER"))]))
+            self._answer()
+        if self._rng.random() < _FAREWELL_SHARE:
+            self._say("USR", f"{pick(templates.dones)} {pick(templates.byes)}")
+            self._say("SYS", pick(templates.farewells))
+        else:
+            self._say("USR", pick(templates.dones))
+
+    def _answer(self) -> None:
+        self._say("SYS", f"{self._rng.choice(self._templates.resolutions)} {self._rng.choice(self._templates.more)}")
+
+    def _say(self, speaker: str, template: str) -> None:
+        self.text += f"{speaker}: "
+        at = 0
+        for match in _PLACEHOLDER.finditer(template):
+            self.text += template[at : match.start()]
+            value = self._values[match[1]]
+            if match[1] in LABELS:
+                start = len(self.text)
+                self.spans.append({"start": start, "end": start + len(value), "label": match[1]})
+            self.text += value
+            at = match.end()
+        self.text += template[at:] + "\n"
+
+
+_README = """Simulated customer support dialogues, written by Reticent's CustomerSim simulator.
+Every person, address and number is made up (Faker). One JSON object a line: id, text (one turn a line), spans (the
+secrets: half-open character offsets in text, with a label) and template_set.
+
+dialogues: {num_dialogues}
+seed: {seed}
+template set: {template_set}
+"""
+
+
+def write_customersim(
+    out_dir: Path, num_dialogues: int, seed: int, template_set: str = "A", file_dialogues: int = 1000
+) -> list[Path]:
+    """Writes dialogues as ``dialogues-00000.jsonl`` … and a ``README.txt``; the same arguments give the same bytes.
+
+    The folder appears complete or not at all. An earlier output of this function in its place is replaced.
+
+    Args:
+        out_dir: the folder to make.
+        num_dialogues: at least 1.
+        seed, template_set: as for `simulate`.
+        file_dialogues: dialogues in a file.
+
+    Returns:
+        The dialogue files, in order.
+
+    Raises:
+        ConfigError: a number is out of range, or there is no such template set.
+        InputError: ``out_dir`` is a file, or a folder with anything else in it, or cannot be written.
+    """
+    if num_dialogues < 1 or file_dialogues < 1:
+        raise ConfigError("the number of dialogues, and of dialogues in a file, must be at least 1.")
+    dialogues = simulate(num_dialogues, seed, template_set)
+    out_dir = Path(out_dir)
+    _refuse_foreign(out_dir)
+    try:
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{out_dir.name}.", dir=out_dir.parent))
+        try:
+            new = building / "new"
+            new.mkdir()
+            names: list[str] = []
+            for start in range(0, num_dialogues, file_dialogues):
+                names.append(f"dialogues-{len(names):05d}.jsonl")
+                with (new / names[-1]).open("w", encoding="utf-8", newline="\n") as file:
+                    for _ in range(start, min(start + file_dialogues, num_dialogues)):
+                        file.write(json.dumps(next(dialogues), ensure_ascii=False) + "\n")
+            readme = _README.format(num_dialogues=num_dialogues, seed=seed, template_set=template_set)
+            (new / "README.txt").write_text(readme, encoding="utf-8")
+            if out_dir.exists():
+                out_dir.rename(building / "old")
+            new.rename(out_dir)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"{out_dir} cannot be written: {error.strerror}.") from None
+    return [out_dir / name for name in names]
+
+
+def _refuse_foreign(out_dir: Path) -> None:
+    if not out_dir.exists():
+        return
+    if not out_dir.is_dir():
+        raise InputError(f"{out_dir} is a file. Name a folder that is empty or does not exist yet.")
+    for entry in out_dir.iterdir():
+        if entry.name != "README.txt" and not re.fullmatch(r"dialogues-\d{5,}\.jsonl", entry.name):
+            raise InputError(f"{out_dir} holds other files. Name a folder that is empty or does not exist yet.")

@@ -1,0 +1,366 @@
+"""Finds the input files and cuts them into partitions, the units of parallel and incremental work.
+
+Where a partition ends depends on file names and on numbers of rows only, never on the text or its length. Otherwise
+one longer secret could move every later border, and with it the record that other people's text falls into; the
+neighbouring relation of CRT, Theorem 8 (and of any claim per record) would no longer hold for one record.
+
+Public and non-public: file names are private, so partitions carry pseudonyms; messages name only what the user gave.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.context import Piece, pseudonym
+from pipelines.corpus.rows import HashedStream, iter_rows, row_kind
+from pipelines.errors import InputError
+
+FORMAT_OF_SUFFIX = {".txt": "txt", ".jsonl": "jsonl"}
+IGNORED_STEMS = ("readme", "license", "licence", "notice")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file to read.
+
+    Attributes:
+        path: where it is.
+        name: its path relative to the input, with ``/``; unique in the corpus.
+        format: ``txt`` or ``jsonl``.
+        given: the input, as the user wrote it, that led here; for messages.
+    """
+
+    path: Path
+    name: str
+    format: str
+    given: str
+
+
+class FileList(list[InputFile]):
+    """The input files in document order.
+
+    Attributes:
+        num_ignored: files of a folder or pattern that were left out: hidden, another suffix, or a README or licence.
+    """
+
+    num_ignored: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceIndex:
+    """A run of whole rows in a file; ``end_byte`` is exclusive, ``first_row`` is 1-based."""
+
+    start_byte: int
+    end_byte: int
+    first_row: int
+    num_rows: int
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileIndex:
+    """Where the rows of one file are, and the SHA-256 of each piece."""
+
+    size: int
+    pieces: tuple[PieceIndex, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file."""
+        return sum(piece.num_rows for piece in self.pieces)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, for a cache."""
+        rows = [[p.start_byte, p.end_byte, p.first_row, p.num_rows, p.digest] for p in self.pieces]
+        return {"size": self.size, "pieces": rows}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FileIndex:
+        """The inverse of `to_json`."""
+        names = ("start_byte", "end_byte", "first_row", "num_rows", "digest")
+        pieces = tuple(PieceIndex(**dict(zip(names, row, strict=True))) for row in value["pieces"])
+        return cls(size=value["size"], pieces=pieces)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A named run of documents: part of one large file, or several small files.
+
+    Attributes:
+        name: 16 hexadecimal characters that reveal no file name and survive the insertion of other files.
+        pieces: the bytes, in document order.
+    """
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto") -> FileList:
+    """Finds the input files, in document order (by name).
+
+    A folder is searched in full for ``*.txt`` and ``*.jsonl`` (any case; one of them when ``format`` says so), leaving
+    out hidden files and folders and files called README, LICENSE or NOTICE. A file named outright is always taken. A
+    pattern takes what it matches, by suffix unless ``format`` is given. A file reached twice counts once.
+
+    Args:
+        inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
+        base_dir: the folder of the settings file.
+        format: ``auto`` (by suffix), ``txt`` or ``jsonl``.
+
+    Raises:
+        InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
+            file is unknown, or there is nothing to read at all.
+    """
+    found = FileList()
+    names: dict[str, Path] = {}
+    seen: set[Path] = set()
+    for given in (str(value) for value in inputs):
+        for path, name in _expand(given, base_dir, format, found):
+            resolved = path.resolve()
+            if resolved in seen:
+                continue
+            seen.add(resolved)
+            name = _unique_name(name, resolved, names)
+            names[name] = resolved
+            form = FORMAT_OF_SUFFIX[path.suffix.lower()] if format == "auto" else format
+            found.append(InputFile(path=path, name=name, format=form, given=given))
+    if not found:
+        wanted = "*.txt or *.jsonl" if format == "auto" else f"*.{format}"
+        shown = ", ".join(str(value) for value in inputs) or "(none)"
+        raise InputError(
+            f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
+            f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs."
+        )
+    found.sort(key=lambda file: file.name)
+    return found
+
+
+def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    path = base_dir / Path(given).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        if glob.has_magic(given) and not isinstance(error, PermissionError):
+            return _expand_pattern(given, path, format, found)
+        if isinstance(error, PermissionError):
+            raise InputError(f"corpus.inputs: no permission to read {given}. Change its mode or owner.") from None
+        raise InputError(
+            f"corpus.inputs: there is no file or folder {given} (relative paths start at the settings file's folder)."
+        ) from None
+    if stat.S_ISDIR(mode):
+        if path.suffix.lower() in FORMAT_OF_SUFFIX:
+            raise InputError(
+                f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
+            )
+        return _walk(given, path, format, found)
+    if not stat.S_ISREG(mode):
+        raise InputError(f"corpus.inputs: {given} is neither a file nor a folder (a pipe or a device?).")
+    if given.endswith("/"):
+        raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
+    if format == "auto" and path.suffix.lower() not in FORMAT_OF_SUFFIX:
+        raise InputError(
+            f'corpus.inputs: the format of {given} is unknown. Set corpus.format = "txt" or "jsonl",'
+            " or rename the file."
+        )
+    return [(path, _decoded(path.name))]
+
+
+def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
+    # Names are relative to the part of the pattern that holds no wildcard.
+    root = path
+    while glob.has_magic(str(root)):
+        root = root.parent
+    chosen = [file for file in files if format != "auto" or file.suffix.lower() in FORMAT_OF_SUFFIX]
+    found.num_ignored += len(files) - len(chosen)
+    return [(file, _decoded(file.relative_to(root).as_posix())) for file in chosen]
+
+
+def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    suffixes = tuple(s for s, f in FORMAT_OF_SUFFIX.items() if format in ("auto", f))
+    chosen: list[tuple[Path, str]] = []
+    folders = [root]
+    visited: set[tuple[int, int]] = set()
+    while folders:
+        folder = folders.pop()
+        try:
+            status = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            raise InputError(
+                f"corpus.inputs: a folder in {given} cannot be read. `find -L {given} ! -readable` shows which."
+            ) from None
+        if (status.st_dev, status.st_ino) in visited:  # a link back to a folder above
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            hidden = entry.name.startswith(".")
+            if entry.is_dir():
+                if not hidden:
+                    folders.append(folder / entry.name)
+                continue
+            path = folder / entry.name
+            spare = path.stem.lower() in IGNORED_STEMS
+            if hidden or spare or path.suffix.lower() not in suffixes or not entry.is_file():
+                found.num_ignored += 1
+            else:
+                chosen.append((path, _decoded(path.relative_to(root).as_posix())))
+    # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
+    return sorted(chosen, key=lambda item: item[1])
+
+
+def _decoded(name: str) -> str:
+    """A name that encodes as UTF-8 even when the file system's bytes do not."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _unique_name(name: str, resolved: Path, names: Mapping[str, Path]) -> str:
+    """Adds parent folders to a name that a file of an earlier input has already."""
+    parts = list(resolved.parts[: len(resolved.parts) - len(Path(name).parts)])
+    while name in names and parts:
+        name = f"{_decoded(parts.pop()).strip('/')}/{name}"
+    return name
+
+
+def index_file(
+    path: Path, format: str, txt_document: str, partition_documents: int, *, given: str | None = None
+) -> FileIndex:
+    """Reads a file once, in bounded memory, and cuts it into pieces of ``partition_documents`` rows.
+
+    Args:
+        path: the file.
+        format: ``txt`` or ``jsonl``.
+        txt_document: what a document is in a txt file: ``file``, ``line`` or ``paragraph``.
+        partition_documents: rows in a piece; the last piece may have fewer.
+        given: the input as the user wrote it, for messages.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if partition_documents < 1:
+        raise ValueError("partition_documents must be at least 1")
+    kind = row_kind(format, txt_document)
+    pieces: list[PieceIndex] = []
+    try:
+        with path.open("rb", buffering=1 << 20) as file:
+            stream = HashedStream(file)
+            start, num_rows, first_row = 0, 0, 1
+            for row in iter_rows(stream, kind):
+                num_rows += 1
+                if num_rows == partition_documents:
+                    pieces.append(_piece(start, stream, first_row, num_rows))
+                    start, num_rows, first_row = stream.position, 0, row.number + 1
+            if num_rows:
+                pieces.append(_piece(start, stream, first_row, num_rows))
+    except OSError as error:
+        where, hint = ("", "") if given is None else (f" of {given}", f" `find -L {given} ! -readable` shows which.")
+        raise InputError(
+            f"corpus.inputs: a file{where} cannot be read ({os.strerror(error.errno or 0)}).{hint}"
+        ) from None
+    return FileIndex(size=stream.position, pieces=tuple(pieces))
+
+
+def _piece(start: int, stream: HashedStream, first_row: int, num_rows: int) -> PieceIndex:
+    return PieceIndex(
+        start_byte=start, end_byte=stream.position, first_row=first_row, num_rows=num_rows, digest=stream.cut()
+    )
+
+
+def group(
+    files: Iterable[tuple[str, str | Path, str, FileIndex]], *, partition_documents: int, secret: bytes
+) -> list[Partition]:
+    """Cuts the corpus into partitions of at most ``partition_documents`` rows, in document order.
+
+    A file of more rows than that has partitions of its own. Each run of smaller files between such files is cut like
+    a treap: while a run holds too many rows, it is cut before the file whose keyed hash is smallest. Every file's
+    hash depends on its own name alone, so adding, removing or changing one file changes only groups next to it, of at
+    most twice ``partition_documents`` other rows together; a running count would move every later border.
+
+    Args:
+        files: (name, path, format, index) of each file; names are unique.
+        partition_documents: the largest number of rows in a partition; the one that the files were indexed with.
+        secret: the store's secret, so that neither names nor borders can be guessed.
+
+    Raises:
+        InputError: there is not a single row.
+    """
+    partitions: list[Partition] = []
+    run: list[tuple[str, int, tuple[Piece, ...]]] = []
+
+    def flush() -> None:
+        for low, high in _cut([(name, rows) for name, rows, _ in run], partition_documents, secret):
+            partitions.append(_partition(tuple(p for _, _, pieces in run[low:high] for p in pieces), secret))
+        run.clear()
+
+    for name, path, form, index in sorted(files, key=lambda file: file[0]):
+        pieces = tuple(
+            Piece(
+                path=str(path),
+                name=name,
+                format=form,
+                start_byte=p.start_byte,
+                end_byte=p.end_byte,
+                first_row=p.first_row,
+                digest=p.digest,
+            )
+            for p in index.pieces
+        )
+        if len(pieces) == 1:
+            run.append((name, index.num_rows, pieces))
+        elif pieces:
+            flush()
+            partitions.extend(_partition((piece,), secret) for piece in pieces)
+    flush()
+    if not partitions:
+        raise InputError("corpus.inputs holds no text: every file is empty.")
+    return partitions
+
+
+def _cut(files: Sequence[tuple[str, int]], partition_documents: int, secret: bytes) -> list[tuple[int, int]]:
+    """Half-open index ranges of the groups of a run of small files, given as (name, rows)."""
+    priorities = [pseudonym(secret, "border", name) for name, _ in files]
+    before = [0]
+    for _, rows in files:
+        before.append(before[-1] + rows)
+    groups: list[tuple[int, int]] = []
+    todo = [(0, len(files))] if files else []
+    while todo:
+        low, high = todo.pop()
+        if high - low == 1 or before[high] - before[low] <= partition_documents:
+            groups.append((low, high))
+        else:
+            cut = min(range(low + 1, high), key=priorities.__getitem__)
+            todo += [(cut, high), (low, cut)]
+    return groups
+
+
+def _partition(pieces: tuple[Piece, ...], secret: bytes) -> Partition:
+    # Named after its first row: a group keeps its name while files come and go behind its first one.
+    return Partition(pseudonym(secret, "partition", pieces[0].name, str(pieces[0].first_row))[:16], pieces)
+
+
+def scan(
+    inputs: Sequence[str | Path],
+    *,
+    base_dir: Path,
+    format: str = "auto",
+    txt_document: str = "file",
+    partition_documents: int = 1000,
+    secret: bytes,
+) -> list[Partition]:
+    """`list_files`, `index_file` and `group` in one, without a cache. Raises as they do."""
+    files = list_files(inputs, base_dir, format)
+    indexed = [
+        (f.name, f.path, f.format, index_file(f.path, f.format, txt_document, partition_documents, given=f.given))
+        for f in files
+    ]
+    return group(indexed, partition_documents=partition_documents, secret=secret)

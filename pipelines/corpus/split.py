@@ -1,0 +1,269 @@
+"""Tokenises documents and cuts them into whole natural sentences or dialogue turns (CRT, appendix A.5).
+
+This comes before redaction and deduplication, so that the original and the redacted world stay aligned row by row and
+token by token. Sentences end where rules say so (closing punctuation, line breaks), never at a fixed length; only what
+exceeds ``max_sentence_tokens`` is cut further, at token borders, and marked.
+
+Public and non-public: a speaker tag becomes metadata that is never redacted. So only tags that name a role (``SYS``,
+``Agent 2``) are kept as they are; any other, which may be somebody's name, becomes ``SPEAKER_1``, ``SPEAKER_2`` …
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeVar
+
+import spacy
+from spacy.attrs import IDX  # type: ignore[import-not-found]
+
+from pipelines.errors import ConfigError
+
+T = TypeVar("T")
+
+MAX_RUN_CHARS = 500
+"""spaCy peels punctuation off a run without white space one character at a time, in quadratic time; longer runs are
+tokenised in parts."""
+
+_ZONE_CHARS = 500_000
+_ZONE_DOCUMENTS = 1_000
+_RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
+_MAX_KNOWN_CHARS = 1_000_000
+_LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
+_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
+_ROLE = re.compile(
+    r"(?:SYS|SYSTEM|USR|USER|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR|SUPPORT|STAFF"
+    r"|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
+    re.IGNORECASE,
+)
+_MAX_SPEAKERS = 4
+
+_ENDS = re.compile(r"[.!?…。！？｡؟۔।॥]+")
+_ENDS_WITHOUT_SPACE = frozenset("。！？｡")
+_CLOSERS = frozenset(")]}»”’›」』】）")
+_STRAIGHT_QUOTES = frozenset("\"'")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence or turn: ``document_text[char_start : char_start + len(text)] == text``.
+
+    Attributes:
+        text: without white space at either end.
+        char_start: offset in the document's text, in characters.
+        token_starts, token_ends: half-open offsets in ``text``. Tokens hold no white space, do not overlap, and cover
+            every other character.
+        is_overlong_piece: it is part of a sentence of more than ``max_sentence_tokens``.
+        speaker: the turn's speaker; not part of ``text``.
+    """
+
+    text: str
+    char_start: int
+    token_starts: list[int]
+    token_ends: list[int]
+    is_overlong_piece: bool = False
+    speaker: str | None = None
+
+
+class _Block(NamedTuple):
+    """Characters that belong together: a line, or a turn, which is one sentence whatever it holds."""
+
+    start: int
+    end: int
+    speaker: str | None
+    is_turn: bool
+
+
+class Splitter:
+    """Cuts texts into tokens and sentences; the same text gives the same rows, whatever surrounds it in a batch.
+
+    Args:
+        language: a language code that spaCy has tokeniser rules for.
+        mode: ``turns``: every ``SPEAKER: utterance`` starts a turn; lines without a tag belong to the turn before
+            them. ``rules``: sentences. ``auto``: turns where a document has at least two lines, all of them tagged,
+            by at most four speakers, who are either all roles or do not all speak just once; rules elsewhere.
+        max_sentence_tokens: longer sentences and turns are cut, at token borders.
+
+    Raises:
+        ConfigError: spaCy has no tokeniser for the language, or it needs a package that is not installed.
+    """
+
+    def __init__(
+        self,
+        language: str = "en",
+        mode: Literal["auto", "rules", "turns"] = "auto",
+        max_sentence_tokens: int = 256,
+    ) -> None:
+        if max_sentence_tokens < 1:
+            raise ValueError("max_sentence_tokens must be at least 1")
+        try:
+            self._nlp = spacy.blank(language)
+        except ImportError:
+            raise ConfigError(
+                f"split.language = {language!r}: spaCy cannot load a tokeniser for it. Use a code from"
+                " https://spacy.io/usage/models#languages, and install the package that it may need."
+            ) from None
+        self._mode = mode
+        self._max_tokens = max_sentence_tokens
+        self._known_runs: dict[str, tuple[int, ...]] = {}
+        self._known_chars = 0
+
+    def split(self, texts: Iterable[str]) -> Iterator[list[Sentence]]:
+        """The sentences of each text, in order; a text without visible characters has none."""
+        for _, sentences in self.split_each(texts, str):
+            yield sentences
+
+    def split_each(self, items: Iterable[T], text_of: Callable[[T], str]) -> Iterator[tuple[T, list[Sentence]]]:
+        """Each item with the sentences of its text, in order.
+
+        Texts are worked on in batches of bounded size, each inside a spaCy memory zone: what spaCy interns for a batch
+        is freed after it, so memory does not grow with the corpus. Nothing of spaCy's leaves the zone.
+        """
+        source = iter(items)
+        batch: list[T] = []
+        num_chars = 0
+        while True:
+            item = next(source, None)
+            if item is not None:
+                batch.append(item)
+                num_chars += len(text_of(item))
+            if batch and (item is None or num_chars >= _ZONE_CHARS or len(batch) >= _ZONE_DOCUMENTS):
+                with self._nlp.memory_zone():
+                    results = [self._split_one(text_of(held)) for held in batch]
+                yield from zip(batch, results, strict=True)
+                batch, num_chars = [], 0
+            if item is None:
+                return
+
+    def _split_one(self, text: str) -> list[Sentence]:
+        starts, ends = self._tokens(text)
+        sentences: list[Sentence] = []
+        for block in self._blocks(text):
+            low = bisect_left(starts, block.start)
+            high = bisect_left(starts, block.end, lo=low)
+            if low == high:
+                continue
+            borders = [high] if block.is_turn else _sentence_borders(text, starts, ends, low, high)
+            for border in borders:
+                is_overlong = border - low > self._max_tokens
+                for first in range(low, border, self._max_tokens):
+                    last = min(first + self._max_tokens, border)
+                    base = starts[first]
+                    sentences.append(
+                        Sentence(
+                            text=text[base : ends[last - 1]],
+                            char_start=base,
+                            token_starts=[s - base for s in starts[first:last]],
+                            token_ends=[e - base for e in ends[first:last]],
+                            is_overlong_piece=is_overlong,
+                            speaker=block.speaker,
+                        )
+                    )
+                low = border
+        return sentences
+
+    def _tokens(self, text: str) -> tuple[list[int], list[int]]:
+        """Half-open character offsets of the tokens that are not white space.
+
+        spaCy's rules look at each run without white space on its own, so runs can be kept: inside a memory zone spaCy
+        keeps none, and outside it keeps their strings for good.
+        """
+        starts: list[int] = []
+        ends: list[int] = []
+        known = self._known_runs
+        for match in _RUN.finditer(text):
+            run = match[0]
+            base = match.start()
+            cuts = known.get(run)
+            if cuts is None:
+                cuts = tuple(self._nlp.tokenizer(run).to_array([IDX]).tolist())
+                self._known_chars += len(run)
+                if self._known_chars > _MAX_KNOWN_CHARS:
+                    known.clear()
+                    self._known_chars = len(run)
+                known[run] = cuts
+            starts.append(base)
+            for cut in cuts[1:]:
+                ends.append(base + cut)
+                starts.append(base + cut)
+            ends.append(match.end())
+        return starts, ends
+
+    def _blocks(self, text: str) -> list[_Block]:
+        lines: list[tuple[int, int]] = []
+        start = 0
+        for match in _LINE_BREAK.finditer(text):
+            lines.append((start, match.start()))
+            start = match.end()
+        lines.append((start, len(text)))
+        lines = [(low, high) for low, high in lines if not text[low:high].isspace() and low < high]
+        if self._mode == "rules":
+            return [_Block(low, high, None, False) for low, high in lines]
+        tags = [_TAG.match(text, low, high) for low, high in lines]
+        if self._mode == "turns" or _is_dialogue(tags):
+            return _turns(lines, tags)
+        return [_Block(low, high, None, False) for low, high in lines]
+
+
+def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
+    names = [tag[1] for tag in tags if tag is not None]
+    distinct = set(names)
+    if len(tags) < 2 or len(names) < len(tags) or len(distinct) > _MAX_SPEAKERS:
+        return False
+    # A form ("Name: …", "Phone: …") is no dialogue: its tags are no roles, and each comes once.
+    return len(distinct) < len(names) or all(_ROLE.fullmatch(name) for name in distinct)
+
+
+def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> list[_Block]:
+    blocks: list[_Block] = []
+    others: dict[str, str] = {}
+    for (low, high), tag in zip(lines, tags, strict=True):
+        if tag is not None:
+            name = tag[1]
+            if not _ROLE.fullmatch(name):
+                name = others.setdefault(name, f"SPEAKER_{len(others) + 1}")
+            blocks.append(_Block(tag.end(), high, name, True))
+        elif blocks:
+            blocks[-1] = blocks[-1]._replace(end=high)
+        else:
+            blocks.append(_Block(low, high, None, True))
+    return blocks
+
+
+def _sentence_borders(text: str, starts: list[int], ends: list[int], low: int, high: int) -> list[int]:
+    """The token indices, each exclusive, at which the sentences of tokens ``low`` to ``high`` end."""
+    borders: list[int] = []
+    first = low
+    for match in _ENDS.finditer(text, starts[low], ends[high - 1]):
+        # A border needs tokens of closing punctuation only: the tokeniser keeps "Dr." and "U.S." whole.
+        at = bisect_left(ends, match.end(), lo=first, hi=high)
+        if at >= high or ends[at] != match.end() or starts[at] < match.start():
+            continue
+        after = _skip_closers(text, starts, ends, first, at + 1, high)
+        if after >= high:
+            break
+        if starts[after] == ends[after - 1] and match[0][-1] not in _ENDS_WITHOUT_SPACE:
+            continue
+        # "approx. five" and “"Why?" he asked” go on; "Hi! how are you" does not.
+        is_soft = match[0][-1] in ".…" or after > at + 1
+        if is_soft and text[starts[after]].islower():
+            continue
+        borders.append(after)
+        first = after
+    return [*borders, high]
+
+
+def _skip_closers(text: str, starts: list[int], ends: list[int], first: int, at: int, high: int) -> int:
+    """The first token at or behind ``at`` that is no closing quote or bracket of the sentence begun at ``first``."""
+    while at < high and ends[at] - starts[at] == 1:
+        mark = text[starts[at]]
+        is_closer = mark in _CLOSERS
+        if mark in _STRAIGHT_QUOTES:
+            is_attached = starts[at] == ends[at - 1]
+            is_closer = is_attached or text.count(mark, starts[first], starts[at]) % 2 == 1
+        if not is_closer:
+            break
+        at += 1
+    return at

@@ -1,0 +1,173 @@
+"""Stage 1: input files to sentences (design, section 5, Split)."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.context import Piece, StageContext
+
+
+class CorpusConfig(StageConfig):
+    """Table ``[corpus]``: which text to read, and how its files hold it."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"inputs", "partition_documents", "max_rejected_fraction"})
+
+    inputs: tuple[str, ...] = Field(
+        ("corpus",),
+        description="Files, folders (searched in full for *.txt and *.jsonl) or glob patterns, relative to this file. "
+        "Hidden files and files named README, LICENSE or NOTICE in folders are left out.",
+    )
+    format: Literal["auto", "txt", "jsonl"] = Field(
+        "auto", description="Format of the files: auto goes by .txt and .jsonl; txt or jsonl reads only that."
+    )
+    txt_document: Literal["file", "line", "paragraph"] = Field(
+        "file", description="What one document is in a txt file; paragraphs are separated by blank lines."
+    )
+    text_field: str = Field("text", description="jsonl: name of the field with the text (required in every row).")
+    id_field: str = Field("id", description="jsonl: name of the field with the document's own id (optional).")
+    domain_field: str = Field(
+        "domain", description="jsonl: name of the field with the domain (optional). It is never redacted."
+    )
+    fold_field: str = Field("fold", description="jsonl: name of the field with train, valid or test (optional).")
+    label_field: str = Field(
+        "label", description="jsonl: name of the field with the class label (optional). It is never redacted."
+    )
+    gold_field: str = Field(
+        "spans",
+        description="jsonl: name of the field with the known secrets (optional), a list of {start, end, label} with "
+        "half-open character offsets in the text.",
+    )
+    partition_documents: int = Field(
+        1000, ge=1, description="Rows in a partition at most; a partition is the unit of parallel and repeated work."
+    )
+    max_document_chars: int = Field(
+        1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."
+    )
+    max_rejected_fraction: float = Field(
+        0.01, ge=0, le=1, description="Share of rejected rows (0 to 1) above which the run stops."
+    )
+
+    @field_validator("inputs")
+    @classmethod
+    def _inputs_are_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(item.strip() for item in value):
+            raise ValueError("name at least one file, folder or pattern")
+        return value
+
+
+class SplitConfig(StageConfig):
+    """Table ``[split]``: how documents become sentences."""
+
+    mode: Literal["auto", "rules", "turns"] = Field(
+        "auto",
+        description="turns: lines 'SPEAKER: utterance' are rows; rules: sentences; auto: turns where every line of a "
+        "document is one. A speaker's tag that names no role (a person's name) is replaced by SPEAKER_1 and so on.",
+    )
+    language: str = Field("en", min_length=2, description="Language code of spaCy's tokeniser rules.")
+    max_sentence_tokens: int = Field(
+        256, ge=8, description="Longer sentences are cut at token borders and marked, in tokens."
+    )
+    valid_fraction: float = Field(
+        0.05, ge=0, lt=1, description="Share of documents in the valid fold, where the corpus gives none (0 to 1)."
+    )
+    test_fraction: float = Field(
+        0.05, ge=0, lt=1, description="Share of documents in the test fold, where the corpus gives none (0 to 1)."
+    )
+
+    @model_validator(mode="after")
+    def _some_train(self) -> SplitConfig:
+        if self.valid_fraction + self.test_fraction >= 1:
+            raise ValueError("valid_fraction and test_fraction leave nothing to train on; their sum must be below 1")
+        return self
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes sentences, documents, rejected, gold and figures of one partition."""
+    from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
+    from pipelines.corpus.readers import Document, ReadOptions, read_documents
+    from pipelines.corpus.split import Splitter
+    from pipelines.tables import TableWriter
+
+    corpus: CorpusConfig = ctx.configs["corpus"]
+    settings: SplitConfig = ctx.configs["split"]
+    options = ReadOptions(**corpus.model_dump(include=set(ReadOptions.__dataclass_fields__)))
+    splitter = Splitter(settings.language, settings.mode, settings.max_sentence_tokens)
+    counts: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    folds: Counter[str] = Counter()
+
+    with ExitStack() as stack:
+        tables = {
+            name: stack.enter_context(TableWriter(ctx.private_dir / f"{name}.parquet", name))
+            for name in ("sentences", "documents", "rejected", "gold")
+        }
+
+        def usable() -> Iterator[tuple[Piece, Document]]:
+            for done, piece in enumerate(ctx.pieces):
+                ctx.progress(done, len(ctx.pieces), "files read")
+                for item in read_documents(piece, options):
+                    if isinstance(item, Document):
+                        yield piece, item
+                    else:
+                        reasons[item.reason] += 1
+                        tables["rejected"].append(**item.row_values())
+
+        names = DocumentNames(ctx.secret)
+        for (piece, document), sentences in splitter.split_each(usable(), lambda item: item[1].text):
+            doc_id, base = names.name(document, piece.first_row)
+            fold = document.fold or fold_of(base, settings.valid_fraction, settings.test_fraction)
+            num_tokens = sum(len(sentence.token_starts) for sentence in sentences)
+            gold = map_gold(document.gold or (), sentences)
+            for index, sentence in enumerate(sentences):
+                tables["sentences"].append(
+                    doc_id=doc_id,
+                    sentence_index=index,
+                    text=sentence.text,
+                    token_starts=sentence.token_starts,
+                    token_ends=sentence.token_ends,
+                    char_start=sentence.char_start,
+                    is_overlong_piece=sentence.is_overlong_piece,
+                    speaker=sentence.speaker,
+                    domain=document.domain,
+                    fold=fold,
+                    label=document.label,
+                )
+            for row in gold:
+                tables["gold"].append(doc_id=doc_id, **row._asdict())
+            tables["documents"].append(
+                doc_id=doc_id,
+                source_file=document.name,
+                source_row=document.row,
+                source_id=document.source_id,
+                num_sentences=len(sentences),
+                num_tokens=num_tokens,
+                num_chars=len(document.text),
+                fold=fold,
+                has_gold=document.gold is not None,
+            )
+            folds[fold] += len(sentences)
+            counts.update(
+                num_documents=1,
+                num_sentences=len(sentences),
+                num_tokens=num_tokens,
+                num_gold_spans=len({row.secret_id for row in gold}),
+                num_documents_with_gold=int(document.gold is not None),
+            )
+        ctx.progress(len(ctx.pieces), len(ctx.pieces), "files read")
+
+    keys = ("num_documents", "num_sentences", "num_tokens", "num_gold_spans", "num_documents_with_gold")
+    figures = {key: counts[key] for key in keys} | {
+        "num_rejected": reasons.total(),
+        "rejected_by_reason": dict(reasons),
+        "num_sentences_by_fold": {fold: folds[fold] for fold in ("train", "valid", "test")},
+    }
+    text = json.dumps(figures, sort_keys=True, indent=1) + "\n"
+    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    return {key: figures[key] for key in ("num_documents", "num_sentences", "num_tokens", "num_rejected")}

@@ -1,0 +1,137 @@
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice
+from statistics import mean
+
+import pytest
+
+from pipelines.corpus.customersim import simulate, write_customersim
+from pipelines.corpus.customersim_templates import LABELS, SET_A, SET_B
+from pipelines.corpus.scan import list_files
+from pipelines.errors import ConfigError, InputError
+
+N = 1500
+SIMULATED = {name: list(simulate(N, 7, name)) for name in ("A", "B")}
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_it_looks_like_the_original(name):
+    """The original has 8.5 turns and 73 words a dialogue."""
+    turns = [d["text"].count("\n") for d in SIMULATED[name]]
+    words = [len(d["text"].split()) for d in SIMULATED[name]]
+    assert mean(turns) == pytest.approx(8.5, abs=1)
+    assert mean(words) == pytest.approx(73, abs=10)
+    assert min(turns) >= 6
+    for d in SIMULATED[name]:
+        lines = d["text"].split("\n")
+        assert lines.pop() == ""
+        assert [line[:5] for line in lines] == [("SYS: ", "USR: ")[i % 2] for i in range(len(lines))]
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_spans_are_every_occurrence_of_every_secret(name):
+    seen = Counter()
+    for d in SIMULATED[name]:
+        spans = {(s["start"], s["end"]) for s in d["spans"]}
+        assert len(spans) == len(d["spans"])
+        assert [s["start"] for s in d["spans"]] == sorted(s["start"] for s in d["spans"])
+        for s in d["spans"]:
+            seen[s["label"]] += 1
+            value = d["text"][s["start"] : s["end"]]
+            assert value == value.strip()
+            assert "\n" not in value
+            found = {m.span() for m in re.finditer(re.escape(value), d["text"])}
+            assert found <= spans
+    assert set(seen) == set(LABELS)
+    assert min(seen.values()) > N / 5
+
+
+def without_secrets(d: dict) -> list[str]:
+    text = d["text"]
+    for s in reversed(d["spans"]):
+        text = text[: s["start"]] + "_" + text[s["end"] :]
+    return text.splitlines()
+
+
+def test_the_two_sets_share_no_turn_and_no_format():
+    turns = {name: Counter(t for d in SIMULATED[name] for t in without_secrets(d)) for name in SIMULATED}
+    shared = set(turns["A"]) & set(turns["B"])
+    assert shared <= {"USR: _"}  # a bare answer
+    for field in ("greetings", "hellos", "items", "requests", "resolutions", "more", "dones", "byes", "farewells"):
+        assert not set(getattr(SET_A, field)) & set(getattr(SET_B, field)), field
+    shapes = {}
+    for name, dialogues in SIMULATED.items():
+        shapes[name] = {
+            (s["label"], re.sub(r"[0-9]", "0", re.sub(r"[A-Z0-9]{10}", "T" * 10, d["text"][s["start"] : s["end"]])))
+            for d in dialogues
+            for s in d["spans"]
+            if s["label"] in ("PHONE", "ORDER", "TRACKING")
+        }
+    assert not shapes["A"] & shapes["B"]
+    assert {s for s in shapes["A"] if s[0] == "ORDER"} == {("ORDER", "000-00000-0000")}
+    assert {s for s in shapes["A"] if s[0] == "PHONE"} == {
+        ("PHONE", f) for f in ("000-000-0000", "000.000.0000", "T" * 10)
+    }
+    assert {s for s in shapes["A"] if s[0] == "TRACKING"} == {("TRACKING", "T" * 10)}
+
+
+def test_generic_turns_and_some_customers_come_again():
+    turns = Counter(t for d in SIMULATED["A"] for t in d["text"].splitlines())
+    assert sum(turns.values()) > 2 * len(turns)
+    names = Counter(
+        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "NAME"}.pop() for d in SIMULATED["A"]
+    )
+    again = sum(count - 1 for count in names.values()) / N
+    assert 0.15 < again < 0.3
+    addresses = [
+        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "ADDRESS"} for d in SIMULATED["A"]
+    ]
+    assert max(Counter(a for found in addresses for a in found).values()) > 1
+
+
+def test_a_dialogue_depends_on_seed_set_and_number_alone():
+    assert list(simulate(20, 7, "A")) == SIMULATED["A"][:20]
+    assert list(islice(simulate(10**9, 7, "B"), 5)) == SIMULATED["B"][:5]
+    assert [d["text"] for d in simulate(20, 8, "A")] != [d["text"] for d in SIMULATED["A"][:20]]
+    assert len({d["id"] for d in SIMULATED["A"]}) == N
+    code = "from pipelines.corpus.customersim import simulate; print([d['text'] for d in simulate(3, 7)])"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == str([d["text"] for d in SIMULATED["A"][:3]])
+
+
+def test_unknown_sets_and_numbers_are_refused():
+    with pytest.raises(ConfigError, match="template set 'C'"):
+        simulate(1, 0, "C")
+    with pytest.raises(ConfigError):
+        simulate(-1, 0)
+
+
+def test_files_are_complete_repeatable_and_readable_by_the_scanner(tmp_path):
+    out = tmp_path / "new" / "sim"
+    files = write_customersim(out, 25, 7, "A", file_dialogues=10)
+    assert files == [out / f"dialogues-{i:05d}.jsonl" for i in range(3)]
+    first = {p.name: p.read_bytes() for p in out.iterdir()}
+    assert sorted(first) == ["README.txt"] + [f"dialogues-{i:05d}.jsonl" for i in range(3)]
+    rows = [json.loads(line) for n in sorted(first) if n != "README.txt" for line in first[n].decode().splitlines()]
+    assert rows == SIMULATED["A"][:25]
+    assert [f.name for f in list_files([out], tmp_path)] == [f"dialogues-{i:05d}.jsonl" for i in range(3)]
+    # Again, and smaller: nothing of the larger run is left.
+    assert write_customersim(out, 25, 7, "A", file_dialogues=10) == files
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == first
+    write_customersim(out, 5, 7)
+    assert sorted(p.name for p in out.iterdir()) == ["README.txt", "dialogues-00000.jsonl"]
+    assert sorted(p.name for p in out.parent.iterdir()) == ["sim"]
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "mine.jsonl").write_text("precious")
+    with pytest.raises(InputError, match="other files"):
+        write_customersim(tmp_path, 5, 7)
+    with pytest.raises(InputError, match="is a file"):
+        write_customersim(tmp_path / "mine.jsonl", 5, 7)
+    with pytest.raises(ConfigError):
+        write_customersim(tmp_path / "x", 0, 7)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.jsonl"]

@@ -1,0 +1,216 @@
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from pipelines.context import StageContext
+from pipelines.corpus.customersim import write_customersim
+from pipelines.corpus.scan import Partition, scan
+from pipelines.stages.split import CorpusConfig, SplitConfig, run
+from pipelines.tables import read_table
+
+SECRET = b"k" * 32
+TABLES = ("sentences", "documents", "rejected", "gold")
+
+
+def partitions(path: Path, corpus: CorpusConfig) -> list[Partition]:
+    return scan(
+        [path],
+        base_dir=path.parent,
+        format=corpus.format,
+        txt_document=corpus.txt_document,
+        partition_documents=corpus.partition_documents,
+        secret=SECRET,
+    )
+
+
+def execute(part: Partition, out: Path, corpus: CorpusConfig, split: SplitConfig | None = None) -> dict:
+    out.mkdir(parents=True, exist_ok=True)
+    ctx = StageContext(
+        stage="split",
+        partition=part.name,
+        configs={"corpus": corpus, "split": split or SplitConfig()},
+        inputs={},
+        pieces=part.pieces,
+        private_dir=out,
+        scratch_dir=out,
+        secret=SECRET,
+    )
+    returned = run(ctx)
+    figures = json.loads((out / "figures.json").read_text())
+    assert {key: figures[key] for key in returned} == returned
+    return figures
+
+
+def rows(out: Path, table: str) -> list[dict]:
+    return read_table(out / f"{table}.parquet", table).to_pylist()
+
+
+def one(tmp_path: Path, corpus: CorpusConfig | None = None, split: SplitConfig | None = None, name: str = "in.jsonl"):
+    chosen = corpus or CorpusConfig()
+    (part,) = partitions(tmp_path / name, chosen)
+    out = tmp_path / "out"
+    return execute(part, out, chosen, split), out
+
+
+def test_tables_and_figures_agree(tmp_path):
+    text = "SYS: Who is it?\nUSR: Ann Lee.\n"
+    lines = [
+        json.dumps({"id": "d1", "text": text, "fold": "test", "domain": "x", "label": 3,
+                    "spans": [{"start": 21, "end": 28, "label": "NAME"}]}),
+        "not json",
+        json.dumps({"id": "d2", "text": "No gold here. At all.", "fold": "train"}),
+        json.dumps({"id": "d3", "text": "Empty gold.", "fold": "valid", "spans": []}),
+    ]  # fmt: skip
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    figures, out = one(tmp_path)
+    assert figures == {
+        "num_documents": 3,
+        "num_documents_with_gold": 2,
+        "num_gold_spans": 1,
+        "num_rejected": 1,
+        "num_sentences": 5,
+        "num_sentences_by_fold": {"test": 2, "train": 2, "valid": 1},
+        "num_tokens": 4 + 3 + 4 + 3 + 3,
+        "rejected_by_reason": {"bad_json": 1},
+    }
+    documents, sentences = rows(out, "documents"), rows(out, "sentences")
+    assert [(d["source_id"], d["source_row"], d["num_sentences"], d["has_gold"]) for d in documents] == [
+        ("d1", 1, 2, True),
+        ("d2", 3, 2, False),
+        ("d3", 4, 1, True),
+    ]
+    assert [(s["text"], s["speaker"], s["fold"]) for s in sentences] == [
+        ("Who is it?", "SYS", "test"),
+        ("Ann Lee.", "USR", "test"),
+        ("No gold here.", None, "train"),
+        ("At all.", None, "train"),
+        ("Empty gold.", None, "valid"),
+    ]
+    assert (sentences[0]["domain"], sentences[0]["label"], sentences[2]["domain"]) == ("x", "3", None)
+    assert [s["sentence_index"] for s in sentences] == [0, 1, 0, 1, 0]
+    (gold,) = rows(out, "gold")
+    assert gold == {
+        "doc_id": documents[0]["doc_id"], "sentence_index": 1, "start": 0, "end": 7, "start_token": 0, "end_token": 2,
+        "label": "NAME", "secret_id": 0,
+    }  # fmt: skip
+    (rejected,) = rows(out, "rejected")
+    assert (rejected["source_file"], rejected["source_row"], rejected["reason"]) == ("in.jsonl", 2, "bad_json")
+
+
+def test_doc_ids_hide_names_and_ids(tmp_path):
+    (tmp_path / "john_smith.txt").write_text("Some text.")
+    _, out = one(tmp_path, name="john_smith.txt")
+    (document,) = rows(out, "documents")
+    assert document["source_file"] == "john_smith.txt"
+    (sentence,) = rows(out, "sentences")
+    assert sentence["doc_id"] == document["doc_id"]
+    assert int(sentence["doc_id"], 16) >= 0
+
+
+def test_a_partition_of_rejected_rows_alone_still_has_all_tables(tmp_path):
+    (tmp_path / "in.jsonl").write_text("{}\n{}\n")
+    figures, out = one(tmp_path)
+    assert figures["num_documents"] == 0
+    assert figures["rejected_by_reason"] == {"missing_text": 2}
+    assert [len(rows(out, table)) for table in TABLES] == [0, 0, 2, 0]
+
+
+def test_the_advice_for_a_long_txt_file_names_both_settings(tmp_path):
+    (tmp_path / "in.txt").write_text("word " * 100)
+    _, out = one(tmp_path, CorpusConfig(max_document_chars=100), name="in.txt")
+    (rejected,) = rows(out, "rejected")
+    assert 'corpus.txt_document = "paragraph"' in rejected["detail"]
+    assert "raise corpus.max_document_chars" in rejected["detail"]
+
+
+def test_bytes_do_not_depend_on_how_the_corpus_is_partitioned_or_repeated(tmp_path):
+    write_customersim(tmp_path / "sim", 60, 3, file_dialogues=25)
+    outcomes = []
+    for size in (1000, 10):
+        corpus = CorpusConfig(partition_documents=size)
+        parts = partitions(tmp_path / "sim", corpus)
+        outs = [tmp_path / f"{size}" / part.name for part in parts]
+        figures = [execute(part, out, corpus) for part, out in zip(parts, outs, strict=True)]
+        again = tmp_path / "again" / str(size)
+        execute(parts[0], again, corpus)
+        for file in again.iterdir():
+            assert file.read_bytes() == (outs[0] / file.name).read_bytes()
+        sentences = [row for out in outs for row in rows(out, "sentences")]
+        outcomes.append([(s["text"], s["fold"], s["char_start"]) for s in sentences])
+        doc_ids = [d["doc_id"] for out in outs for d in rows(out, "documents")]
+        assert len(set(doc_ids)) == 60
+        assert sum(f["num_documents_with_gold"] for f in figures) == 60
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("template_set", ["A", "B"])
+def test_simulated_gold_arrives_intact(tmp_path, template_set):
+    write_customersim(tmp_path / "sim", 40, 5, template_set)
+    figures, out = one(tmp_path, name="sim")
+    source = [json.loads(line) for line in (tmp_path / "sim" / "dialogues-00000.jsonl").read_text().splitlines()]
+    wanted = [d["text"][s["start"] : s["end"]] for d in source for s in d["spans"]]
+    by_key = {(s["doc_id"], s["sentence_index"]): s for s in rows(out, "sentences")}
+    gold = rows(out, "gold")
+    assert [by_key[g["doc_id"], g["sentence_index"]]["text"][g["start"] : g["end"]] for g in gold] == wanted
+    assert figures["num_gold_spans"] == len(wanted)
+    assert figures["num_sentences"] == sum(d["text"].count("\n") for d in source)
+    for g in gold:
+        s = by_key[g["doc_id"], g["sentence_index"]]
+        assert s["token_starts"][g["start_token"]] <= g["start"]
+        assert s["token_ends"][g["end_token"] - 1] >= g["end"]
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValidationError, match="leave nothing to train on"):
+        SplitConfig(valid_fraction=0.5, test_fraction=0.5)
+    with pytest.raises(ValidationError, match="at least one file"):
+        CorpusConfig(inputs=())
+    assert set(CorpusConfig().keyed()) & CorpusConfig.UNKEYED == set()
+    assert set(CorpusConfig.model_fields) >= CorpusConfig.UNKEYED
+    for config in (CorpusConfig, SplitConfig):
+        assert all(field.description for field in config.model_fields.values())
+
+
+def test_importing_the_stage_is_cheap():
+    heavy = ("spacy", "pyarrow", "numpy", "faker")
+    code = f"import sys, pipelines.stages.split; print([m for m in {heavy} if m in sys.modules])"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"
+
+
+def whole(out: Path) -> list[dict]:
+    sentences = rows(out, "sentences")
+    for s in sentences:
+        tokens = [s["text"][a:b] for a, b in zip(s["token_starts"], s["token_ends"], strict=True)]
+        assert all(tokens)
+        assert "".join(tokens) == "".join(s["text"].split())
+    return sentences
+
+
+def test_the_original_customersim_corpus(tmp_path, shared_data):
+    corpus = CorpusConfig(partition_documents=500)
+    parts = partitions(shared_data / "customersim" / "train.jsonl", corpus)
+    assert len(parts) == 20
+    figures = execute(parts[3], tmp_path / "out", corpus)
+    assert (figures["num_documents"], figures["num_rejected"]) == (500, 0)
+    sentences = whole(tmp_path / "out")
+    assert {s["speaker"] for s in sentences} == {"SYS", "USR"}
+    first = [s["speaker"] for s in sentences if s["sentence_index"] == 0]
+    assert first == ["SYS"] * 500
+
+
+def test_the_original_wikitext_corpus(tmp_path, shared_data):
+    corpus = CorpusConfig(format="txt", txt_document="paragraph", partition_documents=200)
+    parts = partitions(shared_data / "wikitext2" / "wiki.valid.raw", corpus)
+    assert all(a.pieces[0].end_byte == b.pieces[0].start_byte for a, b in pairwise(parts))
+    figures = execute(parts[2], tmp_path / "out", corpus)
+    assert (figures["num_documents"], figures["num_rejected"]) == (200, 0)
+    sentences = whole(tmp_path / "out")
+    assert all(s["speaker"] is None for s in sentences)
+    lengths = [len(s["token_starts"]) for s in sentences]
+    assert 15 < sum(lengths) / len(lengths) < 35
