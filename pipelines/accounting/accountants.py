@@ -1,0 +1,265 @@
+"""From an event to an epsilon: PLD by default, RDP beside it, and GDP-CLT marked as asymptotic.
+
+PLD and RDP come from dp-accounting. PLD rounds every privacy loss up (Koskela et al. 2020; Doroshenko et al. 2022,
+"Connect the dots"), so its epsilon is an upper bound at any discretisation: a coarser grid is looser, never wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import dp_accounting
+from dp_accounting import pld, rdp
+
+from pipelines.accounting.events import (
+    Event,
+    Gaussian,
+    NeighboringRelation,
+    NonPrivate,
+    PoissonSampled,
+    UnsupportedEventError,
+    adds_no_noise,
+    is_silent,
+    leaves,
+)
+
+AccountantName = Literal["pld", "rdp", "gdp_clt"]
+
+_USUAL_INTERVAL = 1e-4
+_FINEST_INTERVAL = 1e-6
+_COARSEST_INTERVAL = 1e-2
+_POINTS_PER_EPSILON = 1e5
+_LARGEST_EXPECTED_LOSS = 1e5
+_LARGEST_TABLE = 1e8
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonFigure:
+    """One accountant's answer.
+
+    Attributes:
+        epsilon: the figure; None where the accountant does not cover the event or the relation.
+        accountant: ``pld``, ``rdp`` or ``gdp_clt``.
+        relation: the neighbouring relation that it holds for.
+        is_bound: False for an asymptotic figure, which no guarantee may use.
+        note: why there is no figure, or what it lacks.
+    """
+
+    epsilon: float | None
+    accountant: AccountantName
+    relation: NeighboringRelation
+    is_bound: bool
+    note: str = ""
+
+
+def epsilon(event: Event, delta: float, relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE) -> float:
+    """The smallest known upper bound on epsilon at ``delta``, by PLD.
+
+    Args:
+        event: what ran.
+        delta: the probability that the bound may fail, strictly between 0 and 1.
+        relation: the neighbouring relation of the notion that is claimed.
+
+    Returns:
+        An epsilon >= 0; 0 where nothing private was touched, infinity where a mechanism added no noise.
+
+    Raises:
+        UnsupportedEventError: an event of no known kind.
+        ValueError: delta out of range, or a relation that is none of `NeighboringRelation`.
+    """
+    _check_delta(delta)
+    relation = NeighboringRelation(relation)
+    if is_silent(event):
+        return 0.0
+    if adds_no_noise(event):
+        return math.inf
+    if _expected_loss(event) > _LARGEST_EXPECTED_LOSS:
+        return _epsilon_without_sampling(event, delta, relation)
+    interval = _COARSEST_INTERVAL
+    while True:
+        bound = pld_epsilon(event, delta, relation, interval)
+        wanted = _wanted_interval(bound)
+        if wanted >= interval:
+            return bound
+        interval = max(wanted, interval / 10)
+
+
+def _wanted_interval(bound: float) -> float:
+    """The grid for an epsilon of about ``bound``.
+
+    The table of losses is about epsilon / interval long: a huge epsilon keeps a coarser grid, so that a run with
+    hardly any noise costs seconds rather than the machine's memory. A tiny epsilon needs a finer one, or rounding up
+    over thousands of steps would swamp it.
+    """
+    fine = min(_USUAL_INTERVAL, max(_FINEST_INTERVAL, bound / 1_000))
+    return max(fine, bound / _POINTS_PER_EPSILON)
+
+
+def _expected_loss(event: Event) -> float:
+    """An upper bound on the mean privacy loss of the whole event in nats, by convexity of the divergence."""
+    total = 0.0
+    for count, leaf in leaves(event):
+        if isinstance(leaf, PoissonSampled) and leaf.event.noise_multiplier:
+            total += count * leaf.sample_rate * 2 / leaf.event.noise_multiplier**2
+        elif isinstance(leaf, Gaussian):
+            total += count * 2 / leaf.noise_multiplier**2
+    return total
+
+
+def _epsilon_without_sampling(event: Event, delta: float, relation: NeighboringRelation) -> float:
+    """An upper bound in closed form that gives no credit for sampling, for events with hardly any noise.
+
+    A sampled step is a mixture of the full step and of one that does not depend on the record, so by convexity of
+    the hockey-stick divergence the full step dominates it; Gaussians compose exactly (Dong, Roth and Su 2022,
+    Corollary 3.3).
+    """
+    reach = 2.0 if relation is NeighboringRelation.REPLACE_ONE else 1.0
+    mu_squared = 0.0
+    for count, leaf in leaves(event):
+        if isinstance(leaf, PoissonSampled) and leaf.event.noise_multiplier:
+            mu_squared += count * (reach / leaf.event.noise_multiplier) ** 2
+        elif isinstance(leaf, Gaussian):
+            mu_squared += count * (reach / leaf.noise_multiplier) ** 2
+    return gdp_epsilon(math.sqrt(mu_squared), delta)
+
+
+def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, interval: float) -> float:
+    """Epsilon by PLD on one grid of privacy losses (``interval`` in nats); an upper bound at any grid."""
+    if _expected_loss(event) > _LARGEST_TABLE * interval:
+        return _epsilon_without_sampling(event, delta, relation)
+    accountant = pld.PLDAccountant(to_dp_relation(relation), value_discretization_interval=interval)
+    try:
+        accountant.compose(to_dp_event(event))
+    except dp_accounting.UnsupportedEventError as error:
+        raise UnsupportedEventError("the PLD accountant does not cover this event") from error
+    return float(accountant.get_epsilon(delta))
+
+
+def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> float | None:
+    """Epsilon by Renyi DP (Mironov 2017; Poisson sampling by Mironov, Talwar and Zhang 2019).
+
+    dp-accounting's RDP accountant takes the noise of a plain Gaussian event relative to the sensitivity under the
+    accountant's own relation, its PLD accountant relative to the norm of one record. Events here mean the latter, so
+    under replacement, where the sum moves by twice that norm, RDP is handed half the noise.
+
+    Returns:
+        None for Poisson sampling under replacement, which dp-accounting refuses: a figure for another relation would
+        be a wrong claim.
+    """
+    _check_delta(delta)
+    relation = NeighboringRelation(relation)
+    if is_silent(event):
+        return 0.0
+    if adds_no_noise(event):
+        return math.inf
+    accountant = rdp.RdpAccountant(neighboring_relation=to_dp_relation(relation))
+    noise_share = 0.5 if relation is NeighboringRelation.REPLACE_ONE else 1.0
+    try:
+        accountant.compose(to_dp_event(event, noise_share))
+    except dp_accounting.UnsupportedEventError:
+        return None
+    return float(accountant.get_epsilon(delta))
+
+
+def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> float | None:
+    """Epsilon of the Gaussian limit for Poisson sampling (Bu, Dong, Long and Su 2020, Corollary 5.4).
+
+    This is asymptotic in the number of steps and lies below the truth at real numbers of steps: it is shown for
+    comparison with published figures and never claimed.
+
+    Returns:
+        None under replacement, for which that limit is not stated.
+    """
+    _check_delta(delta)
+    if is_silent(event):
+        return 0.0
+    if NeighboringRelation(relation) is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+        return None
+    if adds_no_noise(event):
+        return math.inf
+    mu_squared = 0.0
+    for count, leaf in leaves(event):
+        if isinstance(leaf, PoissonSampled):
+            if leaf.sample_rate == 0:
+                continue
+            exponent = leaf.event.noise_multiplier**-2
+            if exponent > 700:
+                return math.inf
+            mu_squared += count * leaf.sample_rate**2 * math.expm1(exponent)
+        elif isinstance(leaf, Gaussian):
+            mu_squared += count * leaf.noise_multiplier**-2
+    return gdp_epsilon(math.sqrt(mu_squared), delta)
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """The epsilon at ``delta`` of mu-Gaussian DP (Dong, Roth and Su 2022, Corollary 2.13), by root search."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr, ndtr
+
+    def delta_of(eps: float) -> float:
+        # exp(eps) * Phi(b) in logarithms: exp(eps) alone overflows at large mu.
+        return float(ndtr(-eps / mu + mu / 2) - math.exp(eps + float(log_ndtr(-eps / mu - mu / 2))))
+
+    if mu == 0 or delta_of(0.0) <= delta:
+        return 0.0
+    high = 1.0
+    while delta_of(high) > delta:
+        high *= 2
+    return float(brentq(lambda eps: delta_of(eps) - delta, 0.0, high, xtol=1e-12))
+
+
+def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> tuple[EpsilonFigure, ...]:
+    """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first."""
+    rdp_figure = rdp_epsilon(event, delta, relation)
+    clt_figure = gdp_clt_epsilon(event, delta, relation)
+    uncovered = "this accountant does not cover the event under this relation"
+    asymptotic = "asymptotic in the number of steps, not a bound"
+    return (
+        EpsilonFigure(epsilon=epsilon(event, delta, relation), accountant="pld", relation=relation, is_bound=True),
+        EpsilonFigure(
+            epsilon=rdp_figure,
+            accountant="rdp",
+            relation=relation,
+            is_bound=True,
+            note=uncovered if rdp_figure is None else "",
+        ),
+        EpsilonFigure(
+            epsilon=clt_figure,
+            accountant="gdp_clt",
+            relation=relation,
+            is_bound=False,
+            note=f"{asymptotic}; {uncovered}" if clt_figure is None else asymptotic,
+        ),
+    )
+
+
+def to_dp_event(event: Event, noise_share: float = 1.0) -> Any:
+    """The event as dp-accounting's own, with every noise multiplier times ``noise_share``.
+
+    Raises:
+        UnsupportedEventError: an event of no known kind.
+    """
+    parts = []
+    for count, leaf in leaves(event):
+        if isinstance(leaf, NonPrivate):
+            mechanism = dp_accounting.NonPrivateDpEvent()
+        elif isinstance(leaf, Gaussian):
+            mechanism = dp_accounting.GaussianDpEvent(leaf.noise_multiplier * noise_share)
+        else:
+            mechanism = dp_accounting.GaussianDpEvent(leaf.event.noise_multiplier * noise_share)
+            if leaf.sample_rate < 1:
+                mechanism = dp_accounting.PoissonSampledDpEvent(leaf.sample_rate, mechanism)
+        parts.append(dp_accounting.SelfComposedDpEvent(mechanism, count))
+    return dp_accounting.ComposedDpEvent(parts)
+
+
+def to_dp_relation(relation: NeighboringRelation) -> Any:
+    """The relation as dp-accounting's own."""
+    return dp_accounting.NeighboringRelation[NeighboringRelation(relation).name]
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be strictly between 0 and 1, not {delta}")

@@ -1,0 +1,231 @@
+"""What redaction adds to a mechanism's privacy: the closed forms of CRT (Propositions 5 to 7, Theorem 8) and of JFT.
+
+Order of operations: compose first, amplify once. Whether the policy misses a secret is drawn once, not at every step
+or every night, so a rate may be applied to the *total* loss only. The types say so: `compose` takes and returns
+`PrivacyLoss`, the formulas here turn it into an `AmplifiedLoss`, and nothing composes that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.events import (
+    Composed,
+    Event,
+    NeighboringRelation,
+    NoEvent,
+    PoissonSampled,
+    SelfComposed,
+    UnsupportedEventError,
+)
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, require
+
+
+@dataclass(frozen=True)
+class PrivacyLoss:
+    """An (epsilon, delta) of a mechanism itself, before any credit for redaction."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise ValueError(f"epsilon must be >= 0, not {self.epsilon}")
+        if not self.delta >= 0:
+            raise ValueError(f"delta must be >= 0, not {self.delta}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmplifiedLoss:
+    """An (epsilon, delta) that holds credit for redaction and so cannot be composed further.
+
+    Attributes:
+        epsilon, delta: the figures; a delta of 1 or more says nothing.
+        unamplified: what it was computed from.
+        is_guarantee: False for a figure that rests on an argument that does not hold (JFT's light noise).
+    """
+
+    epsilon: float
+    delta: float
+    unamplified: PrivacyLoss
+    is_guarantee: bool = True
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether it promises nothing at all."""
+        return not (self.delta < 1 and math.isfinite(self.epsilon))
+
+
+def compose(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """Basic composition of several releases on the same records: epsilons and deltas add up.
+
+    Composing the *events* (`Composed`) and accounting for them once is tighter, where the events are known.
+
+    Raises:
+        TypeError: a loss that was amplified already; amplify the total instead.
+    """
+    for loss in losses:
+        if type(loss) is not PrivacyLoss:
+            raise TypeError("only unamplified losses compose: compose first, then amplify once")
+    return PrivacyLoss(math.fsum(loss.epsilon for loss in losses), math.fsum(loss.delta for loss in losses))
+
+
+def amplify_epsilon(total_epsilon: float, rate: float) -> float:
+    """log(1 + rate * (e^epsilon - 1)), in a form that neither overflows nor loses small values."""
+    if not 0 <= rate <= 1:
+        raise ValueError(f"a rate must be between 0 and 1, not {rate}")
+    if rate == 0:
+        return 0.0
+    if total_epsilon > 500:
+        return total_epsilon + math.log(rate) if math.isfinite(total_epsilon) else math.inf
+    return math.log1p(rate * math.expm1(total_epsilon))
+
+
+def base_epsilon(target_epsilon: float, rate: float) -> float:
+    """The inverse of `amplify_epsilon`: what the mechanism may spend when the amplified figure is the target."""
+    if not 0 < rate <= 1:
+        raise ValueError(f"a rate must be above 0 and at most 1, not {rate}")
+    if target_epsilon > 500:
+        return target_epsilon - math.log(rate)
+    return math.log1p(math.expm1(target_epsilon) / rate)
+
+
+def bayesian_confidentiality(
+    total: PrivacyLoss, false_negative_rate: FalseNegativeRate, delta2: Delta2
+) -> AmplifiedLoss:
+    """CRT, Theorem 8.3: (log(1 + gamma (e^epsilon - 1)), gamma delta + delta2) for a secret drawn from mu.
+
+    Args:
+        total: the loss of the whole training under ``replace_one``, all phases and nights composed.
+        false_negative_rate: gamma; its upper bound is used.
+        delta2: its upper bound is used.
+
+    Raises:
+        TypeError: another kind of rate, or a loss that was amplified already.
+        ValueError: gamma and delta2 are stated over different distributions.
+    """
+    gamma, escape = require(false_negative_rate, FalseNegativeRate), require(delta2, Delta2)
+    _require_unamplified(total)
+    if gamma.mu != escape.mu:
+        raise ValueError("gamma and delta2 must be stated over the same distribution of secrets")
+    return AmplifiedLoss(
+        epsilon=amplify_epsilon(total.epsilon, gamma.upper),
+        delta=gamma.upper * total.delta + escape.upper,
+        unamplified=total,
+    )
+
+
+def num_missed_of_group(group_size: int, false_negative_rate: FalseNegativeRate | None) -> int:
+    """How many secrets of a group count as missed: gamma's share, rounded up; all of them when gamma is unknown.
+
+    Raises:
+        TypeError: another kind of rate.
+    """
+    if group_size < 0:
+        raise ValueError(f"group_size must be >= 0, not {group_size}")
+    if false_negative_rate is None:
+        return group_size
+    missed = require(false_negative_rate, FalseNegativeRate).upper * group_size
+    # A product like 0.1 * 30 = 3.0000000000000004 must not round up to 4, and a tiny one must not round down to 0.
+    return min(group_size, math.ceil(missed - 1e-9) or math.ceil(missed))
+
+
+def group_confidentiality(total: PrivacyLoss, num_missed: int) -> AmplifiedLoss:
+    """CRT, Theorem 8.2 with its group's missed count k: (k epsilon, k e^(k epsilon) delta).
+
+    The theorem's text multiplies by the share that the policy *detects*; its proof (Proposition 5) shows that the
+    *missed* secrets are the ones that cost anything.
+
+    Args:
+        total: the unamplified loss under ``replace_one``.
+        num_missed: secrets of the group that the policy misses, counted once per kept sentence.
+
+    Raises:
+        TypeError: the loss was amplified already.
+        ValueError: ``num_missed`` is negative or not a whole number.
+    """
+    _require_unamplified(total)
+    if isinstance(num_missed, bool) or not isinstance(num_missed, int) or num_missed < 0:
+        raise ValueError(f"num_missed must be a whole number >= 0, not {num_missed}")
+    if num_missed == 0:
+        return AmplifiedLoss(epsilon=0.0, delta=0.0, unamplified=total)
+    group_epsilon = num_missed * total.epsilon
+    if total.delta == 0:
+        group_delta = 0.0
+    else:
+        log_delta = math.log(num_missed) + group_epsilon + math.log(total.delta)
+        group_delta = math.exp(log_delta) if log_delta < 0 else math.inf
+    return AmplifiedLoss(epsilon=group_epsilon, delta=group_delta, unamplified=total)
+
+
+def group_loss(total: PrivacyLoss, group_size: int) -> PrivacyLoss:
+    """Group privacy of a mechanism for ``group_size`` records (Dwork and Roth 2014, Theorem 2.2, and its delta).
+
+    Raises:
+        ValueError: ``group_size`` is below 1.
+    """
+    if group_size < 1:
+        raise ValueError(f"group_size must be at least 1, not {group_size}")
+    if group_size == 1:
+        return total
+    group = group_confidentiality(total, group_size)
+    return PrivacyLoss(group.epsilon, group.delta)
+
+
+def jft_amplified(base: PrivacyLoss, miss_rate: MissRate) -> AmplifiedLoss:
+    """JFT's figure for light noise by privacy amplification at rate m: (log(1 + m (e^epsilon - 1)), m delta).
+
+    Never a guarantee: misses are drawn once and not at every step, m counts tokens and not records, and the paper
+    itself calls the figure an empirical estimate. See `bayesian_confidentiality` for the sound statement.
+
+    Raises:
+        TypeError: another kind of rate, or a loss that was amplified already.
+    """
+    rate = require(miss_rate, MissRate)
+    _require_unamplified(base)
+    return AmplifiedLoss(
+        epsilon=amplify_epsilon(base.epsilon, rate.upper),
+        delta=rate.upper * base.delta,
+        unamplified=base,
+        is_guarantee=False,
+    )
+
+
+def jft_light_noise(event: Event, delta: float, miss_rate: MissRate, relation: NeighboringRelation) -> AmplifiedLoss:
+    """JFT's own accounting of light noise: the epsilon of the event with every sampling rate p replaced by p m.
+
+    Never a guarantee, for the reasons given at `jft_amplified`.
+
+    Raises:
+        TypeError: another kind of rate.
+        UnsupportedEventError: the event holds a step without sampling, whose rate cannot be scaled.
+    """
+    rate = require(miss_rate, MissRate)
+    scaled = _scale_sample_rates(event, rate.upper)
+    return AmplifiedLoss(
+        epsilon=epsilon(scaled, delta, relation),
+        delta=delta,
+        unamplified=PrivacyLoss(epsilon(event, delta, relation), delta),
+        is_guarantee=False,
+    )
+
+
+def _scale_sample_rates(event: Event, rate: float) -> Event:
+    match event:
+        case NoEvent():
+            return event
+        case PoissonSampled():
+            return PoissonSampled(sample_rate=event.sample_rate * rate, event=event.event)
+        case SelfComposed():
+            return SelfComposed(count=event.count, event=_scale_sample_rates(event.event, rate))
+        case Composed():
+            return Composed(events=tuple(_scale_sample_rates(part, rate) for part in event.events))
+    raise UnsupportedEventError("light noise scales sampling rates, and this event has a step without sampling")
+
+
+def _require_unamplified(loss: object) -> None:
+    if type(loss) is not PrivacyLoss:
+        raise TypeError("an unamplified PrivacyLoss is needed here: compose first, then amplify once")

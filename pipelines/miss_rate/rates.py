@@ -1,0 +1,102 @@
+"""Three rates that one review yields, as three types that cannot stand in for one another.
+
+- `MissRate`, m: missed sensitive tokens over *all* tokens (JFT). For comparison with JFT only.
+- `FalseNegativeRate`, gamma: over a stated distribution of secrets, the probability that any token of one stays
+  unmasked (CRT, Proposition 6). The only rate that confidentiality formulas take.
+- `Delta2`: over the same distribution, the probability that a secret is missed *and* its sentence is public (CRT,
+  Theorem 8).
+
+m can be far below gamma, because its denominator holds every harmless token, so a formula that took m for gamma would
+promise too much. Functions check at run time with `require`, and the type checker beforehand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+
+def _check(name: str, value: float, upper: float, confidence: float) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must be between 0 and 1, not {value}")
+    if not value <= upper <= 1:
+        raise ValueError(f"the upper bound of {name} must lie between its value and 1, not at {upper}")
+    if not 0 < confidence <= 1:
+        raise ValueError(f"the confidence of {name} must be above 0 and at most 1, not {confidence}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissRate:
+    """m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it.
+
+    Attributes:
+        value: the estimate.
+        upper: the upper end of its interval.
+        confidence: of that interval; 1 for a census.
+    """
+
+    value: float
+    upper: float
+    confidence: float
+
+    def __post_init__(self) -> None:
+        _check("the miss rate", self.value, self.upper, self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalseNegativeRate:
+    """gamma: the probability over ``mu`` that any token of a secret stays unmasked (CRT, Proposition 6).
+
+    Attributes:
+        value: the estimate.
+        upper: a one-sided upper bound, the number that formulas use.
+        confidence: of that bound; 1 where there is no sampling error.
+        mu: the distribution over secrets, in words.
+    """
+
+    value: float
+    upper: float
+    confidence: float
+    mu: str
+
+    def __post_init__(self) -> None:
+        _check("the false negative rate", self.value, self.upper, self.confidence)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delta2:
+    """The probability over ``mu`` that a secret is missed and its sentence is public (CRT, Theorem 8).
+
+    Attributes:
+        value: the estimate.
+        upper: a one-sided upper bound, the number that formulas use.
+        confidence: of that bound; 1 where there is no sampling error or no public set.
+        mu: the distribution over secrets, in words.
+    """
+
+    value: float
+    upper: float
+    confidence: float
+    mu: str
+
+    def __post_init__(self) -> None:
+        _check("delta2", self.value, self.upper, self.confidence)
+
+    @classmethod
+    def zero(cls, mu: str) -> Delta2:
+        """delta2 of a run whose every row is private: nothing can escape, by construction."""
+        return cls(value=0.0, upper=0.0, confidence=1.0, mu=mu)
+
+
+_Rate = TypeVar("_Rate", MissRate, FalseNegativeRate, Delta2)
+
+
+def require(rate: object, kind: type[_Rate]) -> _Rate:
+    """``rate`` itself, when it is of the one kind that a formula is stated for.
+
+    Raises:
+        TypeError: it is another rate, or a bare number whose meaning cannot be known.
+    """
+    if type(rate) is not kind:
+        raise TypeError(f"a {kind.__name__} is needed here, not a {type(rate).__name__}")
+    return rate

@@ -1,0 +1,178 @@
+"""Compares what is sensitive in a sentence with what was masked, and adds sentences up column by column.
+
+A *kept* sentence is one that deduplication left in place. Duplicates are masked whole, so they count as masked for m,
+which is over all tokens of the training set. They hold no secret of their own for gamma and delta2, though: if copies
+counted as caught, a missed secret that stands in ten equal sentences would look as if it were caught nine times.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Range = tuple[int, int]
+
+
+class SecretSpan(NamedTuple):
+    """A labelled secret in one sentence, as a half-open range of its tokens."""
+
+    start_token: int
+    end_token: int
+    label: str
+
+
+class SentenceReview(NamedTuple):
+    """What the review of one sentence found; counts are tokens unless they say otherwise.
+
+    Attributes:
+        num_tokens: of the sentence.
+        num_sensitive: in any secret.
+        num_missed: sensitive and not masked.
+        num_masked: masked, for any reason.
+        is_kept: not a duplicate.
+        is_public: nothing in the row is masked and nothing flags it, so it is trained on without noise.
+        secrets: (label, whether any token of it stays unmasked) for each secret.
+    """
+
+    num_tokens: int
+    num_sensitive: int
+    num_missed: int
+    num_masked: int
+    is_kept: bool
+    is_public: bool
+    secrets: tuple[tuple[str, bool], ...]
+
+
+def review_sentence(
+    *,
+    num_tokens: int,
+    secrets: Sequence[SecretSpan],
+    masked: Iterable[Range],
+    is_duplicate: bool,
+    failed_closed: bool,
+    is_flagged: bool,
+) -> SentenceReview:
+    """Judges one sentence.
+
+    Args:
+        num_tokens: tokens of the sentence, before masks collapse.
+        secrets: its labelled secrets. They may overlap; one without tokens counts as caught only in a row that is
+            masked whole, because nothing shows that it was.
+        masked: half-open token ranges that the policies masked.
+        is_duplicate: whether deduplication masked the whole row.
+        failed_closed: whether a policy failed on the row, so that it was masked whole.
+        is_flagged: whether the conservative policy sent the row to the private set.
+
+    Raises:
+        ValueError: a range that does not lie inside the sentence.
+    """
+    is_masked = bytearray(num_tokens)
+    has_mask = False
+    for start, end in masked:
+        _check_range(start, end, num_tokens)
+        is_masked[start:end] = b"\x01" * (end - start)
+        has_mask = True
+    is_whole = is_duplicate or failed_closed
+    if is_whole:
+        is_masked[:] = b"\x01" * num_tokens
+    is_sensitive = bytearray(num_tokens)
+    found = []
+    for secret in secrets:
+        start, end = secret.start_token, secret.end_token
+        _check_range(start, end, num_tokens)
+        is_sensitive[start:end] = b"\x01" * (end - start)
+        is_missed = not all(is_masked[start:end]) if end > start else not is_whole
+        found.append((secret.label, is_missed))
+    return SentenceReview(
+        num_tokens=num_tokens,
+        num_sensitive=sum(is_sensitive),
+        num_missed=sum(s and not m for s, m in zip(is_sensitive, is_masked, strict=True)),
+        num_masked=sum(is_masked),
+        is_kept=not is_duplicate,
+        is_public=not (is_whole or has_mask or is_flagged),
+        secrets=tuple(found),
+    )
+
+
+def _check_range(start: int, end: int, num_tokens: int) -> None:
+    if not 0 <= start <= end <= num_tokens:
+        raise ValueError("a span does not lie inside its sentence")
+
+
+@dataclass
+class LabelCount:
+    """Secrets of one label in kept sentences."""
+
+    num_secrets: int = 0
+    num_missed: int = 0
+
+
+def _column() -> array[int]:
+    return array("Q")
+
+
+@dataclass
+class ReviewTable:
+    """The distinct sampled sentences, one entry in each column; some 60 bytes a sentence.
+
+    Attributes:
+        tokens, sensitive, missed: tokens, over all sentences.
+        secrets, missed_secrets, escaped_secrets: secrets of kept sentences (0 for duplicates). Escaped: missed in a
+            public row.
+        policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed: masked; masked and
+            sensitive; sensitive and not masked; masked and not sensitive.
+        labels: secrets of kept sentences by label.
+        replicate_tokens, replicate_missed: tokens of each replicate.
+    """
+
+    num_replicates: int
+    tokens: array[int] = field(default_factory=_column)
+    sensitive: array[int] = field(default_factory=_column)
+    missed: array[int] = field(default_factory=_column)
+    secrets: array[int] = field(default_factory=_column)
+    missed_secrets: array[int] = field(default_factory=_column)
+    escaped_secrets: array[int] = field(default_factory=_column)
+    num_kept: int = 0
+    policy_masked: int = 0
+    policy_found: int = 0
+    policy_missed: int = 0
+    policy_wrong: int = 0
+    labels: dict[str, LabelCount] = field(default_factory=dict)
+    replicate_tokens: list[int] = field(default_factory=list)
+    replicate_missed: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.replicate_tokens = [0] * self.num_replicates
+        self.replicate_missed = [0] * self.num_replicates
+
+    @property
+    def num_sentences(self) -> int:
+        """Distinct sampled sentences so far."""
+        return len(self.tokens)
+
+    def add(self, review: SentenceReview, replicates: Iterable[int]) -> None:
+        """Adds one distinct sentence, which stands in ``replicates``."""
+        secrets = review.secrets if review.is_kept else ()
+        num_missed = sum(is_missed for _, is_missed in secrets)
+        self.tokens.append(review.num_tokens)
+        self.sensitive.append(review.num_sensitive)
+        self.missed.append(review.num_missed)
+        self.secrets.append(len(secrets))
+        self.missed_secrets.append(num_missed)
+        self.escaped_secrets.append(num_missed if review.is_public else 0)
+        for label, is_missed in secrets:
+            count = self.labels.setdefault(label, LabelCount())
+            count.num_secrets += 1
+            count.num_missed += is_missed
+        if review.is_kept:
+            found = review.num_sensitive - review.num_missed
+            self.num_kept += 1
+            self.policy_masked += review.num_masked
+            self.policy_found += found
+            self.policy_missed += review.num_missed
+            self.policy_wrong += review.num_masked - found
+        for replicate in replicates:
+            self.replicate_tokens[replicate] += review.num_tokens
+            self.replicate_missed[replicate] += review.num_missed

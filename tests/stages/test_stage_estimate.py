@@ -1,0 +1,178 @@
+"""The estimate stage: joins sample, gold and redaction, and goes on without gold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import InputError, StageError
+from pipelines.stages.estimate import EstimateConfig, run
+from pipelines.tables import TableWriter
+
+REPLICATES = 2
+
+
+class Corpus:
+    """Two partitions of ten sentences of ten tokens; sentence 0 of each is never sampled."""
+
+    def __init__(self, folder, gold=True):
+        self.folder = folder
+        for name in ("a", "b"):
+            for stage in ("split", "redact"):
+                (folder / stage / name).mkdir(parents=True)
+            with TableWriter(folder / "split" / name / "gold.parquet", "gold") as writer:
+                for i in range(10 if gold else 0):
+                    writer.append(
+                        doc_id=name,
+                        sentence_index=i,
+                        start=10,
+                        end=20,
+                        start_token=2,
+                        end_token=4,
+                        label="NAME",
+                        secret_id=i,
+                    )
+            with TableWriter(folder / "redact" / name / "redacted.parquet", "redacted") as writer:
+                for i in range(10):
+                    writer.append(**self.redacted_row(name, i))
+        (folder / "sample").mkdir()
+        with TableWriter(folder / "sample" / "sample.parquet", "sample") as writer:
+            for replicate in range(REPLICATES):
+                for name in ("a", "b"):
+                    for i in range(1, 10):
+                        writer.append(
+                            doc_id=name,
+                            sentence_index=i,
+                            partition=name,
+                            replicate=replicate,
+                            inclusion_probability=0.9,
+                        )
+        self.write_figures(is_census=False)
+
+    def write_figures(self, is_census):
+        figures = {
+            "is_census": is_census,
+            "replicates": [{"num_sentences": 18}] * REPLICATES,
+            "num_distinct_sentences": 18,
+            "warnings": ["a warning of the sample"],
+        }
+        (self.folder / "sample" / "figures.json").write_text(json.dumps(figures))
+
+    @staticmethod
+    def redacted_row(name, i):
+        # a: everything is caught, a9 is a duplicate. b: 1 to 3 are missed, of which 1 is public.
+        missed = name == "b" and i <= 3
+        is_duplicate = name == "a" and i == 9
+        span = {
+            "start_token": 2,
+            "end_token": 3 if missed else 4,
+            "start": 0,
+            "end": 1,
+            "label": "NAME",
+            "policy": "names",
+            "score": 1.0,
+        }
+        is_public = name == "b" and i == 1
+        return {
+            "doc_id": name,
+            "sentence_index": i,
+            "redacted_text": "x",
+            "spans": [] if is_public or is_duplicate else [span],
+            "flagged_by_conservative": False,
+            "num_tokens": 10,
+            "num_masked_tokens": 0,
+            "is_duplicate": is_duplicate,
+            "failed_closed": False,
+            "speaker": None,
+            "domain": None,
+            "fold": "train",
+            "label": None,
+        }
+
+    def run(self, **config):
+        out = self.folder / f"out-{len(list(self.folder.iterdir()))}"
+        out.mkdir()
+
+        def artifacts(stage):
+            return tuple(
+                Artifact(stage=stage, partition=name, key="k", private_dir=self.folder / stage / name)
+                for name in ("a", "b")
+            )
+
+        sample = Artifact(stage="sample", partition=None, key="k", private_dir=self.folder / "sample")
+        ctx = StageContext(
+            stage="estimate",
+            partition=None,
+            configs={"estimate": EstimateConfig(**config)},
+            inputs={"sample": (sample,), "split": artifacts("split"), "redact": artifacts("redact")},
+            private_dir=out,
+            scratch_dir=self.folder,
+        )
+        self.counts = run(ctx)
+        return json.loads((out / "figures.json").read_text())
+
+
+def test_gold_is_compared_with_what_was_masked(tmp_path):
+    found = Corpus(tmp_path).run()
+    assert found["source"] == "gold"
+    assert found["num_sampled_sentences"] == 18
+    assert found["num_tokens"] == 180
+    assert found["num_kept_sentences"] == 17
+    # Duplicate a9 holds no secret of its own; b1 is public and lacks both tokens, b2 and b3 lack one.
+    assert (found["num_secret_spans"], found["num_missed_spans"], found["num_escaped_spans"]) == (17, 3, 1)
+    assert found["num_missed_tokens"] == 4
+    assert found["miss_rate"]["value"] == pytest.approx(4 / 180)
+    assert found["false_negative_rate"]["value"] == pytest.approx(3 / 17)
+    assert found["false_negative_rate"]["upper"] > 3 / 17
+    assert found["delta2"]["value"] == pytest.approx(1 / 17)
+    assert found["recall"] == pytest.approx(30 / 34)
+    assert found["precision"] == 1.0
+    assert "a warning of the sample" in found["warnings"]
+
+
+def test_a_census_is_exact(tmp_path):
+    corpus = Corpus(tmp_path)
+    corpus.write_figures(is_census=True)
+    found = corpus.run()
+    assert found["is_census"]
+    assert found["false_negative_rate"] == {"value": 3 / 17, "upper": 3 / 17, "confidence": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("gold", "config", "reason"), [(False, {}, "no gold labels"), (True, {"source": "none"}, "none")]
+)
+def test_without_gold_the_run_goes_on_and_says_so(tmp_path, gold, config, reason):
+    found = Corpus(tmp_path, gold=gold).run(**config)
+    assert found["source"] == "not_measured"
+    assert found["miss_rate"] is None
+    assert found["false_negative_rate"] is None
+    assert reason in found["warnings"][0]
+    assert found["num_sampled_sentences"] == 18
+
+
+def test_gold_that_is_asked_for_must_be_there(tmp_path):
+    with pytest.raises(InputError, match="gold_field"):
+        Corpus(tmp_path, gold=False).run(source="gold")
+
+
+def test_a_sampled_sentence_that_was_not_redacted_stops_the_run(tmp_path):
+    corpus = Corpus(tmp_path)
+    with TableWriter(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
+        for i in range(9):
+            writer.append(**corpus.redacted_row("b", i))
+    with pytest.raises(StageError, match="1 of 9 sampled sentences"):
+        corpus.run()
+
+
+def test_what_a_stage_returns_and_writes_holds_no_text(tmp_path):
+    corpus = Corpus(tmp_path)
+    found = corpus.run()
+    assert set(corpus.counts) == {"source", "num_sampled_sentences", "num_secret_spans"}
+    assert "doc_id" not in json.dumps(found)
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    corpus = Corpus(tmp_path)
+    assert corpus.run() == corpus.run()
