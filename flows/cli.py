@@ -200,7 +200,7 @@ def _quiet_defaults() -> None:
         "DO_NOT_TRACK": "1",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
-        "PREFECT_CLI_COLORS": "false",
+        "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # the embedded server prints its cancelled tasks when it stops
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.spec import begin
-from pipelines.corpus.documents import check_rejected
+from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError
 from pipelines.store import manifest as manifests
 from pipelines.store import runs

@@ -1,1 +1,1 @@
-"""The library: pure algorithms, stages and the artifact store. Imports no orchestrator, reads no environment variable."""
+"""The library: pure algorithms, stages and the artifact store. Knows no orchestrator and no environment variable."""

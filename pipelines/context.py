@@ -19,7 +19,8 @@ from typing import Any, Protocol
 class Progress(Protocol):
     """Reports progress; ``total`` is None while it is unknown, ``message`` never holds private text."""
 
-    def __call__(self, done: int, total: int | None, message: str = "") -> None: ...
+    def __call__(self, done: int, total: int | None, message: str = "") -> None:
+        """Called with how much is done."""
 
 
 def silent(done: int, total: int | None, message: str = "") -> None:

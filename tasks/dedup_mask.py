@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="dedup_mask", task_run_name="dedup mask {partition}", tags=["prepare"], **OPTIONS)
+@task(name="dedup_mask", task_run_name="dedup mask {partition}", **OPTIONS)
 def dedup_mask(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """The decisions of one partition, one row per sentence (CRT Algorithm 1, line 1)."""
     return build(run, "dedup_mask", partition, inputs)

@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="guarantee", task_run_name="guarantee", tags=["train"], **OPTIONS)
+@task(name="guarantee", task_run_name="guarantee", **OPTIONS)
 def guarantee(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """From training events and the miss rate to stated guarantees (CRT Theorem 8)."""
     return build(run, "guarantee", partition, inputs)

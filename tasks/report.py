@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="report", task_run_name="report", tags=["train"], **OPTIONS)
+@task(name="report", task_run_name="report", **OPTIONS)
 def report(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """The self-contained HTML and JSON report."""
     return build(run, "report", partition, inputs)

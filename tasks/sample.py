@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="sample", task_run_name="sample", tags=["prepare"], **OPTIONS)
+@task(name="sample", task_run_name="sample", **OPTIONS)
 def sample(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """Draw the sentences whose redaction is reviewed (JFT: 10 samples of 0.01 %)."""
     return build(run, "sample", partition, inputs)

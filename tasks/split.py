@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="split", task_run_name="split {partition}", tags=["prepare"], **OPTIONS)
+@task(name="split", task_run_name="split {partition}", **OPTIONS)
 def split(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """Tokenise, then split into sentences: before redaction and deduplication (CRT, A.5)."""
     return build(run, "split", partition, inputs)

@@ -11,7 +11,7 @@ from pipelines.store.execute import PartitionKeys
 from tasks.base import OPTIONS, build
 
 
-@task(name="train", task_run_name="train", tags=["train"], **OPTIONS)
+@task(name="train", task_run_name="train", **OPTIONS)
 def train(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
     """Fine-tune: plain steps on public rows, private steps on private rows (CRT Algorithm 1, lines 5 to 8)."""
     return build(run, "train", partition, inputs)

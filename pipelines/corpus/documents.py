@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pipelines.context import pseudonym
 from pipelines.corpus.readers import Document, GoldSpan
 from pipelines.corpus.split import Sentence
-from pipelines.errors import InputError
 
 
 class DocumentNames:
@@ -83,33 +82,3 @@ def map_gold(spans: Sequence[GoldSpan], sentences: Sequence[Sentence]) -> list[G
             index += 1
     rows.sort(key=lambda row: (row.sentence_index, row.secret_id))
     return rows
-
-
-def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: float) -> None:
-    """Refuses a corpus with too many rejected rows, or with no document at all.
-
-    Args:
-        figures: the figures of ``split``, one per partition.
-        max_rejected_fraction: rejected rows over all rows that may be lost, 0 to 1.
-
-    Raises:
-        InputError: there are more, or nothing was usable; it names reasons and counts.
-    """
-    num_documents = num_rejected = 0
-    reasons: dict[str, int] = {}
-    for part in figures:
-        num_documents += part["num_documents"]
-        num_rejected += part["num_rejected"]
-        for reason, count in part["rejected_by_reason"].items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    num_rows = num_documents + num_rejected
-    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
-    advice = "rejected.parquet of the split stage lists each row with its file, reason and what to do."
-    if num_documents == 0:
-        found = f"all {num_rejected} rows were rejected ({listed}). {advice}" if num_rejected else "there is no text."
-        raise InputError(f"the corpus holds no usable document: {found}")
-    if num_rejected > max_rejected_fraction * num_rows:
-        raise InputError(
-            f"{num_rejected} of {num_rows} rows were rejected ({listed}), more than corpus.max_rejected_fraction ="
-            f" {max_rejected_fraction:g}. {advice} Mend them, or raise corpus.max_rejected_fraction."
-        )

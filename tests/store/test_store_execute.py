@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import threading
 
@@ -120,7 +119,8 @@ def test_failure_hides_the_message_and_keeps_the_rest(toy: Toy) -> None:
     toy.edit(
         "letters",
         '    (ctx.private_dir / "letters.txt")',
-        "    text = raw\n    if 'SECRET' in text:\n        raise ValueError(text)\n    (ctx.private_dir / \"letters.txt\")",
+        "    text = raw\n    if 'SECRET' in text:\n        raise ValueError(text)\n"
+        '    (ctx.private_dir / "letters.txt")',
     )
     with pytest.raises(StageError) as caught:
         drive(toy.session())
@@ -157,7 +157,7 @@ def test_permissions_and_overlap(toy: Toy) -> None:
     for path in private.rglob("*"):
         assert not stat.S_IMODE(path.lstat().st_mode) & 0o077 or path.is_symlink() or path.is_dir()
     assert all(stat.S_IMODE(p.stat().st_mode) == 0o644 for p in public.rglob("*.txt"))
-    os.chmod(private, 0o755)
+    private.chmod(0o755)
     assert stat.S_IMODE(open_roots(private, public).private.stat().st_mode) == 0o700  # our own: made private again
     with pytest.raises(PrivacyGateError, match="overlap"):
         open_roots(private, private / "public")

@@ -1,0 +1,38 @@
+"""When rejected rows stop a run. Light to import, since a run that finds everything cached still asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipelines.errors import InputError
+
+
+def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: float) -> None:
+    """Refuses a corpus with too many rejected rows, or with no document at all.
+
+    Args:
+        figures: the figures of ``split``, one per partition.
+        max_rejected_fraction: rejected rows over all rows that may be lost, 0 to 1.
+
+    Raises:
+        InputError: there are more, or nothing was usable; it names reasons and counts.
+    """
+    num_documents = num_rejected = 0
+    reasons: dict[str, int] = {}
+    for part in figures:
+        num_documents += part["num_documents"]
+        num_rejected += part["num_rejected"]
+        for reason, count in part["rejected_by_reason"].items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    num_rows = num_documents + num_rejected
+    listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
+    advice = "rejected.parquet of the split stage lists each row with its file, reason and what to do."
+    if num_documents == 0:
+        found = f"all {num_rejected} rows were rejected ({listed}). {advice}" if num_rejected else "there is no text."
+        raise InputError(f"the corpus holds no usable document: {found}")
+    if num_rejected > max_rejected_fraction * num_rows:
+        raise InputError(
+            f"{num_rejected} of {num_rows} rows were rejected ({listed}), more than corpus.max_rejected_fraction ="
+            f" {max_rejected_fraction:g}. {advice} Mend them, or raise corpus.max_rejected_fraction."
+        )
