@@ -50,7 +50,11 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
     else:
         from pipelines.corpus.customersim import write_customersim
 
-        write_customersim(folder / "corpus", dialogues, seed)
+        # One dialogue in ten is worded and formatted as no policy was written for, so that the miss rate shows something.
+        unusual = dialogues // 10
+        write_customersim(folder / "corpus" / "usual", dialogues - unusual, seed)
+        if unusual:
+            write_customersim(folder / "corpus" / "unusual", unusual, seed, template_set="B")
     path.write_text(template, "utf-8")
     return path
 
