@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import glob
 import json
+import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
+from pipelines.corpus.scan import FORMAT_OF_SUFFIX, list_files
 from pipelines.errors import ConfigError, InputError
 
 _LARGE_TXT_BYTES = 1_000_000
+_SUFFIXES = frozenset(FORMAT_OF_SUFFIX)
 
 
 def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int) -> Path:
@@ -33,9 +37,11 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
     template = resources.files("flows").joinpath("starter.toml").read_text("utf-8")
     if inputs:
         shown = [_absolute(name) for name in inputs]
+        files = _files(shown)
         replaced = {
             'inputs = ["corpus"]': f"inputs = {json.dumps(shown, ensure_ascii=False)}",
-            'txt_document = "file"': f'txt_document = "{_txt_document(shown)}"',
+            'format = "auto"': f'format = "{_format(files)}"',
+            'txt_document = "file"': f'txt_document = "{_txt_document(files)}"',
             "partition_documents = 250": "partition_documents = 1000",
             'policies = ["customersim", "high_entity"]': 'policies = ["high_entity"]',
             "replicates = 1  ": "replicates = 10 ",
@@ -50,7 +56,7 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
     else:
         from pipelines.corpus.customersim import write_customersim
 
-        # One dialogue in ten is worded and formatted as no policy was written for, so that the miss rate shows something.
+        # One dialogue in ten is worded as no policy was written for, so that the miss rate shows something.
         unusual = dialogues // 10
         write_customersim(folder / "corpus" / "usual", dialogues - unusual, seed)
         if unusual:
@@ -60,17 +66,38 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
 
 
 def _absolute(name: str) -> str:
-    path = Path(name).expanduser().absolute()
-    if not any(c in name for c in "*?[") and not path.exists():
-        raise InputError(f"there is no file or folder {name}")
-    return str(path)
+    return os.path.abspath(Path(name).expanduser())  # noqa: PTH100  (drops .., keeps links)
 
 
-def _txt_document(inputs: Sequence[str]) -> str:
-    """Large text files are read as paragraphs: one document each would be over-long."""
+def _files(inputs: Sequence[str]) -> list[Path]:
+    """The files that the inputs stand for, as far as settings depend on them.
+
+    Raises:
+        InputError: an input does not exist, or a folder holds no file that would be read.
+    """
+    found: list[Path] = []
     for name in inputs:
         path = Path(name)
-        files = path.rglob("*.txt") if path.is_dir() else [path] if path.suffix.lower() != ".jsonl" else []
-        if any(f.is_file() and f.stat().st_size > _LARGE_TXT_BYTES for f in files):
-            return "paragraph"
-    return "file"
+        if path.is_dir():
+            inside = [f for f in path.rglob("*") if f.suffix.lower() in _SUFFIXES and f.is_file()]
+            list_files([name], base_dir=path)  # raises, saying what to do, if there is nothing to read
+            found += inside
+        elif path.is_file():
+            found.append(path)
+        else:
+            matches = [Path(match) for match in glob.glob(name, recursive=True)] if glob.has_magic(name) else []  # noqa: PTH207
+            if not matches:
+                raise InputError(f"there is no file or folder {name}")
+            found += [f for f in matches if f.is_file()]
+    return found
+
+
+def _format(files: Sequence[Path]) -> str:
+    """``auto`` unless a file was named whose suffix says nothing: then it is text."""
+    return "auto" if all(f.suffix.lower() in _SUFFIXES for f in files) else "txt"
+
+
+def _txt_document(files: Sequence[Path]) -> str:
+    """Large text files are read as paragraphs: one document each would be over-long."""
+    large = any(f.suffix.lower() != ".jsonl" and f.stat().st_size > _LARGE_TXT_BYTES for f in files)
+    return "paragraph" if large else "file"

@@ -135,7 +135,8 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
         shown = ", ".join(str(value) for value in inputs) or "(none)"
         raise InputError(
             f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
-            f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs."
+            f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs;"
+            ' for files of another suffix give a pattern such as "folder/*.raw" and set corpus.format = "txt".'
         )
     found.sort(key=lambda file: file.name)
     return found
