@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[st
     folder = roots.of(table.root) / "latest" / table.name
     if not folder.exists():
         raise ConfigError(f"table {table.name} was not built yet; run `reticent run` first")
-    pattern = f"{folder}/*.parquet"
+    pattern = f"{glob.escape(str(folder))}/*.parquet"
     frame = pl.scan_parquet(pattern)
     schema = frame.collect_schema()
     sample = frame.head(rows)

@@ -78,7 +78,7 @@ class CodeDigests:
 
     def __init__(self, cache: StatCache) -> None:
         self._cache = cache
-        self._known: dict[str, tuple[dict[str, str], list[str]]] = {}
+        self._known: dict[tuple[Path, str], tuple[dict[str, str], list[str]]] = {}
 
     def of(self, references: Iterable[str]) -> dict[str, str]:
         """Every file that the references reach, with its digest.
@@ -127,9 +127,10 @@ class CodeDigests:
             if name in seen:
                 continue
             seen.add(name)
-            if name not in self._known:
-                self._known[name] = self._scan(name, root)
-            found, imported = self._known[name]
+            home = _ROOT if name.split(".")[0] == _PACKAGE else root  # a plug-in may build on our modules
+            if (home, name) not in self._known:
+                self._known[(home, name)] = self._scan(name, home)
+            found, imported = self._known[(home, name)]
             digests.update(found)
             pending.extend(imported)
 

@@ -14,7 +14,7 @@ _CHUNK_BYTES = 1 << 20
 
 def canonical_json(value: Any) -> bytes:
     """One byte string per JSON value: sorted keys, no spaces."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def sha256_file(path: Path) -> str:
@@ -57,7 +57,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
     """`write_atomic` of an indented JSON document with sorted keys."""
-    write_atomic(path, json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False).encode() + b"\n", mode)
+    write_atomic(path, json.dumps(value, sort_keys=True, indent=1).encode() + b"\n", mode)
 
 
 def read_json(path: Path) -> Any:

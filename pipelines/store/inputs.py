@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from pipelines.context import Progress, silent
 from pipelines.corpus import scan
+from pipelines.store.code import CodeDigests
+from pipelines.store.files import canonical_json
 from pipelines.store.session import PartitionPlan
 from pipelines.store.statcache import StatCache
 
@@ -45,11 +48,12 @@ def corpus_state(
     Raises:
         InputError: a file or folder is missing or of the wrong kind, or nothing was found.
     """
+    code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
     files = scan.list_files(request.inputs, base_dir=request.base_dir, format=request.format)
     indexed = []
     unread = 0
     for done, file in enumerate(files):
-        tag = f"corpus:{file.format}:{request.txt_document}:{request.partition_documents}"
+        tag = f"corpus:{code}:{file.format}:{request.txt_document}:{request.partition_documents}"
         if not read:
             value = cache.peek(file.path, tag)
             if value is None:

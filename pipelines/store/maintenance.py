@@ -47,7 +47,9 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
             problem = "its manifest is damaged" if manifest is None else manifests.damage(roots, manifest, full=True)
             if problem and repair:
                 with key_lock(roots.locks, key):
-                    quarantine(roots, stage, key)
+                    again = manifests.load(roots, stage, key)  # a run may have rebuilt it meanwhile
+                    if again is None or manifests.damage(roots, again, full=True):
+                        quarantine(roots, stage, key)
             checked.append(Checked(stage, key, problem))
     return checked
 
@@ -77,7 +79,8 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
         raise ConfigError("--keep-runs must be at least 1")
     with exclusive_store_lock(roots.private):
         records = runs.all_records(roots)
-        used = {(stage, key) for r in records[:keep_runs] for stage, _, key in r.get("artifacts", [])}
+        kept_records = _newest(records, keep_runs)
+        used = {(stage, key) for r in kept_records for stage, _, key in r.get("artifacts", [])} | _shown(roots)
         stale: list[Path] = []
         kept = 0
         for root in _ROOTS:
@@ -95,7 +98,7 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
                     roots.manifest_path(stage, key).unlink()
             for folder in stale:
                 remove_tree(folder)
-            for record in records[keep_runs:]:
+            for record in records[len(kept_records) :]:
                 remove_tree(roots.runs / str(record["run_id"]))
             _remove_dead_views(roots)
             for lock in roots.locks.glob("*.lock"):
@@ -103,9 +106,37 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
     return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
 
 
+def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
+    """The records, newest first, down to the ``keep_runs``-th that covers the whole graph.
+
+    Runs of some stages only, and failed ones, list what they touched; they do not use up the number.
+    """
+    whole = 0
+    for number, record in enumerate(records, 1):
+        covered = {stage for stage, _, _ in record.get("artifacts", [])}
+        whole += record.get("state") == "completed" and covered >= GRAPH.keys()
+        if whole == keep_runs:
+            return records[:number]
+    return records
+
+
+def _shown(roots: Roots) -> set[tuple[str, str]]:
+    """What ``latest/`` shows: (stage, key)."""
+    found = set()
+    for root in _ROOTS:
+        objects = (roots.of(root) / "objects").resolve()
+        for link in (roots.of(root) / "latest").iterdir():
+            for path in (link, *(link.iterdir() if link.is_dir() else ())):
+                target = path.resolve()
+                if objects in target.parents:
+                    stage, key = target.relative_to(objects).parts[:2]
+                    found.add((stage, key))
+    return found
+
+
 def _old(work: Path, days: float) -> list[Path]:
     limit = time.time() - days * 86_400
-    return [folder for folder in work.glob("*") if folder.stat().st_mtime < limit]
+    return [folder for folder in work.glob("*") if max(p.stat().st_mtime for p in (folder, *folder.rglob("*"))) < limit]
 
 
 def _remove_dead_views(roots: Roots) -> None:

@@ -32,7 +32,10 @@ def prepare_build(roots: Roots, stage: str, key: str) -> dict[Root, Path]:
     for root in GRAPH[stage].roots:
         folders[root] = build_dir(roots, root, key)
         remove_tree(folders[root])
-        remove_tree(roots.object_dir(root, stage, key))
+        if not roots.manifest_path(
+            stage, key
+        ).exists():  # a forced rebuild keeps the old one until the new one is there
+            remove_tree(roots.object_dir(root, stage, key))
         folders[root].mkdir(parents=True)
     scratch_dir(roots, key).mkdir(parents=True, exist_ok=True)
     return folders
@@ -56,6 +59,8 @@ def publish(roots: Roots, manifest: Manifest) -> None:
         if root == "public":
             _open_to_readers(build_dir(roots, root, key))
         write_root_manifest(build_dir(roots, root, key), root, manifest)
+    if roots.manifest_path(stage, key).exists():
+        quarantine(roots, stage, key)
     for root in GRAPH[stage].roots:  # private first
         target = roots.object_dir(root, stage, key)
         target.parent.mkdir(parents=True, exist_ok=True)

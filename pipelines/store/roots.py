@@ -65,7 +65,7 @@ class Roots:
 
 def _make_private(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_uid == os.geteuid():
+    if stat.S_IMODE(folder.stat().st_mode) & 0o077 and folder.stat().st_uid == os.geteuid():
         folder.chmod(0o700)
     if stat.S_IMODE(folder.stat().st_mode) & 0o077:
         raise PrivacyGateError(
@@ -97,8 +97,9 @@ def open_roots(private: Path, public: Path, secret_file: Path | None = None) -> 
         PrivacyGateError: the private root is readable by others, or the roots overlap.
         StoreError: a folder cannot be written, or the store has another layout version.
     """
-    private, public = private.absolute(), public.absolute()
-    if private == public or private in public.parents or public in private.parents:
+    private, public = (Path(os.path.abspath(root)) for root in (private, public))  # noqa: PTH100  (drops ..)
+    real_private, real_public = private.resolve(), public.resolve()
+    if real_private == real_public or real_private in real_public.parents or real_public in real_private.parents:
         raise PrivacyGateError(f"the private root {private} and the public root {public} must not overlap")
     try:
         _make_private(private)

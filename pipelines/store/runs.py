@@ -32,11 +32,14 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def record(session: Session, outcomes: Iterable[Outcome], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes the record of a finished run and makes it the latest one.
+def record(
+    session: Session, outcomes: Iterable[Outcome], extra: Mapping[str, Any], *, make_latest: bool = True
+) -> dict[str, Any]:
+    """Writes the record of a finished or failed run.
 
     Args:
         extra: ``outputs``, ``metrics`` and ``state`` of the run.
+        make_latest: a failed run does not become the latest one, but what it finished is kept by ``gc``.
     """
     listed = list(outcomes)
     document = {
@@ -49,7 +52,8 @@ def record(session: Session, outcomes: Iterable[Outcome], extra: Mapping[str, An
     folder = session.roots.runs / session.spec.run_id
     folder.mkdir(mode=0o700, exist_ok=True)
     write_json(folder / "record.json", document)
-    write_json(session.roots.private / "latest.json", {"run_id": session.spec.run_id})
+    if make_latest:
+        write_json(session.roots.private / "latest.json", {"run_id": session.spec.run_id})
     return document
 
 

@@ -159,8 +159,11 @@ def test_permissions_and_overlap(toy: Toy) -> None:
     assert all(stat.S_IMODE(p.stat().st_mode) == 0o644 for p in public.rglob("*.txt"))
     private.chmod(0o755)
     assert stat.S_IMODE(open_roots(private, public).private.stat().st_mode) == 0o700  # our own: made private again
-    with pytest.raises(PrivacyGateError, match="overlap"):
-        open_roots(private, private / "public")
+    (toy.folder / "link").symlink_to(private)
+    for other in (private / "public", toy.folder / "link" / "public", private / ".." / "private" / "x"):
+        with pytest.raises(PrivacyGateError, match="overlap"):
+            open_roots(private, other)
+    assert open_roots(toy.folder / "a" / ".." / "b", toy.folder / "a").public == toy.folder / "a"
 
 
 def test_public_manifest_says_nothing_of_settings_or_keys_of_inputs(toy: Toy) -> None:
@@ -204,7 +207,7 @@ def test_gc_keeps_what_the_newest_runs_used(toy: Toy) -> None:
         session = toy.session()
         outcomes = drive(session)
         publish_views(session, outcomes)
-        runs.record(session, outcomes, {})
+        runs.record(session, outcomes, {"state": "completed"})
     roots = toy.session().roots
     count = len(joint_manifests(toy))
     assert gc(roots, keep_runs=2, dry_run=True)["num_objects"] > 0
@@ -248,3 +251,53 @@ def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
     )
     drive(toy.session())
     assert ran(drive(toy.session())) == {"count"}
+
+
+def test_gc_after_a_partial_and_a_failed_run_keeps_what_is_shown(toy: Toy) -> None:
+    session = toy.session()
+    outcomes = drive(session)
+    publish_views(session, outcomes)
+    runs.record(session, outcomes, {"state": "completed"})
+    toy.write("d.txt", "del")
+    session = toy.session(selected=("letters",))
+    partial = [o for o in drive(session) if o.stage == "letters"]
+    runs.record(session, partial, {"state": "completed"})
+    session = toy.session()
+    runs.record(session, drive(session)[:4], {"state": "failed"}, make_latest=False)
+    count = len(joint_manifests(toy))
+    gc(toy.session().roots, keep_runs=1, dry_run=False)
+    assert len(joint_manifests(toy)) == count - 3  # only what no record names: upper of d, count and join
+    (toy.input / "d.txt").unlink()
+    assert ran(drive(toy.session())) == set()
+
+
+def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy: Toy) -> None:
+    drive(toy.session())
+    before = objects(toy)
+    with pytest.MonkeyPatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr("pipelines.store.execute.publish", fail)
+        with pytest.raises(KeyboardInterrupt):
+            drive(toy.session(forced=("count",)))
+    assert objects(toy) == before
+    assert ran(drive(toy.session())) == set()
+
+
+def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
+    from pipelines.store.code import CodeDigests
+    from pipelines.store.statcache import StatCache
+
+    toy.session()  # forgets the modules of other tests
+    toy.edit("helper", "VERSION = 0", "from pipelines.policies.digits import DigitsPolicy\n\nVERSION = 0")
+    for order in (
+        [["toyproject.upper"], ["pipelines.stages.redact"]],
+        [["pipelines.stages.redact"], ["toyproject.upper"]],
+    ):
+        digests = CodeDigests(StatCache(toy.folder / "cache.json"))
+        found = {tuple(references): digests.of(references) for references in order}
+        assert "pipelines/policies/digits.py" in found[("toyproject.upper",)]
+        assert "toyproject/helper.py" in found[("toyproject.upper",)]
+        assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]

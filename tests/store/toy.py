@@ -197,7 +197,12 @@ def drive(session: Session) -> list[Outcome]:
                     continue
                 names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
                 inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
-            outcomes[(stage.name, partition)] = execute(session, stage.name, partition, inputs)
+            if any(not key for pairs in inputs.values() for _, key in pairs):
+                outcomes[(stage.name, partition)] = Outcome(
+                    stage=stage.name, partition=partition, state="skipped", key=None
+                )
+            else:
+                outcomes[(stage.name, partition)] = execute(session, stage.name, partition, inputs)
     session.outcomes.extend(outcomes.values())
     return list(outcomes.values())
 
