@@ -57,7 +57,8 @@ format: setup
 golden: setup
 	RETICENT_GOLDEN=write $(BIN)/python -m pytest -k golden
 
-bench: setup
+bench: run
+	$(BIN)/python benchmarks/startup.py --config $(DEMO)/reticent.toml
 	$(BIN)/python benchmarks/dedup.py
 
 docs: setup

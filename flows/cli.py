@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
+from flows.signals import INTERRUPTED, TERMINATED, Terminated, install
 from pipelines.errors import ReticentError
 
 app = typer.Typer(
@@ -71,12 +71,24 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Bring everything up to date: prepare, train, state the guarantee, report. Runs only what changed."""
-    from flows.running import run_job
+    from flows.running import requested, run_job
 
     if dry_run:
-        plan(config, as_json)
+        from flows.planning import plan_document, plan_text
+
+        selected, forced = requested(from_stage, only, force or [])
+        document = plan_document(
+            config, os.environ, read=True, selected=selected, forced=forced, verify=verify or "size"
+        )
+        _emit(document, as_json, plan_text(document))
         return
-    record = run_job(config, from_stage=from_stage, only=only, force=force or [], verify=verify)
+    try:
+        record = run_job(config, from_stage=from_stage, only=only, force=force or [], verify=verify)
+    except ReticentError as error:
+        if as_json:
+            failure = {"type": type(error).__name__, "message": str(error), "exit_code": error.exit_code}
+            _emit({"state": "failed", "error": failure, "stages": []}, True, "")
+        raise
     _emit_run(record, as_json)
 
 
@@ -180,6 +192,91 @@ def report(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
     _emit(record, as_json, run_text(record))
 
 
+@app.command()
+def show(
+    table: Annotated[str, typer.Argument(help="redacted, private or public.")] = "redacted",
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    label: Annotated[str | None, typer.Option(help="Only rows with a mask of this label, e.g. PERSON.")] = None,
+    doc: Annotated[str | None, typer.Option(help="Only this document: its id or the beginning of it.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Only rows that are not public.")] = False,
+    page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
+    rows: Annotated[int, typer.Option(min=1, max=10_000, help="Rows in a page.")] = 20,
+    show_text: Annotated[bool, typer.Option("--show-text", help="Also print the original text: secrets.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Plain [MASK:LABEL] even on a terminal.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Redacted text, page by page, with its masks in the colours of their labels."""
+    from shutil import get_terminal_size
+
+    from flows.showing import show_document, show_text_page, use_colour
+
+    document = show_document(
+        config,
+        os.environ,
+        table,
+        label=label,
+        doc=doc,
+        private=private,
+        page=page,
+        rows=rows,
+        show_text=show_text,
+    )
+    colour = use_colour(os.environ, is_terminal=sys.stdout.isatty(), asked_for_none=no_color)
+    _emit(document, as_json, show_text_page(document, colour=colour, width=get_terminal_size().columns))
+
+
+@app.command()
+def runs(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """List the runs, newest first: when, whether finished, and what each built."""
+    from flows.diffing import runs_document, runs_text
+
+    document = runs_document(config, os.environ)
+    _emit(document, as_json, runs_text(document))
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(metavar="RUN", help="A run's id or its beginning, latest or previous.")],
+    after: Annotated[str, typer.Argument(metavar="RUN", help="The run to compare it with.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    show_names: Annotated[
+        bool, typer.Option("--show-names", help="Name input files, and show settings that may quote private text.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed between two runs: inputs, settings, code, packages, counts, miss rate, guarantee, utility."""
+    from flows.diffing import diff_document, diff_text
+
+    document = diff_document(config, os.environ, before, after, show_names=show_names)
+    _emit(document, as_json, diff_text(document))
+
+
+@app.command()
+def ledger(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """What the published models spent together on the records that they share, and what the budget leaves."""
+    from flows.ledger import ledger_document, ledger_text
+
+    document = ledger_document(config, os.environ)
+    _emit(document, as_json, ledger_text(document))
+
+
+@app.command()
+def deploy(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    cron: Annotated[str, typer.Option(help="When to run: minute, hour, day, month, weekday.")] = "0 2 * * *",
+    timezone: Annotated[str, typer.Option(help="The zone that --cron is meant in, e.g. Europe/Berlin.")] = "UTC",
+    pool: Annotated[str, typer.Option(help="Work pool of type process; made if missing.")] = "local-proc",
+    name: Annotated[str, typer.Option(help="Name of the deployment.")] = "nightly",
+    as_json: JsonOption = False,
+) -> None:
+    """Create or update the nightly deployment on the Prefect server that PREFECT_API_URL names."""
+    from flows.deploying import deploy as make_deployment
+    from flows.deploying import deploy_text
+
+    document = make_deployment(config, os.environ, cron=cron, timezone=timezone, pool=pool, name=name)
+    _emit(document, as_json, deploy_text(document, os.environ))
+
+
 def _emit(document: dict[str, Any], as_json: bool, text: str) -> None:
     if as_json:
         typer.echo(json.dumps({"schema_version": 1, **document}, ensure_ascii=False))
@@ -215,7 +312,7 @@ def main() -> NoReturn:
     Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted.
     """
     _quiet_defaults()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    install()
     try:
         result = app(standalone_mode=False)  # an exit code where a command asked for one
         code = result if isinstance(result, int) else 0
@@ -224,9 +321,9 @@ def main() -> NoReturn:
     except ReticentError as error:
         print(f"reticent: {error}", file=sys.stderr)
         code = error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except (KeyboardInterrupt, typer.Abort) as stop:
         print("reticent: interrupted; what was finished is kept, run again to go on", file=sys.stderr)
-        code = 130
+        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 5
     except Exception as error:

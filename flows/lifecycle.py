@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+import threading
+import time
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Any
+from uuid import UUID
 
+from flows.artifacts import ServerProgress, on_server, run_metrics
+from flows.deploying import check_installation
+from flows.signals import GRACE_SECONDS, TERMINATED
 from flows.spec import begin
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError
-from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.files import read_json
 from pipelines.store.locks import store_lock
@@ -29,17 +38,25 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
     if config.endswith(".json"):
         yield config  # begun, and ended, by the caller
         return
-    run = begin(Path(config), os.environ, selected=selected)
-    with running(run):
-        yield run
-        finish(run)
+    check_installation()
+    silence_libraries()
+    with _prompt_end():
+        run = begin(Path(config), os.environ, selected=selected)
+        with running(run):
+            try:
+                yield run
+            except BaseException:
+                fail(run)
+                raise
+            finish(run)
 
 
 @contextmanager
 def running(run: str, progress: StageProgress | None = None) -> Iterator[None]:
     """Holds the store for a run and keeps its worker processes."""
-    with store_lock(open_session(run).roots.private):
-        activate(run, progress)
+    display = ServerProgress(progress) if on_server() else nullcontext(progress)
+    with store_lock(open_session(run).roots.private), display as shown:
+        activate(run, shown)
         try:
             yield
         finally:
@@ -64,14 +81,86 @@ def require_usable_input(run: str) -> None:
         raise InputError(f"{error} `reticent inspect rejected --show-text` shows it.") from None
 
 
+def fail(run: str) -> dict[str, Any]:
+    """Records a run that did not end well, so that what it finished is neither forgotten nor collected."""
+    session = open_session(run)
+    extra = {"outputs": {}, "metrics": {}, "state": "failed"}
+    return runs.record(session, session.outcomes, extra, make_latest=False)
+
+
 def finish(run: str) -> dict[str, Any]:
     """Publishes ``latest/``, writes the run's record, and returns it."""
     session = open_session(run)
     outputs = publish_views(session, session.outcomes)
-    metrics: dict[str, Any] = {}
-    for outcome in session.outcomes:
-        if outcome.stage == "report" and outcome.key:
-            manifest = manifests.load(session.roots, "report", outcome.key)
-            metrics = dict(manifest.stats.get("metrics", {})) if manifest else {}
     session.stat_cache.save()
-    return runs.record(session, session.outcomes, {"outputs": outputs, "metrics": metrics, "state": "completed"})
+    extra = {"outputs": outputs, "metrics": run_metrics(session), "state": "completed"}
+    return runs.record(session, session.outcomes, extra)
+
+
+def silence_libraries() -> None:
+    """What libraries print says nothing to a user: cancelled tasks at the server's end, numerical warnings."""
+    for name in ("uvicorn.error", "prefect.server", "prefect._internal", "asyncio", "absl"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    if os.environ.get("RETICENT_DEBUG") != "1":
+        warnings.simplefilter("ignore")
+
+
+_REPORT_SECONDS = 3.0
+
+
+@contextmanager
+def _prompt_end() -> Iterator[None]:
+    """Sees to it that a run which Prefect or systemd terminates is over within ten seconds.
+
+    Prefect turns SIGTERM into an exception, but then waits for task threads, and a thread that trains cannot be
+    interrupted. Everything that a run makes survives a kill, so after a grace the server is told and the process ends;
+    worker processes notice that and end themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can have signal handlers
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    flow_run_id = _flow_run_id()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough; a second must not spoil the clean end
+        threading.Thread(target=_end_after_grace, args=(flow_run_id,), daemon=True).start()
+        if callable(before):
+            before(number, frame)
+        raise SystemExit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _flow_run_id() -> UUID | None:
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return context.flow_run.id if context and context.flow_run else None
+
+
+def _end_after_grace(flow_run_id: UUID | None) -> None:
+    time.sleep(GRACE_SECONDS)
+    if flow_run_id is not None and on_server():
+        telling = threading.Thread(target=_tell_server, args=(flow_run_id,), daemon=True)
+        telling.start()
+        telling.join(_REPORT_SECONDS)
+    os._exit(TERMINATED)
+
+
+def _tell_server(flow_run_id: UUID) -> None:
+    from prefect import get_client
+    from prefect.states import Cancelled, Crashed
+
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(flow_run_id).state
+        if state is None or state.is_final():
+            return
+        ended = Cancelled if state.is_cancelling() else Crashed
+        message = "Stopped by SIGTERM. What was finished is kept; the next run goes on from there."
+        client.set_flow_run_state(flow_run_id, ended(message=message), force=True)

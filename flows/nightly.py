@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect import flow
 
+from flows.artifacts import shown
 from flows.lifecycle import run_of
 from flows.prepare import prepare
 from flows.spec import EVERYTHING
@@ -17,6 +18,6 @@ def nightly(config: str = "reticent.toml") -> None:
     Args:
         config: a settings file, or the specification of a run that has begun.
     """
-    with run_of(config, EVERYTHING) as run:
+    with run_of(config, EVERYTHING) as run, shown(run):
         prepared = prepare.fn(run)  # .fn: the same steps without the two seconds of a subflow
         train.fn(run, prepared)

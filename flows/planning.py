@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flows.settings import load_settings
-from flows.spec import make_spec, open_store, read_corpus
+from flows.spec import EVERYTHING, make_spec, open_store, read_corpus
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.inputs import CorpusState
 from pipelines.store.plan import make_plan
+from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
 
 
@@ -24,21 +25,42 @@ def open_planning(config: Path, environ: Mapping[str, str]) -> Session:
     return make_session(make_spec(settings, corpus, verify="size"))
 
 
-def plan_document(config: Path, environ: Mapping[str, str], *, read: bool) -> dict[str, Any]:
+def plan_document(
+    config: Path,
+    environ: Mapping[str, str],
+    *,
+    read: bool,
+    selected: Sequence[str] = EVERYTHING,
+    forced: Sequence[str] = (),
+    verify: str = "size",
+) -> dict[str, Any]:
     """The plan as JSON: an action and its reasons for every stage and partition.
 
     Args:
         read: read input files that the store does not know; without, such a corpus is only counted.
+        selected: stages to plan for.
+        forced: stages that the run would be told to rebuild.
+        verify: how cached files are checked, ``full`` or ``size``.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings)
     corpus = read_corpus(settings, roots, read=read)
-    session = make_session(make_spec(settings, corpus, verify="size"))
+    session = make_session(make_spec(settings, corpus, forced=forced, verify=verify))
     previous = runs.latest(roots)
     unread = corpus.partitions is None
     rows = _unread_plan(corpus) if unread else [p.to_json() for p in make_plan(session, previous)]
+    shown = {(GRAPH[name].table, GRAPH[name].step) for name in selected}
+    rows = [row for row in rows if (row["stage"], row["step"]) in shown]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
-    return {"stages": rows, "num_input_files": corpus.num_files, "last_run": last}
+    return {"stages": rows, "num_input_files": corpus.num_files, "last_run": last, "unfinished_run": _unfinished(roots)}
+
+
+def _unfinished(roots: Roots) -> dict[str, str] | None:
+    """The newest run, if it failed, was killed, or is still going on."""
+    newest = next(iter(runs.all_records(roots)), None)
+    if newest is None or newest.get("state") == "completed":
+        return None
+    return {"run_id": str(newest["run_id"]), "state": str(newest.get("state"))}
 
 
 def _unread_plan(corpus: CorpusState) -> list[dict[str, Any]]:
@@ -83,6 +105,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     """The last run and the plan."""
     last = document["last_run"]
     head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
+    if newer := document["unfinished_run"]:
+        head += f"\nnewest run     {newer['run_id']} {newer['state']}"
     return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
 
 

@@ -11,6 +11,8 @@ from tasks.dedup_keys import dedup_keys
 from tasks.dedup_mask import dedup_mask
 from tasks.dedup_resolve import dedup_resolve
 from tasks.estimate import estimate
+from tasks.gate import gate
+from tasks.gate_strings import gate_strings
 from tasks.redact import redact
 from tasks.sample import sample
 from tasks.shard import shard
@@ -33,11 +35,14 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         redacted = each(redact, run, split=sentences, dedup_mask=decisions)  # line 2: D'' = Redact_pi(D')
         sampled = whole(sample, run, split=sentences)
         estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted)
-        shards = each(shard, run, redact=redacted)  # lines 3 and 4: D_pri and D_pub
+        masked = each(gate_strings, run, split=sentences, redact=redacted)
+        passed = whole(gate, run, gate_strings=masked, redact=redacted)  # what was masked is public nowhere, or stop
+        shards = each(shard, run, redact=redacted, gate=passed)  # lines 3 and 4: D_pri and D_pub
     return {
         "split": sentences,
         "dedup_resolve": duplicates,
         "redact": redacted,
         "estimate": estimated,
+        "gate": passed,
         "shard": shards,
     }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from flows.console import Console
-from flows.lifecycle import finish, running
+from flows.lifecycle import fail, finish, running, silence_libraries
+from flows.signals import guard_embedded_server
 from flows.spec import begin, selection, stages_named
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, StoreError
 
 
 def run_job(
@@ -24,31 +24,50 @@ def run_job(
     """
     if verify not in (None, "full", "size"):
         raise ConfigError(f"--verify must be full or size, not {verify}")
-    forced = [name for stage in force for name in stages_named(stage)]
+    selected, forced = requested(from_stage, only, force)
     console = Console()
-    run = begin(
-        config,
-        os.environ,
-        selected=selection(from_stage, only),
-        forced=forced,
-        verify=verify,
-        progress=console.reading,
-    )
+    run = begin(config, os.environ, selected=selected, forced=forced, verify=verify, progress=console.reading)
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.nightly import nightly
 
-    _silence_teardown()
+    silence_libraries()
+    guard_embedded_server()
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), running(run, console.progress):
-        nightly(run)
+        try:
+            nightly(run)
+        except RuntimeError as error:
+            raise _server_error(error, fail(run)) from None
+        except BaseException:
+            fail(run)
+            raise
         record = finish(run)
     console.close()
     return record
 
 
-def _silence_teardown() -> None:
-    """The embedded server prints its cancelled tasks when it stops; they mean nothing."""
-    for name in ("uvicorn.error", "prefect.server", "prefect._internal", "asyncio"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+def requested(
+    from_stage: str | None, only: str | None, force: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The selected and the forced stages.
+
+    Raises:
+        ConfigError: no such stage, both --from and --only, or a forced stage that is not selected.
+    """
+    selected = selection(from_stage, only)
+    forced = tuple(name for stage in force for name in stages_named(stage))
+    if outside := [name for name in forced if name not in selected]:
+        raise ConfigError(f"--force {outside[0]} is not among the stages that --from or --only select")
+    return selected, forced
+
+
+def _server_error(error: RuntimeError, record: dict[str, Any]) -> Exception:
+    """Prefect says that its server is out of reach by a bare RuntimeError."""
+    if os.environ.get("PREFECT_API_URL") and not record["stages"]:
+        return StoreError(
+            "the Prefect server that PREFECT_API_URL names does not answer; start it (prefect server start), "
+            "or unset PREFECT_API_URL to use the embedded one"
+        )
+    return error

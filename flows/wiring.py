@@ -9,6 +9,7 @@ from prefect import Task
 from prefect.futures import PrefectFuture
 
 from pipelines.graph import GRAPH
+from pipelines.store import runs
 from pipelines.store.execute import Outcome, PartitionKeys
 from pipelines.store.session import open_session
 
@@ -36,6 +37,8 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
         futures = [task.submit(run, p, _inputs_of(stage, p, inputs)) for p in partitions]
         outputs = _results(futures)
     session.outcomes.extend(outputs)
+    unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
+    runs.record(session, session.outcomes, unfinished, make_latest=False)  # a killed run's work is not collected by gc
     return outputs
 
 

@@ -10,10 +10,12 @@ from pydantic import BaseModel, ConfigDict
 class StageConfig(BaseModel):
     """One TOML table. Each stage's own subclass lives beside its ``run`` function.
 
+    ``SENSITIVE`` names the fields that may quote private text: no command prints them, no report shows them.
     ``UNKEYED`` names the fields that cannot change the stage's output bytes and so stay out of its key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset()
     UNKEYED: ClassVar[frozenset[str]] = frozenset()
 
     def keyed(self) -> dict[str, Any]:

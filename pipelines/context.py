@@ -27,6 +27,16 @@ def silent(done: int, total: int | None, message: str = "") -> None:
     """A `Progress` that says nothing."""
 
 
+class ReleaseLedger(Protocol):
+    """Where a stage that publishes something trained on private records accounts for it (see `reticent ledger`)."""
+
+    def reserve(self, event: Mapping[str, Any], delta: float, *, insecure_test_seed: bool = False) -> None:
+        """Called before any private record is used; refuses a release that would exceed the budget."""
+
+    def commit(self) -> None:
+        """Called when the release is ready, before it is published."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
     """Settings that can change speed and memory only; they never enter an artifact's key."""
@@ -98,6 +108,8 @@ class StageContext:
         scratch_dir: survives a kill and is handed to the next attempt; for checkpoints. Never published.
         seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
         secret: the store's secret, for `pseudonym` only.
+        failures_dir: private; for what people should look at when the stage refuses to go on. Made when needed.
+        ledger: where releases are accounted for; only for a stage that the graph declares as one.
     """
 
     stage: str
@@ -112,6 +124,8 @@ class StageContext:
     runtime: Runtime = field(default_factory=Runtime)
     progress: Progress = silent
     secret: bytes = b""
+    ledger: ReleaseLedger | None = None
+    failures_dir: Path | None = None
 
     def one(self, stage: str) -> Artifact:
         """The only artifact of an input stage.

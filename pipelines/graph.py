@@ -60,6 +60,7 @@ class Stage:
         roots: where it writes. The public root is published after the private one.
         packages: distributions whose version enters the key.
         tables: the Parquet tables that it offers to users.
+        is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Stage:
     roots: tuple[Root, ...] = ("private",)
     packages: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    is_release: bool = False
 
     def run(self) -> RunFunction:
         """Imports the stage and returns its ``run``."""
@@ -87,6 +89,7 @@ DEDUP = f"{_STAGES}.dedup:DedupConfig"
 REDACT = f"{_STAGES}.redact:RedactConfig"
 SAMPLE = f"{_STAGES}.sample:SampleConfig"
 ESTIMATE = f"{_STAGES}.estimate:EstimateConfig"
+GATE = f"{_STAGES}.gate:GateConfig"
 SHARD = f"{_STAGES}.shard:ShardConfig"
 TRAIN = f"{_STAGES}.train:TrainConfig"
 GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
@@ -96,6 +99,7 @@ SENTENCES = "sentences.parquet"
 DECISIONS = "decisions.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
+PASSED = "passed.json"
 
 GRAPH: Mapping[str, Stage] = {
     stage.name: stage
@@ -112,6 +116,7 @@ GRAPH: Mapping[str, Stage] = {
                 Table("sentences", SENTENCES),
                 Table("documents", "documents.parquet"),
                 Table("rejected", "rejected.parquet"),
+                Table("gold", "gold.parquet"),
             ),
         ),
         Stage(
@@ -175,17 +180,39 @@ GRAPH: Mapping[str, Stage] = {
             configs={"estimate": ESTIMATE},
             inputs=(
                 Input("sample"),
-                Input("split", (SENTENCES, "gold.parquet"), "all"),
+                Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),
                 Input("redact", (REDACTED,), "all"),
             ),
             packages=("numpy", "scipy", "pyarrow"),
         ),
         Stage(
+            name="gate_strings",
+            table="gate",
+            step="strings",
+            module=f"{_STAGES}.gate_strings",
+            configs={"gate": GATE},
+            fields={"gate": ("enabled", "labels", "case_sensitive")},
+            inputs=(Input("split", (SENTENCES,), "same"), Input("redact", (REDACTED,), "same")),
+            partitioned=True,
+            packages=("pyarrow",),
+        ),
+        Stage(
+            name="gate",
+            table="gate",
+            step="search",
+            module=f"{_STAGES}.gate",
+            configs={"gate": GATE},
+            inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all")),
+            packages=("pyarrow",),
+        ),
+        # Whatever has a public root reads the gate: the store searches its public files for what the gate lists.
+        # Only the constant `passed.json` enters the key, so that another list builds nothing anew.
+        Stage(
             name="shard",
             table="shard",
             module=f"{_STAGES}.shard",
             configs={"shard": SHARD},
-            inputs=(Input("redact", (REDACTED,), "same"),),
+            inputs=(Input("redact", (REDACTED,), "same"), Input("gate", (PASSED,))),
             partitioned=True,
             roots=("private", "public"),
             packages=("pyarrow",),
@@ -196,9 +223,10 @@ GRAPH: Mapping[str, Stage] = {
             table="train",
             module=f"{_STAGES}.train",
             configs={"train": TRAIN},
-            inputs=(Input("shard", partitions="all"), Input("split", (SENTENCES,), "all")),
+            inputs=(Input("shard", partitions="all"), Input("split", (SENTENCES,), "all"), Input("gate", (PASSED,))),
             roots=("private", "public"),
             packages=("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting"),
+            is_release=True,
         ),
         Stage(
             name="guarantee",
@@ -230,6 +258,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("shard", (FIGURES,), "all"),
                 Input("train", (FIGURES, "events.json", "curves.json")),
                 Input("guarantee"),
+                Input("gate", (PASSED,)),
             ),
             roots=("private", "public"),
             packages=("jinja2",),

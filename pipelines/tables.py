@@ -129,6 +129,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("replicate", pa.uint32()),
         ("inclusion_probability", pa.float64()),
     ),
+    # The distinct strings that were masked in one partition, as they are compared. Private, as the two below.
+    "gate_strings": _schema(("string", pa.string()), ("label", pa.string()), ("count", pa.uint64())),
+    # What the gate searched for, for the stages that publish.
+    "gate_index": _schema(("string", pa.string()), ("label", pa.string()), ("is_part_of_public_word", pa.bool_())),
+    # Where a masked string was about to be published; for people, in the folder of failures only.
+    "gate_hits": _schema(
+        ("file", pa.string()),
+        ("string", pa.string()),
+        ("label", pa.string()),
+        ("text", pa.string()),
+        ("doc_id", pa.string(), True),
+        ("sentence_index", pa.uint32(), True),
+    ),
 }
 
 

@@ -1,18 +1,68 @@
-"""What every task shares: no Prefect caching, no persisted results, one call of the store."""
+"""What every task shares: no Prefect caching, no stored results, retries of passing faults, one call of the store."""
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Mapping
+from concurrent.futures import BrokenExecutor
 from typing import Any
 
 from prefect import State
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
+from pipelines.errors import ReticentError, StoreError
 from pipelines.store.execute import PartitionKeys
-from tasks.builders import builder_of, progress_of
+from tasks.builders import builder_of, progress_of, report_partition
 
-OPTIONS: Mapping[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}
+_PASSING_ERRNO = frozenset(
+    {
+        errno.EAGAIN,
+        errno.EBUSY,
+        errno.ECONNRESET,
+        errno.EINTR,
+        errno.EIO,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOMEM,
+        errno.ESTALE,
+        errno.ETIMEDOUT,
+    }
+)
+"""Faults that a disk or a network file system gets over. A full or read-only disk is still that in ten seconds."""
+
+_PASSING_NAMES = frozenset(errno.errorcode[number] for number in _PASSING_ERRNO) | {"I/O error"}
+_REASON = re.compile(r"\(([^()]+)\); what was finished is kept$")
+
+
+def is_passing(error: object) -> bool:
+    """Whether trying again in a few seconds may help: transient I/O, or a worker process that was lost.
+
+    Wrong settings, unusable input, a privacy gate and a stage that failed stay what they are.
+    """
+    if isinstance(error, StoreError):
+        reason = _REASON.search(str(error))
+        return reason is not None and reason[1] in _PASSING_NAMES
+    if isinstance(error, ReticentError):
+        return False
+    if isinstance(error, BrokenExecutor | ConnectionError | EOFError | TimeoutError):
+        return True
+    return isinstance(error, OSError) and error.errno in _PASSING_ERRNO
+
+
+def may_retry(task: Any, task_run: Any, state: State[Any]) -> bool:
+    """`is_passing`, as Prefect asks it."""
+    return is_passing(state.data)
+
+
+OPTIONS: Mapping[str, Any] = {
+    "cache_policy": NO_CACHE,
+    "persist_result": False,
+    "retries": 2,
+    "retry_delay_seconds": [2, 10],
+    "retry_condition_fn": may_retry,
+}
 """No tags: for each new one Prefect asks the server for concurrency slots, which costs up to two seconds a run."""
 
 
@@ -24,4 +74,5 @@ def build(run: str, stage: str, partition: str | None, inputs: Mapping[str, Part
         inputs: keys of the input artifacts.
     """
     outcome = builder_of(run).build(stage, partition, inputs, progress_of(run, stage))
+    report_partition(run, stage, partition)
     return Completed(name=outcome.state.capitalize(), data=outcome)

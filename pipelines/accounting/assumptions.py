@@ -32,10 +32,15 @@ def common(training: TrainingFacts) -> list[str]:
         "the sampling rate and number of steps may depend on it",
         "epsilon covers the weights only: learning curves, figures, audits and reports are releases of their own",
         "one release: a second model trained on the same records is a second release; compose the unamplified "
-        "epsilons of all releases first, then give credit for redaction once",
+        "epsilons of all releases first, then give credit for redaction once (`reticent ledger` does both for the "
+        "releases of its store)",
         "validation and test folds are public",
         "hyper-parameters were not chosen by looking at private data",
         "the models that redaction uses were pre-trained on other, public data",
+        "speaker, domain and label of a row are not redacted: public rows are published with them, the speaker is "
+        "trained on, and domain and label set the order of public rows; none of them holds a secret",
+        "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
+        "records stopped for that reason",
     ]
     if training.tokenizer_trained_on == "public":
         found.append("the tokenizer was trained on the public set only")
@@ -44,6 +49,10 @@ def common(training: TrainingFacts) -> list[str]:
 
 def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[str]:
     """What ties a claim to the corpus before, or after, deduplication."""
+    splitting = (
+        "splitting into sentences came out the same in both: where an over-long sentence is cut, where a sentence "
+        "ends, and whether a text is taken for a dialogue are read from the text, and a secret may change them"
+    )
     if on == "deduplicated":
         why = (
             corpus.dedup_reason
@@ -51,14 +60,17 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
             else f"the record is one {training.record}, and the stability of deduplication is known for sentences only"
         )
         found = [
-            "the claim is about the corpus *after* deduplication: neighbours are taken there, not in the raw corpus. "
-            + why
+            "the claim is about the corpus *after* splitting and deduplication: neighbours are taken there, not in the "
+            "corpus as it was given. " + why,
+            splitting,
         ]
     else:
         size = corpus.dedup_stability or 1
         found = [
-            f"the claim is about the raw corpus: one replaced sentence changes at most {size} training record"
-            f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}"
+            f"the claim is about the corpus after splitting into sentences, before deduplication: one replaced "
+            f"sentence changes at most {size} training record"
+            f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}",
+            splitting,
         ]
     if corpus.dedup_min_tokens:
         found.append(
@@ -68,9 +80,18 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
     if corpus.couples_rows:
         found.append(
             f"these policies look beyond one sentence and tie rows together: {', '.join(corpus.couples_rows)}; the "
-            "claim supposes that a secret does not change what they mask elsewhere"
+            "claim supposes that a secret does not change what they mask or flag elsewhere"
+        )
+    if corpus.plugins:
+        found.append(
+            f"these policies are plug-ins: {', '.join(corpus.plugins)}; whether they keep a state from one sentence to "
+            "the next, or were fitted on this corpus, cannot be known, and the claim supposes that they do neither"
         )
     return found
+
+
+ONE_SENTENCE = "the secret stands in one kept sentence; one that stands in several is a group of as many"
+"""What a claim about a single secret supposes, since the unit of privacy is one sentence."""
 
 
 def about_caught(corpus: CorpusFacts) -> list[str]:
@@ -92,6 +113,8 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
         return ["there is no conservative policy, so every sentence is private and delta2 is 0"]
     if delta2 is None:
         return []
+    if delta2.upper == 0:
+        return ["no labelled secret of this corpus that the policy misses stands in a public sentence (delta2 is 0)"]
     return [
         f"missed secrets stand in public sentences with probability at most {delta2.upper:.3g} over mu (delta2, "
         f"confidence {delta2.confidence:g}), which is part of delta"
@@ -100,7 +123,23 @@ def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
 
 def about_review(is_census: bool) -> list[str]:
     """What gamma and delta2 rest on."""
-    labels = "the labels mark every secret; secrets outside mu, or a mu of another shape, are not covered"
+    labels = "the labels mark every secret: one that nobody labelled is not covered, nor is a mu of another shape"
     if is_census:
-        return [labels, "every training sentence was reviewed, so mu is exactly the labelled secrets of this corpus"]
+        return [
+            labels,
+            "every training sentence was reviewed, so the rates are exact for the labelled secrets of this corpus; "
+            "they say nothing of another corpus",
+        ]
     return [labels, "gamma and delta2 are one-sided upper bounds from a random sample, at the stated confidence"]
+
+
+def about_mu() -> list[str]:
+    """What a Bayesian claim supposes of the attacker, beyond Definition 4."""
+    return [
+        "mu is over pairs of a sentence and a secret in it, while CRT, Definition 4 and Proposition 6, fix the "
+        "sentence: the attacker must not know in which sentence the secret stands, nor anything that tells (wording, "
+        "place, length). Whoever knows the sentence faces its own miss rate, which may be 1; the claim "
+        "'confidentiality' is for that attacker",
+        "the attacker may know of which kind (label) the secret is: gamma and delta2 are the bounds of the worst "
+        "label, which hold for all labels at once",
+    ]

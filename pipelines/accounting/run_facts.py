@@ -50,7 +50,8 @@ class CorpusFacts:
         dedup_reason: why, in words.
         dedup_min_tokens: shorter sentences are not deduplicated.
         has_conservative: whether a conservative policy decided what is public; otherwise every row is private.
-        couples_rows: names of policies that look beyond one sentence.
+        couples_rows: names of policies, the conservative one included, that look beyond one sentence.
+        plugins: names of policies, the conservative one included, of which it cannot be known whether they do.
         collapses: whether a run of masks becomes one.
     """
 
@@ -59,6 +60,7 @@ class CorpusFacts:
     dedup_min_tokens: int = 0
     has_conservative: bool = False
     couples_rows: tuple[str, ...] = field(default=())
+    plugins: tuple[str, ...] = field(default=())
     collapses: bool = True
 
 

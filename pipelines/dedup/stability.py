@@ -25,6 +25,13 @@ when M_K and M_L differ in speaker, domain or label.
 ``mask_all``. A class of one is {f}, of two {M_K, M_K}. Growing from one to two: f leaves, two M_K come: 3. Replacing
 one of a pair in K by a second copy of L turns {M_K, M_K, h} into {g, M_L, M_L}: 3 substitutions.
 
+Public rows. All of the above counts records that the mechanism sees through noise. Where a conservative policy makes
+some rows public, these are trained on *without* noise, and a changed one is not paid for by any group size. With
+``normalise = none`` the other copies of a sentence with a secret equal it, so they hold the secret too and are
+private, or flagged, like it. With normalised text a copy may differ from it in just what the policies look at
+(capital letters, say): when the changed sentence hands "first copy" on to it, it moves between the masked, private
+rows and the public ones. Hence no bound.
+
 ``verify = False``. The plain Bloom filter also masks false positives. One more key sets up to num_hashes more bits,
 and any number of later sentences may become false positives by them: no bound that does not grow with the corpus.
 """
@@ -62,14 +69,30 @@ _ASSUMPTIONS = (
 )
 
 
-def dedup_stability(mode: Mode, normalise: Normalise, verify: bool) -> Stability:
-    """The stability of deduplication under each neighbouring relation; the derivation is in the module's text."""
+def dedup_stability(mode: Mode, normalise: Normalise, verify: bool, *, has_public_set: bool = False) -> Stability:
+    """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
+
+    Args:
+        mode: which copies are masked.
+        normalise: what makes two sentences copies of each other.
+        verify: whether the Bloom filter's finds are checked exactly.
+        has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
+    """
     if not verify:
         return Stability(
             add_or_remove_one=None,
             replace_one=None,
             reason="verify = false: one inserted key can turn any number of later sentences into false positives of"
             " the Bloom filter, so no claim about the corpus before deduplication holds.",
+        )
+    if has_public_set and normalise != "none":
+        return Stability(
+            add_or_remove_one=None,
+            replace_one=None,
+            reason=f"normalise = {normalise} with a conservative policy: copies differ in text, so one changed"
+            " sentence can move another copy between the private rows and the public ones, which are trained on"
+            " without noise; no claim about the corpus before deduplication holds. Set dedup.normalise = none, or no"
+            " redact.conservative.",
         )
     if mode == "mask_all":
         return Stability(
@@ -89,5 +112,6 @@ def dedup_stability(mode: Mode, normalise: Normalise, verify: bool) -> Stability
         add_or_remove_one=3,
         replace_one=3,
         reason=f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
-        " place of the old one, which becomes masked." + _ASSUMPTIONS,
+        " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
+        " there is no bound." + _ASSUMPTIONS,
     )

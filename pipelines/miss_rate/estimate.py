@@ -8,15 +8,26 @@ once, not twice.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.miss_rate import intervals
 from pipelines.miss_rate.intervals import ClusteredCounts, Interval
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
-from pipelines.miss_rate.review import ReviewTable
+from pipelines.miss_rate.review import LabelCount, ReviewTable
 
-MU: Final = "uniform over the labelled secrets of the training sentences that are left after deduplication"
+MU: Final = (
+    "uniform over the pairs (sentence, labelled secret) of the training sentences that are left after deduplication"
+)
 """The distribution that gamma and delta2 are stated over (CRT, section 4: uniform over the secrets)."""
+
+MU_OF_ONE_LABEL: Final = (
+    "uniform over the pairs (sentence, labelled secret) of one kind (label), the worst one, of the training sentences "
+    "that are left after deduplication"
+)
+"""The distribution for an attacker who knows of which kind a secret is."""
+
+_PART_ONLY: Final = "; of the labelled documents only"
 
 _MEASURED: Final[Mapping[str, Any]] = {
     "num_tokens": None,
@@ -33,8 +44,25 @@ _MEASURED: Final[Mapping[str, Any]] = {
     "recall": None,
     "precision": None,
     "recall_as_in_jft": None,
+    "worst_label": None,
     "by_label": {},
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """How much of the training fold carries labels.
+
+    Attributes:
+        is_whole: whether every training document does.
+        share: of the training sentences, in labelled documents; None without a sentence.
+    """
+
+    is_whole: bool = True
+    share: float | None = 1.0
+
+
+EVERYTHING: Final = Labelled()
 
 
 def not_measured(*, num_sampled_sentences: int, is_census: bool, confidence: float, reason: str) -> dict[str, Any]:
@@ -43,6 +71,8 @@ def not_measured(*, num_sampled_sentences: int, is_census: bool, confidence: flo
         **_MEASURED,
         "source": "not_measured",
         "is_census": is_census,
+        "covers_corpus": False,
+        "labelled_share": 0.0,
         "confidence": confidence,
         "mu": MU,
         "num_sampled_sentences": num_sampled_sentences,
@@ -51,25 +81,32 @@ def not_measured(*, num_sampled_sentences: int, is_census: bool, confidence: flo
     }
 
 
-def measured(table: ReviewTable, *, source: str, is_census: bool, confidence: float) -> dict[str, Any]:
+def measured(
+    table: ReviewTable, *, source: str, is_census: bool, confidence: float, labelled: Labelled = EVERYTHING
+) -> dict[str, Any]:
     """The figures of a reviewed sample.
 
     Args:
-        table: the distinct sampled sentences.
+        table: the distinct sampled sentences of labelled documents.
         source: who said what is sensitive: ``gold``.
-        is_census: whether the sample is the whole population, so that the figures are exact for this corpus.
+        is_census: whether every training sentence was sampled. The figures are then exact for this corpus, if all of
+            it is labelled; a part of it is never taken for the whole.
         confidence: of two-sided intervals and, each on its own, of one-sided bounds.
+        labelled: how much of the training fold is labelled.
 
     Returns:
         Flat JSON values; their meaning is given in `pipelines.stages.estimate`.
     """
     secrets = ClusteredCounts.of(table.missed_secrets, table.secrets)
     escapes = ClusteredCounts.of(table.escaped_secrets, table.secrets)
+    is_census = is_census and labelled.is_whole
     return {
         "source": source,
         "is_census": is_census,
+        "covers_corpus": labelled.is_whole,
+        "labelled_share": labelled.share,
         "confidence": confidence,
-        "mu": MU,
+        "mu": MU + ("" if labelled.is_whole else _PART_ONLY),
         "num_sampled_sentences": table.num_sentences,
         "num_kept_sentences": table.num_kept,
         "num_tokens": sum(table.tokens),
@@ -85,20 +122,72 @@ def measured(table: ReviewTable, *, source: str, is_census: bool, confidence: fl
         "recall": _ratio(table.policy_found, table.policy_found + table.policy_missed),
         "precision": _ratio(table.policy_found, table.policy_masked),
         "recall_as_in_jft": _recall_as_in_jft(table),
+        "worst_label": _worst_label(table, is_census, confidence),
         "by_label": {
             label: {
                 "num_secret_spans": count.num_secrets,
                 "num_missed_spans": count.num_missed,
-                "false_negative_rate": count.num_missed / count.num_secrets,
+                "false_negative_rate": _ratio(count.num_missed, count.num_secrets),
+                "false_negative_rate_upper": bounds[0]["upper"],
             }
-            for label, count in sorted(table.labels.items())
+            for label, (count, bounds) in sorted(_by_label(table, is_census, confidence).items())
         },
         "assumptions": [
-            "the gold labels mark every secret of every sampled sentence; a sentence without labels holds none",
-            "gamma and delta2 are averages over mu: a kind of secret that the policy always misses may hide in them",
+            "the gold labels mark every secret of every sampled sentence of a labelled document; a sentence of one "
+            "without labels holds none",
+            "gamma and delta2 are averages over mu: a sentence, or a kind of secret, that the policy always misses "
+            "may hide in them; the worst label is shown beside them",
         ],
-        "warnings": _warnings(table, secrets, is_census, confidence),
+        "warnings": [*_about_coverage(labelled), *_warnings(table, secrets, is_census, confidence)],
     }
+
+
+def _by_label(
+    table: ReviewTable, is_census: bool, confidence: float
+) -> dict[str, tuple[LabelCount, tuple[dict[str, Any], dict[str, Any]]]]:
+    """gamma and delta2 of each label, whose bounds hold for all labels at once (Bonferroni).
+
+    A label that exists and that the sample did not meet has the bound 1. In a census there is nothing left to meet:
+    such a label stands in duplicates only and is left out.
+    """
+    counts = {name: count for name, count in table.labels.items() if count.num_secrets or not is_census}
+    each = 1 - (1 - confidence) / len(counts) if counts else confidence
+    return {
+        name: (
+            count,
+            (
+                _bounded(ClusteredCounts.of(count.missed, count.secrets), is_census, each),
+                _bounded(ClusteredCounts.of(count.escaped, count.secrets), is_census, each),
+            ),
+        )
+        for name, count in counts.items()
+    }
+
+
+def _worst_label(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any] | None:
+    """The largest gamma and the largest delta2 of any label, each with a bound that holds for every label at once."""
+    found = [bounds for count, bounds in _by_label(table, is_census, confidence).values()]
+    if not found or all(gamma["value"] is None for gamma, _ in found):
+        return None
+    worst = [
+        {
+            "value": max(bounds[which]["value"] or 0.0 for bounds in found),
+            "upper": max(bounds[which]["upper"] for bounds in found),
+            "confidence": 1.0 if is_census else confidence,
+        }
+        for which in (0, 1)
+    ]
+    return {"num_labels": len(found), "mu": MU_OF_ONE_LABEL, "false_negative_rate": worst[0], "delta2": worst[1]}
+
+
+def _about_coverage(labelled: Labelled) -> list[str]:
+    if labelled.is_whole:
+        return []
+    share = 0.0 if labelled.share is None else labelled.share
+    return [
+        f"only {share:.3%} of the training sentences stand in documents with labels: all rates describe that part "
+        "alone, and claims that need gamma or delta2 over the corpus are refused"
+    ]
 
 
 def _miss_rate(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any]:
@@ -213,3 +302,12 @@ def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
     if not rate or rate["value"] is None:
         return None
     return Delta2(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
+
+
+def worst_label_of(figures: Mapping[str, Any]) -> tuple[FalseNegativeRate, Delta2] | None:
+    """gamma and delta2 of the worst label; None where no secret was seen."""
+    found = figures.get("worst_label")
+    if not found:
+        return None
+    gamma, escape = found["false_negative_rate"], found["delta2"]
+    return FalseNegativeRate(**gamma, mu=found["mu"]), Delta2(**escape, mu=found["mu"])

@@ -3,11 +3,15 @@
 A *kept* sentence is one that deduplication left in place. Duplicates are masked whole, so they count as masked for m,
 which is over all tokens of the training set. They hold no secret of their own for gamma and delta2, though: if copies
 counted as caught, a missed secret that stands in ten equal sentences would look as if it were caught nine times.
+
+A secret that was labelled over several sentences is one secret: it counts where its first kept piece stands, and it
+is missed when any piece is, because that piece gives a part of it away.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -101,16 +105,35 @@ def _check_range(start: int, end: int, num_tokens: int) -> None:
         raise ValueError("a span does not lie inside its sentence")
 
 
-@dataclass
-class LabelCount:
-    """Secrets of one label in kept sentences."""
+class JudgedSecret(NamedTuple):
+    """One whole secret: missed in any of its pieces, escaped if such a piece stands in a public row."""
 
-    num_secrets: int = 0
-    num_missed: int = 0
+    label: str
+    is_missed: bool
+    is_escaped: bool
 
 
 def _column() -> array[int]:
     return array("Q")
+
+
+@dataclass
+class LabelCount:
+    """Secrets of one label in kept sentences: one entry in each column for a sentence that holds any."""
+
+    secrets: array[int] = field(default_factory=_column)
+    missed: array[int] = field(default_factory=_column)
+    escaped: array[int] = field(default_factory=_column)
+
+    @property
+    def num_secrets(self) -> int:
+        """Secrets of this label."""
+        return sum(self.secrets)
+
+    @property
+    def num_missed(self) -> int:
+        """Those with a token that stays unmasked."""
+        return sum(self.missed)
 
 
 @dataclass
@@ -123,7 +146,7 @@ class ReviewTable:
             public row.
         policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed: masked; masked and
             sensitive; sensitive and not masked; masked and not sensitive.
-        labels: secrets of kept sentences by label.
+        labels: secrets of kept sentences by label; a label that the sample did not meet has empty columns.
         replicate_tokens, replicate_missed: tokens of each replicate.
     """
 
@@ -152,20 +175,34 @@ class ReviewTable:
         """Distinct sampled sentences so far."""
         return len(self.tokens)
 
-    def add(self, review: SentenceReview, replicates: Iterable[int]) -> None:
-        """Adds one distinct sentence, which stands in ``replicates``."""
-        secrets = review.secrets if review.is_kept else ()
-        num_missed = sum(is_missed for _, is_missed in secrets)
+    def add_label(self, label: str) -> None:
+        """Says that secrets of this label exist, whether the sample meets one or not."""
+        self.labels.setdefault(label, LabelCount())
+
+    def add(
+        self, review: SentenceReview, replicates: Iterable[int], secrets: Sequence[JudgedSecret] | None = None
+    ) -> None:
+        """Adds one distinct sentence.
+
+        Args:
+            review: what was found in it.
+            replicates: those that it stands in.
+            secrets: the whole secrets that count here; None where each of the sentence's secrets lies inside it.
+        """
+        if secrets is None:
+            own = review.secrets if review.is_kept else ()
+            secrets = [JudgedSecret(label, is_missed, is_missed and review.is_public) for label, is_missed in own]
         self.tokens.append(review.num_tokens)
         self.sensitive.append(review.num_sensitive)
         self.missed.append(review.num_missed)
         self.secrets.append(len(secrets))
-        self.missed_secrets.append(num_missed)
-        self.escaped_secrets.append(num_missed if review.is_public else 0)
-        for label, is_missed in secrets:
+        self.missed_secrets.append(sum(secret.is_missed for secret in secrets))
+        self.escaped_secrets.append(sum(secret.is_escaped for secret in secrets))
+        for label, number in Counter(secret.label for secret in secrets).items():
             count = self.labels.setdefault(label, LabelCount())
-            count.num_secrets += 1
-            count.num_missed += is_missed
+            count.secrets.append(number)
+            count.missed.append(sum(s.is_missed for s in secrets if s.label == label))
+            count.escaped.append(sum(s.is_escaped for s in secrets if s.label == label))
         if review.is_kept:
             found = review.num_sensitive - review.num_missed
             self.num_kept += 1

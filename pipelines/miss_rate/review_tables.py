@@ -1,30 +1,95 @@
-"""Joins the sample with gold labels and redacted rows, one partition at a time."""
+"""Joins the sample with gold labels and redacted rows, one partition at a time.
+
+Only documents that carried labels are judged. A document without them says nothing: to count it as "reviewed, no
+secret" would dilute every rate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.context import Progress, silent
 from pipelines.errors import StageError
-from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
-from pipelines.tables import iter_batches, open_table
+from pipelines.miss_rate.review import JudgedSecret, ReviewTable, SecretSpan, SentenceReview, review_sentence
+from pipelines.miss_rate.sample_table import TRAIN_FOLD
+from pipelines.tables import iter_batches
 
 Row = tuple[str, int]
+Secret = tuple[str, int]
+"""A document and the number of a secret in it."""
 
 _REDACTED = ["doc_id", "sentence_index", "spans", "flagged_by_conservative", "num_tokens", "is_duplicate"]
+_GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secret_id"]
 
 
-def has_gold(paths: Sequence[Path]) -> bool:
-    """Whether any ``gold`` table holds a label."""
+class ReviewPartition(NamedTuple):
+    """The tables of one partition, by its name."""
+
+    name: str
+    documents: Path
+    gold: Path
+    redacted: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """How much of the training fold carries labels; documents without a sentence do not count."""
+
+    num_documents: int
+    num_labelled_documents: int
+    num_sentences: int
+    num_labelled_sentences: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every training document carries labels."""
+        return self.num_documents == self.num_labelled_documents
+
+    @property
+    def share(self) -> float | None:
+        """The share of the training sentences that stand in labelled documents."""
+        return self.num_labelled_sentences / self.num_sentences if self.num_sentences else None
+
+
+def coverage(paths: Sequence[Path]) -> Coverage:
+    """Counts training documents, and those that carry labels, in ``documents`` tables.
+
+    A document is labelled when it came with a list of labels, be it an empty one.
+    """
+    counts = [0, 0, 0, 0]
     for path in paths:
-        with open_table(path, "gold") as file:
-            if file.metadata.num_rows:
-                return True
-    return False
+        for batch in iter_batches(path, "documents", ["num_sentences", "fold", "has_gold"]):
+            kept = batch.filter(_in_training(batch))
+            labelled = kept.filter(kept.column("has_gold"))
+            counts[0] += kept.num_rows
+            counts[1] += labelled.num_rows
+            counts[2] += pc.sum(kept.column("num_sentences")).as_py() or 0
+            counts[3] += pc.sum(labelled.column("num_sentences")).as_py() or 0
+    return Coverage(
+        num_documents=counts[0],
+        num_labelled_documents=counts[1],
+        num_sentences=counts[2],
+        num_labelled_sentences=counts[3],
+    )
+
+
+def _in_training(batch: pa.RecordBatch) -> pa.Array:
+    return pc.and_(pc.equal(batch.column("fold"), TRAIN_FOLD), pc.greater(batch.column("num_sentences"), 0))
+
+
+def labelled_documents(path: Path) -> set[str]:
+    """The training documents of one partition that carry labels."""
+    found: set[str] = set()
+    for batch in iter_batches(path, "documents", ["doc_id", "num_sentences", "fold", "has_gold"]):
+        kept = batch.filter(_in_training(batch))
+        found.update(kept.filter(kept.column("has_gold")).column("doc_id").to_pylist())
+    return found
 
 
 def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
@@ -37,23 +102,28 @@ def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
     return found
 
 
-def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], gold: Path, redacted: Path) -> None:
-    """Adds the sampled sentences of one partition to ``table``, in corpus order.
+def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partition: ReviewPartition) -> None:
+    """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
 
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
     """
-    secrets: dict[Row, list[SecretSpan]] = {}
-    for row in _rows(gold, "gold", ["doc_id", "sentence_index", "start_token", "end_token", "label"], sampled):
-        span = SecretSpan(row["start_token"], row["end_token"], row["label"])
-        secrets.setdefault((row["doc_id"], row["sentence_index"]), []).append(span)
+    labelled = labelled_documents(partition.documents)
+    for label in sorted(_labels(partition.gold, labelled)):
+        table.add_label(label)
+    judged = {row for row in sampled if row[0] in labelled}
+    pieces = _pieces(partition.gold, judged)
+    reviews: dict[Row, SentenceReview] = {}
     num_found = 0
-    for row in _rows(redacted, "redacted", [*_REDACTED, "failed_closed"], sampled):
+    for row in _rows(partition.redacted, "redacted", [*_REDACTED, "failed_closed"], {*sampled, *pieces}):
         identity = row["doc_id"], row["sentence_index"]
+        num_found += identity in sampled
+        if identity not in judged and identity not in pieces:
+            continue
         try:
-            review = review_sentence(
+            reviews[identity] = review_sentence(
                 num_tokens=row["num_tokens"],
-                secrets=secrets.get(identity, ()),
+                secrets=[span for _, span in pieces.get(identity, ())],
                 masked=[(span["start_token"], span["end_token"]) for span in row["spans"]],
                 is_duplicate=row["is_duplicate"],
                 failed_closed=row["failed_closed"],
@@ -61,26 +131,63 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], gold: Pa
             )
         except ValueError:
             raise StageError("a gold or redaction span does not lie inside its sentence; rerun from split") from None
-        table.add(review, sampled[identity])
-        num_found += 1
     if num_found != len(sampled):
         raise StageError(
             f"{len(sampled) - num_found} of {len(sampled)} sampled sentences are missing from the redacted table, "
             "so sample and redact saw different sentences; rerun from split"
         )
+    at_home = _whole_secrets(reviews, pieces)
+    for identity, review in reviews.items():
+        if identity in judged:
+            table.add(review, sampled[identity], at_home.get(identity, ()))
+
+
+def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[Secret, SecretSpan]]]:
+    """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
+    touched = {(row["doc_id"], row["secret_id"]) for row in _rows(gold, "gold", _GOLD, judged)}
+    found: dict[Row, list[tuple[Secret, SecretSpan]]] = {}
+    for row in _rows(gold, "gold", _GOLD, touched, number="secret_id"):
+        span = SecretSpan(row["start_token"], row["end_token"], row["label"])
+        identity = row["doc_id"], row["sentence_index"]
+        found.setdefault(identity, []).append(((row["doc_id"], row["secret_id"]), span))
+    return found
+
+
+def _whole_secrets(
+    reviews: dict[Row, SentenceReview], pieces: dict[Row, list[tuple[Secret, SecretSpan]]]
+) -> dict[Row, list[JudgedSecret]]:
+    """Puts the pieces of each secret together, at the row of its first kept piece.
+
+    A secret whose every piece stands in a duplicate is no secret of its own (see `pipelines.miss_rate.review`).
+    """
+    homes: dict[Secret, Row] = {}
+    whole: dict[Secret, JudgedSecret] = {}
+    for identity, review in reviews.items():
+        if not review.is_kept:
+            continue
+        for (secret, _), (label, is_missed) in zip(pieces.get(identity, ()), review.secrets, strict=True):
+            homes.setdefault(secret, identity)
+            before = whole.get(secret, JudgedSecret(label, False, False))
+            whole[secret] = JudgedSecret(
+                before.label, before.is_missed or is_missed, before.is_escaped or (is_missed and review.is_public)
+            )
+    found: dict[Row, list[JudgedSecret]] = {}
+    for secret, home in homes.items():
+        found.setdefault(home, []).append(whole[secret])
+    return found
 
 
 def review_all(
     sample: Path,
-    partitions: Sequence[tuple[str, Path, Path]],
+    partitions: Sequence[ReviewPartition],
     num_replicates: int,
     progress: Progress = silent,
 ) -> ReviewTable:
-    """Reviews the whole sample against gold labels.
+    """Reviews the sample against gold labels, as far as it stands in labelled documents.
 
     Args:
         sample: the ``sample`` table.
-        partitions: (name, ``gold`` table, ``redacted`` table), in corpus order.
+        partitions: the tables of each, in corpus order.
         num_replicates: replicates of the sample.
         progress: told after every partition.
 
@@ -89,20 +196,31 @@ def review_all(
     """
     sampled = read_sample(sample)
     table = ReviewTable(num_replicates)
-    for number, (name, gold, redacted) in enumerate(partitions, start=1):
-        review_partition(table, sampled.pop(name, {}), gold, redacted)
+    for number, partition in enumerate(partitions, start=1):
+        review_partition(table, sampled.pop(partition.name, {}), partition)
         progress(number, len(partitions), "partitions reviewed")
     if sampled:
         raise StageError("the sample names a partition that was not redacted; rerun from split")
     return table
 
 
-def _rows(path: Path, name: str, columns: list[str], wanted: dict[Row, list[int]]) -> Iterator[dict[str, Any]]:
-    """The rows of a table whose identity is in ``wanted``; only those become Python objects in full."""
+def _labels(gold: Path, labelled: set[str]) -> set[str]:
+    documents = pa.array(sorted(labelled), pa.string())
+    found: set[str] = set()
+    for batch in iter_batches(gold, "gold", ["doc_id", "label"]):
+        kept = batch.filter(pc.is_in(batch.column("doc_id"), value_set=documents))
+        found.update(pc.unique(kept.column("label")).to_pylist())
+    return found
+
+
+def _rows(
+    path: Path, name: str, columns: list[str], wanted: Collection[Row], number: str = "sentence_index"
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
     if not wanted:
         return
     for batch in iter_batches(path, name, columns):
-        identities = zip(batch.column("doc_id").to_pylist(), batch.column("sentence_index").to_pylist(), strict=True)
+        identities = zip(batch.column("doc_id").to_pylist(), batch.column(number).to_pylist(), strict=True)
         positions = [i for i, identity in enumerate(identities) if identity in wanted]
         if positions:
             yield from batch.take(pa.array(positions, pa.int64())).to_pylist()

@@ -34,12 +34,14 @@ def is_private(row: Mapping[str, Any]) -> bool:
 def check_public(row: Mapping[str, Any]) -> None:
     """The last gate before the public root, independent of `is_private`.
 
+    Call it for every row of a partition before the public file is opened: then no row was written when it raises.
+
     Raises:
         PrivacyGateError: a row with a mask was about to be published.
     """
     if MASK in row["redacted_text"] or row["num_masked_tokens"]:
         raise PrivacyGateError(
-            "a sentence with a mask was about to be published; nothing was written to the public root"
+            "a sentence with a mask was about to be published; no row of this partition was written to the public root"
         )
 
 

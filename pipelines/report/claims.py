@@ -16,6 +16,7 @@ TITLES: Final[Mapping[str, str]] = {
     "confidentiality": "Confidentiality of a secret",
     "confidentiality_of_caught_secrets": "Confidentiality of caught secrets",
     "group_confidentiality": "Confidentiality of a group of secrets",
+    "group_confidentiality_at_average_rate": "A group of secrets with the average share of misses",
     "bayesian_confidentiality": "Bayesian confidentiality",
 }
 _FIELDS: Final = (
@@ -90,7 +91,7 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     if not claims:
         return "Nothing: no claim was computed for this run."
     if shown is None or shown["status"] == "refused":
-        return "Nothing: every claim was refused, for the reasons given below."
+        return "Nothing: every claim was refused or is no guarantee, for the reasons given below."
     numbers = numbers_of(shown)
     if shown["status"] == "estimate":
         return f"Nothing: the figures below ({numbers}) promise nothing, because {shown['reason']}."

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipelines.dedup.stability import dedup_stability
 from pipelines.report.claims import DP_NOTION, headline_claim, normalised
 from pipelines.report.numbers import is_number
 
@@ -95,7 +96,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "title": title,
         "metrics": _metrics(corpus, redaction, shards, miss_rate, training, claims, sources.dedup),
         "corpus": corpus,
-        "dedup": dict(sources.dedup),
+        "dedup": _dedup(sources.dedup, redaction),
         "redaction": redaction,
         "shards": shards,
         "miss_rate": miss_rate,
@@ -143,6 +144,16 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
         "num_judged_tokens": num_judged,
         "coverage": ratio(found["num_masked_tokens"], num_judged),
     }
+
+
+def _dedup(dedup: Figures, redaction: Figures) -> dict[str, Any]:
+    """The figures of deduplication. It does not know of public rows, on which its stability depends as well."""
+    found = dict(dedup)
+    if redaction["conservative"] is not None and {"mode", "normalise", "verify"} <= set(dedup):
+        known = dedup_stability(dedup["mode"], dedup["normalise"], dedup["verify"], has_public_set=True)
+        found["stability"] = {"add_or_remove_one": known.add_or_remove_one, "replace_one": known.replace_one}
+        found["stability_reason"] = known.reason
+    return found
 
 
 def _shards(shard: Sequence[Figures], dedup: Figures) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Rates and the figures that derive from them are coarse, since a rate in full pre
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -44,12 +45,15 @@ _SHARDS: Final = ("num_public", "num_public_tokens")
 _MISS_RATE: Final = (
     "source",
     "is_census",
+    "covers_corpus",
+    "labelled_share",
     "confidence",
     "mu",
     "miss_rate",
     "false_negative_rate",
     "delta2",
     "delta2_is_zero_by_construction",
+    "worst_label",
     "recall",
     "precision",
     "recall_as_in_jft",
@@ -87,11 +91,15 @@ WITHHELD: Final = (
     "what was masked, by label and by policy, and its share of the text",
     "the number of private records, of flagged sentences and of reviewed ones",
     "the estimated rates by label",
+    "digits of ε, δ and the noise multiplier beyond the third, which would give the number of private records back "
+    "(steps, batch size and epochs are shown, and still bound that number roughly)",
+    "the order of the partitions (their number shows in the files of the public table)",
     "learning curves and training losses",
     "warnings, because they quote counts",
 )
 _RATE_DIGITS = 3
-_CLAIM_DIGITS = 4
+_KEY_CHARACTERS = 12
+_CLAIM_DIGITS = 3
 _DIRECTIONS: Final[Mapping[str, Direction]] = {
     "miss_rate": "nearest",
     "miss_rate_upper": "up",
@@ -114,10 +122,11 @@ def public_version(full: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
-        Lineage is sorted by key and names no partition: keys are under the store's secret and tell nothing, but the
-        order of the partitions is that of the private corpus.
+        Lineage has one row a stage: keys are under the store's secret and tell nothing, but the order of
+        the partitions is that of the private corpus, and how many there are is left to the public table to say.
     """
     redaction = full["redaction"]
+    named = [*(redaction["policies"] or ()), *([redaction["conservative"]] if redaction["conservative"] else [])]
     return {
         "schema_version": full["schema_version"],
         "version": "public",
@@ -130,16 +139,13 @@ def public_version(full: Mapping[str, Any]) -> dict[str, Any]:
             "conservative": _without_plugin(redaction["conservative"]),
         },
         "shards": _only(full["shards"], _SHARDS),
-        "miss_rate": _coarse_rates(_only(full["miss_rate"], _MISS_RATE)),
-        "training": _only(full["training"], _TRAINING),
-        "claims": [_claim(claim, _counted(full), redaction["policies"] or ()) for claim in full["claims"]],
-        "accountants": full["accountants"],
+        "miss_rate": _rates(full["miss_rate"]),
+        "training": _training(full["training"]),
+        "claims": [_claim(claim, _counted(full), named) for claim in full["claims"]],
+        "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in full["accountants"]],
         "warnings": [],
         "settings": full["settings"],
-        "lineage": sorted(
-            ({"stage": row["stage"], "partition": None, "key": row["key"]} for row in full["lineage"]),
-            key=lambda row: (_rank(full["lineage"], row["stage"]), row["key"]),
-        ),
+        "lineage": _merged_lineage(full["lineage"]),
         "withheld": list(WITHHELD),
     }
 
@@ -148,8 +154,28 @@ def _only(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
 
 
-def _rank(lineage: Iterable[Mapping[str, Any]], stage: str) -> int:
-    return list(dict.fromkeys(row["stage"] for row in lineage)).index(stage)
+def _merged_lineage(lineage: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One row a stage; a partitioned one gets a digest of its keys, even of a single one, so that no count shows."""
+    keys: dict[str, list[str]] = {}
+    whole: dict[str, str] = {}
+    for row in lineage:
+        keys.setdefault(row["stage"], []).append(row["key"])
+        if row["partition"] is None:
+            whole[row["stage"]] = row["key"]
+    return [
+        {"stage": stage, "partition": None, "key": whole[stage] if stage in whole else _digest(found)}
+        for stage, found in keys.items()
+    ]
+
+
+def _digest(keys: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()[:_KEY_CHARACTERS]
+
+
+def _training(training: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of the model. The noise goes down: it is calibrated to the number of private records."""
+    kept = _only(training, _TRAINING)
+    return kept | {"noise_multiplier": coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")}
 
 
 def _without_plugin(name: str | None) -> str | None:
@@ -163,14 +189,25 @@ def _metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
         kept[key] = coarse(kept.get(key), _RATE_DIGITS, direction)
     for key in ("epsilon", "delta", "epsilon_dp"):
         kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
+    kept["noise_multiplier"] = coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")
     return kept
+
+
+def _rates(miss_rate: Mapping[str, Any]) -> dict[str, Any]:
+    kept = _only(miss_rate, _MISS_RATE)
+    if kept.get("worst_label"):
+        kept["worst_label"] = _only(kept["worst_label"], ("mu", "false_negative_rate", "delta2"))
+    rounded: dict[str, Any] = _coarse_rates(kept)
+    return rounded
 
 
 def _coarse_rates(values: Any, direction: Direction = "nearest") -> Any:
     """All numbers below ``values`` with few digits; the second of a pair and whatever is called upper goes up."""
     if isinstance(values, Mapping):
         return {
-            key: value if key == "confidence" else _coarse_rates(value, "up" if key == "upper" else "nearest")
+            key: value
+            if key == "confidence"
+            else _coarse_rates(value, "up" if key in ("upper", "epsilon", "delta") else "nearest")
             for key, value in values.items()
         }
     if isinstance(values, list | tuple) and len(values) == 2:

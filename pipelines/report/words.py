@@ -67,11 +67,13 @@ RELATIONS: Final[Mapping[str, str]] = {
     "add_or_remove_one": "one record is added or removed",
 }
 CORPORA: Final[Mapping[str, str]] = {
-    "raw": "the corpus as it was given, before deduplication",
+    "raw": "the corpus after splitting into sentences, before deduplication",
     "deduplicated": "the corpus after deduplication",
     "private_set": "the private set, after deduplication and redaction",
 }
-RESTS_ON_REVIEW: Final = frozenset({"group_confidentiality", "bayesian_confidentiality"})
+RESTS_ON_REVIEW: Final = frozenset(
+    {"group_confidentiality", "group_confidentiality_at_average_rate", "bayesian_confidentiality"}
+)
 """Notions that give credit for redaction, so that an epsilon of 0 is about labelled secrets only."""
 
 

@@ -54,12 +54,12 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     if side == "private":
                         private.append(**kept)
                     else:
+                        check_public(kept)  # all of them, before the public file is opened
                         order.add(kept)
                 done += batch.num_rows
                 ctx.progress(done, total, "sentences parted")
         with TableWriter(ctx.public_root_dir() / "public.parquet", "shard") as public:
             for row in order.sorted_rows():
-                check_public(row)
                 public.append(**row)
     (ctx.private_dir / "figures.json").write_text(
         json.dumps(figures, sort_keys=True, indent=1) + "\n", encoding="utf-8"

@@ -120,6 +120,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     corpus = _read(ctx, config)
     plan = method.plan(len(corpus.private), config.expected_batch_size, config.epochs)
     noise_multiplier = _noise_multiplier(ctx, config, plan)
+    event = method.event(plan, noise_multiplier)
+    if ctx.ledger is not None:  # from here on private records are used
+        ctx.ledger.reserve(event, config.target_delta, insecure_test_seed=config.insecure_test_seed)
 
     vocab_size = corpus.tokenizer.get_vocab_size()
     network = model.build_model(config.shape(), vocab_size, corpus.control, ctx.seed)
@@ -138,7 +141,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     )
     events = outputs.events_document(
         method=config.method,
-        event=method.event(plan, noise_multiplier),
+        event=event,
         corpus=corpus,
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
@@ -172,6 +175,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         target_delta=config.target_delta,
         context_length=config.shape().context_length,
     )
+    if ctx.ledger is not None:
+        ctx.ledger.commit()
     return {
         "num_public_records": len(corpus.public),
         "num_private_records": len(corpus.private),

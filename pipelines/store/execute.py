@@ -15,7 +15,9 @@ from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.graph import GRAPH, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.files import write_json
+from pipelines.store.gating import search_public_files, withhold_library_messages
 from pipelines.store.keys import ingredients_of, make_key, own_ingredients, stage_seed
+from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
 from pipelines.store.publish import prepare_build, publish, quarantine, scratch_dir
@@ -175,8 +177,8 @@ def _build_locked(
     forced = must_build(session, stage, partition)
     if not forced and find(session, stage, key) is not None:  # another run built it while we waited
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
-    if session.roots.manifest_path(stage, key).exists():
-        quarantine(session.roots, stage, key)  # damaged, or replaced by force
+    if not forced and session.roots.manifest_path(stage, key).exists():
+        quarantine(session.roots, stage, key)  # damaged; one that is replaced by force stays until publish
     session.verified.discard((stage, key))
     folders = prepare_build(session.roots, stage, key)
     context = StageContext(
@@ -192,6 +194,8 @@ def _build_locked(
         runtime=session.spec.runtime,
         progress=progress,
         secret=session.roots.secret,
+        failures_dir=session.roots.private / "failures" / f"{stage}-{key[:12]}",
+        ledger=StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None,
     )
     started = time.monotonic()
     stats = _run_guarded(session, stage, partition, key, context)
@@ -231,7 +235,10 @@ def _run_guarded(
 ) -> dict[str, object]:
     """Runs the stage. Whatever it raises by accident may quote private text, so only our own messages get out."""
     try:
-        return dict(GRAPH[stage].run()(context))
+        withhold_library_messages()
+        stats = dict(GRAPH[stage].run()(context))
+        search_public_files(context)
+        return stats
     except ReticentError as error:
         error.__traceback__ = None
         error.__cause__ = error.__context__ = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from pipelines.errors import StoreError
 
 _CHUNK_BYTES = 1 << 20
 
@@ -24,6 +27,25 @@ def sha256_file(path: Path) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def disk_error(error: OSError) -> StoreError:
+    """What a failed file operation means to the user, and what to do. Names no file."""
+    reason = errno.errorcode.get(error.errno or 0, "I/O error")
+    advice = {
+        "ENOSPC": "the disk is full; free some space (reticent gc) and run again",
+        "EDQUOT": "the disk quota is used up; free some space (reticent gc) and run again",
+        "EROFS": "the store is on a read-only file system; make it writable and run again",
+        "EACCES": "the store or an input cannot be accessed by this user",
+    }.get(reason, "the store or an input could not be read or written")
+    return StoreError(f"{advice} ({reason}); what was finished is kept")
+
+
+def make_durable_dir(folder: Path) -> None:
+    """Makes a folder and flushes the one that it is in, so that a power cut cannot lose it with all it holds."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        fsync_path(folder.parent)
 
 
 def fsync_path(path: Path) -> None:

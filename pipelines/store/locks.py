@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
@@ -9,11 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.errors import StoreError
+from pipelines.store.files import disk_error
+
+
+def _open(path: Path, *, shared: bool) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        if shared and error.errno == errno.EROFS and path.exists():
+            return os.open(path, os.O_RDONLY)  # a store on a read-only file system can still be read and verified
+        raise disk_error(error) from None
 
 
 @contextmanager
 def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(path, shared=operation == fcntl.LOCK_SH)
     try:
         try:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
@@ -28,14 +39,22 @@ def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> It
 
 @contextmanager
 def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Holds the right to build one key; a second builder waits (``waiting`` is called once) and then finds a hit."""
+    """Holds the right to build one key; a second builder waits (``waiting`` is called once) and then finds a hit.
+
+    Raises:
+        StoreError: the lock file cannot be made.
+    """
     with _flock(locks_dir / f"{key}.lock", fcntl.LOCK_EX, waiting):
         yield
 
 
 @contextmanager
 def store_lock(private_root: Path) -> Iterator[None]:
-    """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on."""
+    """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on.
+
+    Raises:
+        StoreError: the lock file cannot be made.
+    """
     with _flock(private_root / "store.lock", fcntl.LOCK_SH, None):
         yield
 
@@ -45,9 +64,9 @@ def exclusive_store_lock(private_root: Path) -> Iterator[None]:
     """Held by ``gc``.
 
     Raises:
-        StoreError: a run is using the store.
+        StoreError: a run is using the store, or it cannot be written.
     """
-    descriptor = os.open(private_root / "store.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open(private_root / "store.lock", shared=False)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -18,7 +18,7 @@ from pipelines.store.execute import PartitionKeys, key_of
 from pipelines.store.files import read_json, remove_tree
 from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
 from pipelines.store.manifest import Manifest
-from pipelines.store.publish import prepare_build, publish, quarantine
+from pipelines.store.publish import is_left_over, prepare_build, publish, quarantine
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import Session
 
@@ -79,7 +79,8 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
         raise ConfigError("--keep-runs must be at least 1")
     with exclusive_store_lock(roots.private):
         records = runs.all_records(roots)
-        kept_records = _newest(records, keep_runs)
+        existing = list(_existing(roots))
+        kept_records = _kept(records, runs.latest(roots), keep_runs)
         used = {(stage, key) for r in kept_records for stage, _, key in r.get("artifacts", [])} | _shown(roots)
         stale: list[Path] = []
         kept = 0
@@ -89,21 +90,36 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
                     kept += root == "private"
                 else:
                     stale.append(folder)
-            stale += _old(roots.of(root) / "work", work_days)
+            stale += _stale_work(roots, root, {key for _, key in existing}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
         num_bytes = sum(f.stat().st_size for folder in stale for f in folder.rglob("*") if f.is_file())
         if not dry_run:
-            for stage, key in _existing(roots):  # the manifest goes first: from here on it does not exist
+            for stage, key in existing:  # the manifest goes first: from here on it does not exist
                 if (stage, key) not in used:
                     roots.manifest_path(stage, key).unlink()
             for folder in stale:
                 remove_tree(folder)
-            for record in records[len(kept_records) :]:
-                remove_tree(roots.runs / str(record["run_id"]))
+            for record in records:
+                if record not in kept_records:
+                    remove_tree(roots.runs / str(record["run_id"]))
+            for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in _ROOTS)):
+                for temporary in folder.glob(".*.tmp"):
+                    temporary.unlink()  # a kill came while it was written
             _remove_dead_views(roots)
             for lock in roots.locks.glob("*.lock"):
                 lock.unlink()  # nobody holds one: the store lock is ours alone
     return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
+
+
+def _kept(
+    records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int
+) -> list[dict[str, Any]]:
+    """The newest records and, wherever the clock put it, that of the run which ``latest`` names.
+
+    Records sort by the time at which their run started: after the clock was set back, the latest run is not the first.
+    """
+    kept = _newest(records, keep_runs)
+    return kept if latest is None or latest in kept else [latest, *kept]
 
 
 def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
@@ -134,9 +150,15 @@ def _shown(roots: Roots) -> set[tuple[str, str]]:
     return found
 
 
-def _old(work: Path, days: float) -> list[Path]:
+def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> list[Path]:
+    """Work folders that a kill left behind after publishing, and those that nothing went on with for long."""
     limit = time.time() - days * 86_400
-    return [folder for folder in work.glob("*") if max(p.stat().st_mtime for p in (folder, *folder.rglob("*"))) < limit]
+    return [
+        folder
+        for folder in (roots.of(root) / "work").iterdir()
+        if (folder.name in published and is_left_over(roots, folder.name))
+        or max(p.stat().st_mtime for p in (folder, *folder.rglob("*"))) < limit
+    ]
 
 
 def _remove_dead_views(roots: Roots) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.graph import GRAPH, SOURCE, Stage
+from pipelines.graph import GRAPH, SOURCE, Stage, config_class, config_references
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
 from pipelines.store.keys import ingredients_of, make_key, own_ingredients
@@ -124,10 +124,13 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
     if old is None:
         return []
     reasons: list[str] = []
+    references = config_references()
     for table in sorted(own["config"].keys() | old["config"].keys()):
         then, now = old["config"].get(table, {}), own["config"].get(table, {})
         reasons += [
-            f"config.{table}.{name}: {_short(then.get(name))} → {_short(now.get(name))}"
+            f"config.{table}.{name} changed"
+            if name in config_class(references[table]).SENSITIVE
+            else f"config.{table}.{name}: {_short(then.get(name))} → {_short(now.get(name))}"
             for name in sorted(then.keys() | now.keys())
             if then.get(name) != now.get(name)
         ]

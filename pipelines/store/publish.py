@@ -3,6 +3,9 @@
 Order (design, section 3): flush the files, write and flush each root's manifest, rename the private folder, rename
 the public folder, and last write the joint manifest. A kill between any two steps leaves folders that no joint
 manifest names; the next holder of the key's lock removes them and builds again.
+
+Just before the joint manifest the scratch folder is renamed. A kill right after it then cannot pass off the finished
+build's checkpoints (and its entry in the privacy ledger) as those of a later, forced build.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.graph import GRAPH, Root
-from pipelines.store.files import fsync_path, remove_tree, write_json
+from pipelines.store.files import fsync_path, make_durable_dir, remove_tree, write_json
 from pipelines.store.manifest import Manifest, write_root_manifest
 from pipelines.store.roots import Roots
 
 OUTPUT = "out"
 SCRATCH = "scratch"
+_FINISHED = "finished"
+"""The scratch folder of a build whose joint manifest is about to be written."""
 
 
 def build_dir(roots: Roots, root: Root, key: str) -> Path:
@@ -37,6 +42,12 @@ def prepare_build(roots: Roots, stage: str, key: str) -> dict[Root, Path]:
         ).exists():  # a forced rebuild keeps the old one until the new one is there
             remove_tree(roots.object_dir(root, stage, key))
         folders[root].mkdir(parents=True)
+    finished = scratch_dir(roots, key).with_name(_FINISHED)
+    if finished.exists():
+        if roots.manifest_path(stage, key).exists():
+            remove_tree(finished)  # of the artifact that exists
+        else:
+            finished.rename(scratch_dir(roots, key))  # killed just before it would have existed
     scratch_dir(roots, key).mkdir(parents=True, exist_ok=True)
     return folders
 
@@ -63,11 +74,13 @@ def publish(roots: Roots, manifest: Manifest) -> None:
         quarantine(roots, stage, key)
     for root in GRAPH[stage].roots:  # private first
         target = roots.object_dir(root, stage, key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_durable_dir(target.parent)
         build_dir(roots, root, key).rename(target)
         fsync_path(target.parent)
     path = roots.manifest_path(stage, key)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_durable_dir(path.parent)
+    scratch_dir(roots, key).rename(scratch_dir(roots, key).with_name(_FINISHED))
+    fsync_path(roots.work_dir("private", key))
     write_json(path, manifest.to_json())
     for root in GRAPH[stage].roots:
         remove_tree(roots.work_dir(root, key))
@@ -89,5 +102,15 @@ def quarantine(roots: Roots, stage: str, key: str) -> None:
         if source.exists():
             folder = roots.quarantine if root == "private" else roots.public / "quarantine"
             folder.mkdir(exist_ok=True)
-            number = sum(1 for _ in folder.glob(f"{stage}-{key[:16]}-*"))
+            number = 0
+            while (folder / f"{stage}-{key[:16]}-{number}").exists():
+                number += 1
             source.rename(folder / f"{stage}-{key[:16]}-{number}")
+
+
+def is_left_over(roots: Roots, key: str) -> bool:
+    """Whether the work folder of an existing artifact is of no more use: a kill came just before it was removed.
+
+    An interrupted forced build of the same key has a scratch folder, which is kept.
+    """
+    return not scratch_dir(roots, key).exists()

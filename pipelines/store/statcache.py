@@ -2,10 +2,12 @@
 
 An entry holds for equal (path, size, mtime_ns, ctime_ns, inode). As in git's index, an entry is not trusted when the
 file was touched so close to the moment of reading that a later edit could carry the same timestamps ("racily clean").
+Nor is one that was made in the future: the clock was set back, and comes by the same timestamps once more.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,11 @@ from pipelines.store.files import read_json, write_json
 
 _RACY_NS = 50_000_000
 """Coarser than the timestamp granularity of the file systems in use (kernel ticks are at most 10 ms)."""
+
+
+_COMPUTING = threading.RLock()
+"""Threads compute one after the other: CPython 3.11 can fail in `ast.parse` when two threads are in it at once
+("AST constructor recursion depth mismatch"), and none should do what another is doing."""
 
 
 class StatCache:
@@ -33,11 +40,14 @@ class StatCache:
     def peek(self, file: Path, tag: str) -> Any | None:
         """The remembered value, or None if there is none to be trusted. Reads no content."""
         entry = self._entries.get(f"{tag}\0{file}")
-        if entry is None or entry["stat"] != _identity(file):
+        try:
+            stat, observed, value = entry["stat"], entry["observed_ns"], entry["value"]  # type: ignore[index]
+            touched = max(stat[1], stat[2])
+        except (TypeError, KeyError, IndexError):  # none, or a damaged one
             return None
-        if max(entry["stat"][1], entry["stat"][2]) > entry["observed_ns"] - _RACY_NS:
+        if stat != _identity(file) or touched > observed - _RACY_NS or observed > time.time_ns():
             return None
-        return entry["value"]
+        return value
 
     def get(self, file: Path, tag: str, compute: Callable[[Path], Any]) -> Any:
         """The remembered value, or ``compute(file)``, remembered.
@@ -48,22 +58,27 @@ class StatCache:
             compute: gives a JSON value.
         """
         value = self.peek(file, tag)
-        if value is None:
-            observed, identity = time.time_ns(), _identity(file)
-            value = compute(file)
-            if _identity(file) == identity:
-                self._entries[f"{tag}\0{file}"] = {"stat": identity, "observed_ns": observed, "value": value}
-                self._changed = True
+        if value is not None:
+            return value
+        with _COMPUTING:
+            value = self.peek(file, tag)
+            if value is None:
+                observed, identity = time.time_ns(), _identity(file)
+                value = compute(file)
+                if _identity(file) == identity and time.time_ns() >= observed:
+                    self._entries[f"{tag}\0{file}"] = {"stat": identity, "observed_ns": observed, "value": value}
+                    self._changed = True
         return value
 
     def save(self) -> None:
         """Writes the cache if it changed. A cache that cannot be written costs time only, so that is no error."""
-        if self._changed:
-            try:
-                write_json(self._path, self._entries)
-            except OSError:
-                return
-            self._changed = False
+        with _COMPUTING:
+            if self._changed:
+                try:
+                    write_json(self._path, self._entries)
+                except OSError:
+                    return
+                self._changed = False
 
 
 def _identity(file: Path) -> list[int]:

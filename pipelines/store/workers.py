@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -25,7 +26,11 @@ _ATTEMPTS = 3
 
 
 def _die_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; its locks are freed when it exits."""
+    """A worker whose parent was killed would wait for work for ever; its locks are freed when it exits.
+
+    An interrupt from the keyboard reaches workers too; the parent alone decides, or each would print its traceback.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -59,6 +59,8 @@ class TrainingCorpus:
     Attributes:
         tokenizer: the tokenizer, which saw public rows at most.
         tokenizer_kind: ``bpe_public`` or ``bytes``.
+        tokenizer_trained_on: whose text the vocabulary was learnt from: ``public``, or ``none``.
+        public_order: ``content_hash`` if the public records were seen to be in that order, ``unknown`` otherwise.
         speakers: the speaker names that have a control token.
         control: the ids of the control tokens.
         public: public records, in the order of their content hash.
@@ -68,6 +70,8 @@ class TrainingCorpus:
 
     tokenizer: Tokenizer
     tokenizer_kind: str
+    tokenizer_trained_on: str
+    public_order: str
     speakers: tuple[str, ...]
     control: ControlTokens
     public: Records
@@ -105,9 +109,19 @@ class _PublicRows:
         # Equal hashes are equal rows, so the order among them cannot be seen.
         self._order = sorted(range(len(hashes)), key=hashes.__getitem__)
 
+        self._hashes = hashes
+        self.order = "unknown"
+        """What order the last whole pass was in, as seen from its hashes."""
+
     def __iter__(self) -> Iterator[Row]:
+        self.order = "unknown"
+        last = b""
+        is_sorted = True
         for at in self._order:
+            is_sorted = is_sorted and last <= self._hashes[at]
+            last = self._hashes[at]
             yield self._texts[at].tobytes().decode(), self._speakers[at]
+        self.order = "content_hash" if is_sorted else "unknown"
 
 
 def _encode(rows: Iterable[Row], tokenizer: Tokenizer, control: ControlTokens, context: int, path: Path) -> Records:
@@ -231,19 +245,22 @@ def read_corpus(
     has_public = count_rows(public_paths) > 0
     kind = tokenizer_kind if has_public else "bytes"
     if kind == "bytes":
-        tokenizer = byte_tokenizer(names)
+        tokenizer, trained_on = byte_tokenizer(names), "none"
     else:
         progress(0, None, "training the tokenizer on public rows")
-        tokenizer = train_bpe((text for text, _ in public_rows), names, vocab_size)
+        tokenizer, trained_on = train_bpe((text for text, _ in public_rows), names, vocab_size), "public"
     control = control_tokens(tokenizer, names)
     progress(0, None, "encoding rows")
     private_rows = ((text, speaker) for text, speaker, _, _ in _shard_rows(private_paths))
+    public = _encode(public_rows, tokenizer, control, context_length, scratch / "public_ids.bin")
     return TrainingCorpus(
         tokenizer=tokenizer,
         tokenizer_kind=kind,
+        tokenizer_trained_on=trained_on,
+        public_order=public_rows.order,
         speakers=names,
         control=control,
-        public=_encode(public_rows, tokenizer, control, context_length, scratch / "public_ids.bin"),
+        public=public,
         private=_encode(private_rows, tokenizer, control, context_length, scratch / "private_ids.bin"),
         held_out=read_held_out(
             sentence_paths,

@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers import GPT2LMHeadModel
 
+from pipelines.errors import StageError
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.model import save_model
@@ -59,12 +60,12 @@ def events_document(
     warnings: Sequence[str],
 ) -> dict[str, Any]:
     """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
-    bpe = corpus.tokenizer_kind == "bpe_public"
+    learnt = corpus.tokenizer_trained_on != "none"
     notes = [
         "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
         "sampling rate and the number of steps may depend on it",
-        "public records are trained on without noise, in the order of a content hash; which rows are public is "
-        "decided by the redaction and conservative policies",
+        "public records are trained on without noise, sorted by a content hash and then shuffled by a public seed; "
+        "which rows are public is decided by the redaction and conservative policies",
         "only the final weights are released; checkpoints, losses, figures and curves are not, and epsilon does not "
         "cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
@@ -72,8 +73,8 @@ def events_document(
         "hyper-parameters were not chosen by looking at private data",
         "the random number generator (Philox, keyed by the operating system) and floating-point noise are taken "
         "for ideal Gaussian noise",
-        "the tokenizer and the speaker names come from public rows and settings only"
-        if bpe
+        f"the tokenizer and the speaker names come from {corpus.tokenizer_trained_on} rows and settings only"
+        if learnt
         else "the tokenizer is plain bytes and depends on no data; speaker names come from public rows and settings",
         *warnings,
     ]
@@ -89,8 +90,8 @@ def events_document(
         "relation": "replace_one",
         "max_grad_norm": max_grad_norm,
         "insecure_test_seed": insecure_test_seed,
-        "tokenizer": {"kind": corpus.tokenizer_kind, "trained_on": "public" if bpe else "none"},
-        "public_order": "content_hash",
+        "tokenizer": {"kind": corpus.tokenizer_kind, "trained_on": corpus.tokenizer_trained_on},
+        "public_order": corpus.public_order,
         "assumption_notes": notes,
     }
 
@@ -110,7 +111,16 @@ def figures_document(
     evaluate_fold: str,
     warnings: Sequence[str],
 ) -> dict[str, Any]:
-    """What the report reads. Private: it counts private records."""
+    """What the report reads. Private: it counts private records.
+
+    Raises:
+        StageError: training took another number of private steps than the one that is accounted for.
+    """
+    if num_steps != plan.num_steps:
+        raise StageError(
+            f"training took {num_steps} private steps, and {plan.num_steps} are accounted for; nothing is published. "
+            "Run train again"
+        )
     return {
         "method": method,
         "perplexity": after.perplexity,

@@ -155,3 +155,31 @@ def test_unverified_has_no_stability_for_a_reason():
     base = out(corpus)
     worst = max(additions_and_removals(base, out([(f"new {n}", None, None, None), *corpus])) for n in range(20))
     assert worst > 10
+
+
+def shards(sentences, mode, normalise, scratch_dir):
+    """Public records: kept, and without the secret ``A`` that a conservative policy flags in capitals only."""
+    kept = outcome(sentences, mode, normalise, scratch_dir)
+    return Counter({record: n for record, n in kept.items() if record[3] != MASK and "A" not in record[3]})
+
+
+@pytest.mark.parametrize(("mode", "normalise"), SETTINGS)
+def test_public_rows_stay_only_where_the_declared_stability_says_so(mode, normalise, tmp_path):
+    """The secret `A` is replaced by a mask in one sentence; public rows have no noise, so none of them may change."""
+    changed = 0
+    texts = ("A b", "a b", "c")
+    for corpus in itertools.product(texts, repeat=3):
+        for at in range(3):
+            if corpus[at] != "A b":
+                continue
+            before = [(text, None, None, None) for text in corpus]
+            after = [*before[:at], (f"{MASK} b", None, None, None), *before[at + 1 :]]
+            one, other = (shards(tuple(rows), mode, normalise, tmp_path) for rows in (before, after))
+            changed += one != Counter({r: n for r, n in other.items() if MASK not in r[3]})
+    declared = dedup_stability(mode, normalise, verify=True, has_public_set=True)
+    assert (changed > 0) == (normalise == "casefold")
+    assert (declared.replace_one is None) == (declared.add_or_remove_one is None) == (normalise != "none")
+    if normalise == "none":
+        assert declared == dedup_stability(mode, normalise, verify=True)
+    else:
+        assert "without noise" in declared.reason

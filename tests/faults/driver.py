@@ -1,41 +1,100 @@
-"""Runs the preparation without Prefect, with worker processes, so that a test can kill it. Arguments: settings file."""
+"""Runs the whole graph without Prefect, with worker processes, so that a test can kill it.
+
+``driver.py CONFIG [LAST_STAGE]`` runs up to a stage (``shard`` if not given), prints what became of each stage as JSON
+and exits as the command line does. ``driver.py serve`` loads the heavy libraries once, then does a run in a forked
+child for every line of JSON on its input: ``{"config", "last", "environment", "kill_at", "root"}``.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
-from flows.lifecycle import running
-from flows.spec import PREPARATION, begin
-from pipelines.graph import GRAPH, SOURCE
+from flows.lifecycle import fail, finish, running
+from flows.spec import begin
+from pipelines.errors import ReticentError
+from pipelines.graph import GRAPH, SOURCE, Stage
 from pipelines.store.execute import Outcome
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
 
 
-def prepare(config: Path) -> list[Outcome]:
-    """Every preparation stage, partitions side by side."""
+def run_until(config: Path, last: str = "shard") -> list[Outcome]:
+    """Every stage up to ``last``, partitions side by side; then ``latest/`` and the record, as in a flow."""
     run = begin(config, os.environ)
     session = open_session(run)
     outcomes: dict[tuple[str, str | None], Outcome] = {}
     with running(run), ThreadPoolExecutor(8) as threads:
-        for name in PREPARATION:
-            stage = GRAPH[name]
+        try:
+            for stage in GRAPH.values():
 
-            def build(partition: str | None, stage=stage) -> Outcome:
-                inputs = {}
-                for edge in stage.inputs:
-                    if edge.stage != SOURCE:
-                        names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
-                        inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
-                return builder_of(run).build(stage.name, partition, inputs)
+                def build(partition: str | None, stage: Stage = stage) -> Outcome:
+                    inputs = {}
+                    for edge in stage.inputs:
+                        if edge.stage != SOURCE:
+                            names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+                            inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
+                    return builder_of(run).build(stage.name, partition, inputs)
 
-            for outcome in threads.map(build, session.partition_names(name)):
-                outcomes[(name, outcome.partition)] = outcome
+                for outcome in threads.map(build, session.partition_names(stage.name)):
+                    outcomes[(stage.name, outcome.partition)] = outcome
+                    session.outcomes.append(outcome)
+                if stage.name == last:
+                    break
+        except ReticentError:
+            fail(run)
+            raise
+        finish(run)
     return list(outcomes.values())
 
 
+def one_run(config: Path, last: str) -> int:
+    """A run with its result on the output, or its message on the error output, and the exit code."""
+    try:
+        outcomes = run_until(config, last)
+    except ReticentError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    print(json.dumps([[o.stage, o.partition, o.state, o.key] for o in outcomes]), flush=True)
+    return 0
+
+
+def serve() -> None:
+    """Answers each request with the child's process id, and with its exit status when it has ended."""
+    import importlib
+
+    from inject import die, striking
+
+    for name in ("numpy", "pyarrow.parquet", "scipy.stats", "spacy", "torch", "transformers", "tokenizers"):
+        importlib.import_module(name)
+    for stage in GRAPH.values():
+        importlib.import_module(stage.module)
+    for line in sys.stdin:
+        request = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            code = 70
+            try:
+                os.setsid()
+                os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+                os.dup2(2, 1)
+                os.environ.update(request["environment"])
+                at = request["kill_at"]
+                with nullcontext() if at is None else striking([Path(request["root"])], die, at):
+                    code = one_run(Path(request["config"]), request["last"])
+            finally:
+                os._exit(code)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(status, flush=True)
+
+
 if __name__ == "__main__":
-    prepare(Path(sys.argv[1]))
+    if sys.argv[1] == "serve":
+        serve()
+    else:
+        sys.exit(one_run(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "shard"))

@@ -48,7 +48,7 @@ def test_document_of_a_run(first: dict[str, Any]) -> None:
     assert {row["state"] for row in first["stages"]} == {"completed"}
     assert all({"stage", "partition", "state", "seconds", "key"} <= row.keys() for row in first["stages"])
     stages = {row["stage"] for row in first["stages"]}
-    assert stages == {"split", "dedup", "redact", "sample", "estimate", "shard", "train", "guarantee", "report"}
+    assert stages == {"split", "dedup", "redact", "sample", "estimate", "gate", "shard", "train", "guarantee", "report"}
     assert {"public", "private", "sentences", "model", "report"} <= first["outputs"].keys()
     metrics = first["metrics"]
     for name in ("perplexity", "coverage", "duplicates", "miss_rate", "false_negative_rate_upper", "epsilon", "delta"):
@@ -107,7 +107,7 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
     assert epochs["maybe"] == {"guarantee", "report"}
     redact = _planned(project, RETICENT__REDACT__POLICIES='["digits"]')
     assert redact["run"] == {"redact"}
-    assert redact["maybe"] == {"estimate", "shard", "train", "guarantee", "report"}
+    assert redact["maybe"] == {"estimate", "gate.strings", "gate.search", "shard", "train", "guarantee", "report"}
     assert _planned(project, RETICENT__RUNTIME__WORKERS="2")["hit"] >= {"split", "train", "report"}
     text = project.read_text()
     project.write_text(text + "\n# a comment\n")

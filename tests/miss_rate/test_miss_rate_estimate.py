@@ -8,11 +8,13 @@ import pytest
 
 from pipelines.miss_rate.estimate import (
     MU,
+    Labelled,
     delta2_of,
     false_negative_rate_of,
     measured,
     miss_rate_of,
     not_measured,
+    worst_label_of,
 )
 from pipelines.miss_rate.intervals import clopper_pearson_upper
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
@@ -61,7 +63,12 @@ def test_figures_of_a_worked_example():
     assert found["recall"] == pytest.approx(3 / 8)
     assert found["precision"] == pytest.approx(3 / 5)
     assert found["recall_as_in_jft"] == pytest.approx(1 - 5 / 5)
-    assert found["by_label"]["CARD"] == {"num_secret_spans": 2, "num_missed_spans": 2, "false_negative_rate": 1.0}
+    assert found["by_label"]["CARD"] == {
+        "num_secret_spans": 2,
+        "num_missed_spans": 2,
+        "false_negative_rate": 1.0,
+        "false_negative_rate_upper": 1.0,
+    }
     # Replicates: 3 sentences each; 2 missed of 30 tokens, and 5 of 30.
     assert found["miss_rate"]["mean_of_replicates"] == pytest.approx((2 / 30 + 5 / 30) / 2)
     assert found["miss_rate"]["student_t"][0] < 0 == found["miss_rate"]["student_t_clipped"][0]
@@ -148,3 +155,27 @@ def test_m_is_not_gamma():
     found = measured(table(rows), source="gold", is_census=False, confidence=0.95)
     assert found["miss_rate"]["value"] == pytest.approx(0.00704)
     assert found["false_negative_rate"]["value"] == pytest.approx(0.044)
+
+
+def test_the_bounds_of_labels_hold_at_once():
+    # 40 clean secrets of one kind, 80 of the other: each bound at 1 - 0.05 / 2, not at 0.95.
+    rows = [(10, [(0, 2, "NAME")], [(0, 2)], True, False, [0])] * 40
+    rows += [(10, [(0, 2, "CARD")], [(0, 2)], True, False, [0])] * 80
+    found = measured(table(rows), source="gold", is_census=False, confidence=0.95)
+    assert found["by_label"]["NAME"]["false_negative_rate_upper"] == pytest.approx(clopper_pearson_upper(0, 40, 0.975))
+    assert found["by_label"]["CARD"]["false_negative_rate_upper"] == pytest.approx(clopper_pearson_upper(0, 80, 0.975))
+    gamma, escape = worst_label_of(found)
+    assert gamma.upper == pytest.approx(clopper_pearson_upper(0, 40, 0.975))
+    assert escape.upper == gamma.upper > found["false_negative_rate"]["upper"]
+    assert gamma.confidence == 0.95
+    assert gamma.mu == escape.mu != MU
+
+
+def test_a_part_of_the_corpus_is_never_a_census():
+    part = Labelled(is_whole=False, share=0.25)
+    found = measured(table(ROWS), source="gold", is_census=True, confidence=0.95, labelled=part)
+    assert not found["is_census"]
+    assert not found["covers_corpus"]
+    assert found["labelled_share"] == 0.25
+    assert found["false_negative_rate"]["upper"] > found["false_negative_rate"]["value"]
+    assert found["mu"] != MU

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from typing import Any
 
+import pipelines.accounting.basis
+import pipelines.accounting.claims
 from pipelines.accounting.claims import Claim
 from pipelines.miss_rate.estimate import not_measured
 from pipelines.policies.tables import RedactionFigures
+from pipelines.report.claims import TITLES
 from pipelines.report.figures import _redaction
 
 
@@ -27,3 +31,9 @@ def test_redaction_figures(raw: dict[str, Any]) -> None:
 def test_claims(raw: dict[str, Any]) -> None:
     fields = {field.name for field in dataclasses.fields(Claim)}
     assert all(set(claim) == fields for claim in raw["claims"]["claims"])
+
+
+def test_titles() -> None:
+    source = inspect.getsource(pipelines.accounting.claims) + inspect.getsource(pipelines.accounting.basis)
+    assert TITLES
+    assert all(f'"{notion}"' in source for notion in TITLES)

@@ -71,6 +71,17 @@ def test_metrics(full: dict[str, Any], raw: dict[str, Any]) -> None:
     assert metrics["num_steps"] == 105
 
 
+def test_public_rows_leave_no_stability_to_normalised_deduplication(raw: dict[str, Any], make_report: Make) -> None:
+    assert make_report(raw)["dedup"]["stability"] == {"add_or_remove_one": 1, "replace_one": 1}
+    raw["dedup"] |= {"normalise": "casefold", "stability": {"add_or_remove_one": 3, "replace_one": 3}}
+    found = make_report(raw)["dedup"]
+    assert found["stability"] == {"add_or_remove_one": None, "replace_one": None}
+    assert "without noise" in found["stability_reason"]
+    for part in raw["redact"]:
+        part["conservative"] = None
+    assert make_report(raw)["dedup"]["stability"] == {"add_or_remove_one": 3, "replace_one": 3}
+
+
 def test_without_a_conservative_policy_delta2_is_zero_by_construction(raw: dict[str, Any], make_report: Make) -> None:
     for part in raw["redact"]:
         part["conservative"] = None

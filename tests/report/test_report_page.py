@@ -211,8 +211,8 @@ def test_public_rates_are_too_coarse_to_give_the_counts_back(full: dict[str, Any
     assert public["miss_rate"]["miss_rate"]["student_t"] == [-0.0002, 0.0088]
     for before, after in zip(full["claims"], public["claims"], strict=True):
         if before["status"] != "refused":
-            assert before["epsilon"] <= after["epsilon"] <= before["epsilon"] * 1.001
-            assert before["delta"] <= after["delta"] <= before["delta"] * 1.001
+            assert before["epsilon"] <= after["epsilon"] <= before["epsilon"] * 1.01
+            assert before["delta"] <= after["delta"] <= before["delta"] * 1.01
     assert public["claims"][5]["as_in_paper"]["gamma"] == 0.0506
     numbers = re.findall(r"0\.\d{9,}", json.dumps({k: public[k] for k in ("miss_rate", "metrics", "claims")}))
     assert set(numbers) <= {"0.8999999999999999"}  # a confidence, which is a setting
@@ -222,6 +222,8 @@ def test_public_claims_quote_no_private_count_and_no_import_path(full: dict[str,
     assert any("5302" in text for claim in full["claims"] for text in claim["assumptions"])
     assert any("mypkg.acme" in text for claim in full["claims"] for text in claim["assumptions"])
     full["redaction"]["policies"].append("mypkg.acme:Propagate")
+    full["redaction"]["conservative"] = "mypkg.acme:Careful"
+    full["claims"][0]["assumptions"].append("these policies are plug-ins: mypkg.acme:Careful")
     public = public_version(full)
     assert "5302" not in json.dumps(public)
     assert "acme" not in json.dumps(public)
@@ -229,11 +231,85 @@ def test_public_claims_quote_no_private_count_and_no_import_path(full: dict[str,
     assert any("tie rows together: plug-in" in text for text in public["claims"][1]["assumptions"])
 
 
-def test_public_lineage_does_not_show_the_order_of_the_corpus(full: dict[str, Any]) -> None:
+def test_public_lineage_shows_neither_order_nor_number_of_partitions(full: dict[str, Any]) -> None:
     rows = [(row["stage"], row["partition"], row["key"]) for row in public_version(full)["lineage"]]
-    assert rows == [
-        ("split", None, "aaaa00000002"),
-        ("split", None, "ffff00000001"),
-        ("dedup_resolve", None, "a1b2c3d4e5f6"),
-        ("guarantee", None, "0123456789ab"),
-    ]
+    assert [row[:2] for row in rows] == [("split", None), ("dedup_resolve", None), ("guarantee", None)]
+    assert [row[2] for row in rows[1:]] == ["a1b2c3d4e5f6", "0123456789ab"]
+    merged = rows[0][2]
+    assert re.fullmatch("[0-9a-f]{12}", merged)
+    swapped = {**full, "lineage": [full["lineage"][1], full["lineage"][0], *full["lineage"][2:]]}
+    assert public_version(swapped)["lineage"] == public_version(full)["lineage"]
+    # A single partition looks like many: its own key would tell that there is one.
+    single = public_version({**full, "lineage": full["lineage"][1:]})["lineage"]
+    assert len(single) == 3
+    assert single[0]["key"] not in (merged, full["lineage"][1]["key"])
+
+
+def _digits(value: float) -> int:
+    return len(f"{value:.15g}".replace(".", "").lstrip("0").partition("e")[0].rstrip("0"))
+
+
+def test_public_noise_and_accountants_are_too_coarse_to_give_the_private_count_back(full: dict[str, Any]) -> None:
+    full["training"]["noise_multiplier"] = full["metrics"]["noise_multiplier"] = 0.8437615
+    public = public_version(full)
+    assert public["training"]["noise_multiplier"] == public["metrics"]["noise_multiplier"] == 0.843  # down
+    pairs = list(zip(full["accountants"], public["accountants"], strict=True))
+    pairs += [(b, a) for b, a in zip(full["claims"], public["claims"], strict=True) if b["epsilon"] is not None]
+    assert len(pairs) > 8
+    for before, after in pairs:
+        if before["epsilon"] is not None:
+            assert before["epsilon"] <= after["epsilon"] <= before["epsilon"] * 1.01
+            assert _digits(after["epsilon"]) <= 3
+    for key in ("epsilon", "delta", "epsilon_dp"):
+        assert _digits(public["metrics"][key]) <= 3
+    assert any("still bound that number roughly" in text for text in public["withheld"])
+    assert "num_labels" not in public["miss_rate"]["worst_label"]
+
+
+def test_the_public_page_says_what_the_public_table_tells(pages: dict[str, str]) -> None:
+    text = " ".join("".join(_Page(pages["public"]).text).split())
+    for needed in ("keeps doc_id, a pseudonym, and sentence_index", "the order of the corpus is visible there"):
+        assert needed in text
+    assert "speaker, domain and label, as they were given" in text
+
+
+def test_rates_of_a_labelled_part_are_said_to_be_that(raw: dict[str, Any], make_report: Make) -> None:
+    part = "of the training sentences stand in documents that carry labels"
+    assert part not in render_html(make_report(raw))
+    raw["estimate"] |= {"covers_corpus": False, "labelled_share": 0.251}
+    report = make_report(raw)
+    for found in (report, public_version(report)):
+        text = " ".join("".join(_Page(render_html(found)).text).split())
+        assert "Only 25.1\u00a0% of the training sentences" in text.replace("&nbsp;", "\u00a0") or "Only 25.1 %" in text
+
+
+def test_the_worst_label_stands_beside_the_average(pages: dict[str, str]) -> None:
+    for page in pages.values():
+        text = " ".join("".join(_Page(page).text).split())
+        assert "γ of the worst label" in text
+        assert "at most 11.7" in text
+
+
+def test_a_figure_of_an_average_group_is_shown_as_an_estimate(raw: dict[str, Any], make_report: Make) -> None:
+    group = raw["claims"]["claims"][3]
+    why = "a particular group may have a larger share"
+    raw["claims"]["claims"].append(
+        group
+        | {
+            "notion": "group_confidentiality_at_average_rate",
+            "refused": None,
+            "epsilon": 1.0,
+            "delta": 1e-5,
+            "is_guarantee": False,
+            "not_guaranteed_because": [why],
+        }
+    )
+    text = " ".join("".join(_Page(render_html(make_report(raw))).text).split())
+    assert "A group of secrets with the average share of misses" in text
+    assert f"Why it is no guarantee: {why}" in text
+
+
+def test_the_raw_corpus_is_the_one_after_splitting(pages: dict[str, str]) -> None:
+    text = " ".join("".join(_Page(pages["full"]).text).split())
+    assert "in the corpus after splitting into sentences, before deduplication" in text
+    assert "as it was given, before deduplication" not in text

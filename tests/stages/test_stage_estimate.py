@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
+from pipelines.miss_rate.estimate import false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.tables import TableWriter
 
@@ -17,13 +18,30 @@ REPLICATES = 2
 class Corpus:
     """Two partitions of ten sentences of ten tokens; sentence 0 of each is never sampled."""
 
-    def __init__(self, folder, gold=True):
+    def __init__(self, folder, gold=True, labelled=("a", "b"), empty=False):
         self.folder = folder
         for name in ("a", "b"):
             for stage in ("split", "redact"):
                 (folder / stage / name).mkdir(parents=True)
+            with TableWriter(folder / "split" / name / "documents.parquet", "documents") as writer:
+                for doc_id, fold, num_sentences in (
+                    (name, "train", 10),
+                    ("empty", "train", 0),
+                    ("held out", "test", 5),
+                ):
+                    writer.append(
+                        doc_id=doc_id,
+                        source_file="f",
+                        source_row=1,
+                        source_id=None,
+                        num_sentences=num_sentences,
+                        num_tokens=100,
+                        num_chars=100,
+                        fold=fold,
+                        has_gold=gold and doc_id in labelled,
+                    )
             with TableWriter(folder / "split" / name / "gold.parquet", "gold") as writer:
-                for i in range(10 if gold else 0):
+                for i in range(10 if gold and not empty and name in labelled else 0):
                     writer.append(
                         doc_id=name,
                         sentence_index=i,
@@ -137,11 +155,12 @@ def test_a_census_is_exact(tmp_path):
     corpus.write_figures(is_census=True)
     found = corpus.run()
     assert found["is_census"]
+    assert (found["covers_corpus"], found["labelled_share"]) == (True, 1.0)
     assert found["false_negative_rate"] == {"value": 3 / 17, "upper": 3 / 17, "confidence": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("gold", "config", "reason"), [(False, {}, "no gold labels"), (True, {"source": "none"}, "none")]
+    ("gold", "config", "reason"), [(False, {}, "no training document"), (True, {"source": "none"}, "none")]
 )
 def test_without_gold_the_run_goes_on_and_says_so(tmp_path, gold, config, reason):
     found = Corpus(tmp_path, gold=gold).run(**config)
@@ -176,3 +195,88 @@ def test_what_a_stage_returns_and_writes_holds_no_text(tmp_path):
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     corpus = Corpus(tmp_path)
     assert corpus.run() == corpus.run()
+
+
+def test_documents_without_labels_are_not_taken_for_clean_ones(tmp_path):
+    """Every secret of `b` is missed or caught all the same; nobody looked, so `a` alone is judged."""
+    corpus = Corpus(tmp_path, labelled=("a",))
+    corpus.write_figures(is_census=True)
+    found = corpus.run()
+    assert found["num_sampled_sentences"] == 9
+    assert (found["num_tokens"], found["num_secret_spans"]) == (90, 8)
+    assert (found["is_census"], found["covers_corpus"], found["labelled_share"]) == (False, False, 0.5)
+    assert found["false_negative_rate"]["upper"] > 0
+    assert "labelled documents only" in found["mu"]
+    assert any("50.000% of the training sentences" in warning for warning in found["warnings"])
+    assert false_negative_rate_of(found).upper == found["false_negative_rate"]["upper"]
+
+
+def test_an_empty_list_of_labels_is_a_label(tmp_path):
+    corpus = Corpus(tmp_path, empty=True)
+    corpus.write_figures(is_census=True)
+    found = corpus.run()
+    assert found["source"] == "gold"
+    assert found["is_census"]
+    assert found["num_secret_spans"] == 0
+    assert found["false_negative_rate"]["value"] is None
+    assert worst_label_of(found) is None
+
+
+def test_labels_on_held_out_documents_measure_nothing(tmp_path):
+    found = Corpus(tmp_path, labelled=("held out",)).run()
+    assert found["source"] == "not_measured"
+    assert not found["covers_corpus"]
+
+
+def write_gold(corpus, name, rows):
+    """Rows: (sentence, secret, label)."""
+    with TableWriter(corpus.folder / "split" / name / "gold.parquet", "gold") as writer:
+        for i, secret_id, label in rows:
+            place = {"start": 10, "end": 20, "start_token": 2, "end_token": 4}
+            writer.append(doc_id=name, sentence_index=i, label=label, secret_id=secret_id, **place)
+
+
+def test_a_secret_over_two_sentences_is_one_and_missed_if_a_piece_is(tmp_path):
+    corpus = Corpus(tmp_path)
+    # b1 is public and missed; b3 is missed; b4 is masked. a9 is a duplicate; a0 was not sampled.
+    write_gold(corpus, "b", [(1, 0, "NAME"), (4, 0, "NAME"), (3, 1, "NAME"), (4, 1, "NAME"), (5, 2, "NAME")])
+    write_gold(corpus, "a", [(0, 0, "NAME"), (1, 0, "NAME"), (8, 1, "NAME"), (9, 1, "NAME"), (9, 2, "NAME")])
+    found = corpus.run()
+    # b: three secrets, two missed, one of them in a public row. a: a secret counts where it starts, so the one of a0
+    # is outside the sample; that of a8 counts, its piece in a duplicate does not; that of a9 alone is no secret.
+    assert (found["num_secret_spans"], found["num_missed_spans"], found["num_escaped_spans"]) == (4, 2, 1)
+    assert found["num_missed_tokens"] == 2 + 1
+
+
+def test_a_piece_outside_the_sample_still_gives_the_secret_away(tmp_path):
+    corpus = Corpus(tmp_path)
+    write_gold(corpus, "a", [(4, 0, "NAME")])
+    write_gold(corpus, "b", [(4, 0, "NAME"), (0, 0, "NAME")])
+    with TableWriter(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
+        for i in (4, *range(4), *range(5, 10)):  # b0, which is missed and was not sampled, comes second
+            row = corpus.redacted_row("b", i)
+            writer.append(**(row | {"spans": []} if i == 0 else row))
+    found = corpus.run()
+    assert (found["num_secret_spans"], found["num_missed_spans"], found["num_escaped_spans"]) == (2, 1, 1)
+
+
+def test_a_kind_that_is_always_missed_shows_beside_the_average(tmp_path):
+    corpus = Corpus(tmp_path)
+    write_gold(corpus, "a", [(i, i, "NAME") for i in range(10)])
+    write_gold(corpus, "b", [(i, i, "RARE" if i in (2, 3) else "NAME") for i in range(2, 10)])
+    corpus.write_figures(is_census=True)
+    found = corpus.run()
+    assert found["false_negative_rate"]["value"] == pytest.approx(2 / 16)
+    assert found["worst_label"]["false_negative_rate"] == {"value": 1.0, "upper": 1.0, "confidence": 1.0}
+    assert found["worst_label"]["num_labels"] == 2
+    gamma, escape = worst_label_of(found)
+    assert (gamma.upper, escape.upper) == (1.0, 0.0)
+
+
+def test_a_kind_that_the_sample_did_not_meet_has_no_bound_below_one(tmp_path):
+    corpus = Corpus(tmp_path)
+    write_gold(corpus, "a", [(i, i, "UNSEEN" if i == 0 else "NAME") for i in range(9)])
+    found = corpus.run()
+    assert found["by_label"]["UNSEEN"]["num_secret_spans"] == 0
+    assert found["by_label"]["NAME"]["false_negative_rate_upper"] < 1
+    assert found["worst_label"]["false_negative_rate"]["upper"] == 1.0

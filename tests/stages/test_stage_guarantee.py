@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.context import Artifact, StageContext
-from pipelines.miss_rate.estimate import MU, not_measured
+from pipelines.miss_rate.estimate import MU, MU_OF_ONE_LABEL, not_measured
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.guarantee import GuaranteeConfig, run
 from pipelines.stages.redact import RedactConfig
@@ -46,6 +46,13 @@ ESTIMATE = {
     "mu": MU,
     "false_negative_rate": RATE,
     "delta2": {"value": 0.0, "upper": 0.01, "confidence": 0.95},
+    "covers_corpus": True,
+    "worst_label": {
+        "num_labels": 2,
+        "mu": MU_OF_ONE_LABEL,
+        "false_negative_rate": {"value": 0.1, "upper": 0.3, "confidence": 0.95},
+        "delta2": {"value": 0.0, "upper": 0.02, "confidence": 0.95},
+    },
 }
 
 
@@ -92,7 +99,34 @@ def test_the_defaults_make_every_row_private_and_claim_the_raw_corpus(tmp_path):
 def test_a_conservative_policy_brings_delta2_in(tmp_path):
     found = claims(tmp_path, redact={"conservative": "conservative"})
     assert "0.01" in found["confidentiality", 1]["refused"]
-    assert found["bayesian_confidentiality", 1]["delta"] == pytest.approx(0.1 * 1e-5 + 0.01)
+    assert "0.02" in found["bayesian_confidentiality", 1]["refused"]  # an epsilon at delta 0.02 promises nothing
+    assert found["bayesian_confidentiality", 1]["epsilon"] is None
+
+
+def test_the_bayesian_claim_uses_the_worst_label(tmp_path):
+    one = claims(tmp_path)["bayesian_confidentiality", 1]
+    assert one["delta"] == pytest.approx(0.3 * 1e-5)
+    assert one["mu"] == MU_OF_ONE_LABEL
+
+
+def test_labels_of_a_part_of_the_corpus_reach_the_claims(tmp_path):
+    found = claims(tmp_path, estimate={**ESTIMATE, "covers_corpus": False})
+    assert "only a part" in found["bayesian_confidentiality", 1]["refused"]
+    assert found["confidentiality", 1]["is_guarantee"]
+
+
+def test_the_conservative_policy_may_tie_rows_together_too(tmp_path):
+    name = "pipelines.policies.digits:DigitsPolicy"
+    one = claims(tmp_path, redact={"policies": ("digits",), "conservative": name})["confidentiality", 1]
+    assert any(f"plug-ins: {name};" in text for text in one["assumptions"])
+
+
+def test_normalised_copies_and_public_rows_leave_no_claim_before_deduplication(tmp_path):
+    """A copy in other letters can move between the masked, private rows and the public ones, which have no noise."""
+    found = claims(tmp_path, dedup={"normalise": "casefold"}, redact={"conservative": "conservative"})
+    one = found["confidentiality_of_caught_secrets", 1]
+    assert (one["corpus"], one["dedup_stability"]) == ("deduplicated", None)
+    assert any("without noise; no claim about the corpus before" in text for text in one["assumptions"])
 
 
 @pytest.mark.parametrize(

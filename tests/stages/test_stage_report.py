@@ -77,7 +77,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_inputs_here_are_those_of_the_graph(tmp_path: Path) -> None:
-    assert list(_artifacts(tmp_path)) == [edge.stage for edge in GRAPH["report"].inputs]
+    read = [edge.stage for edge in GRAPH["report"].inputs if edge.stage != "gate"]  # the store reads that one
+    assert list(_artifacts(tmp_path)) == read
 
 
 def test_both_versions_are_written_each_in_its_root(tmp_path: Path) -> None:

@@ -149,8 +149,9 @@ def test_the_gate_holds_without_the_decision_before_it(row, monkeypatch, tmp_pat
         check_public({**ROW, **row})
     assert "x<" not in str(caught.value)
     monkeypatch.setattr(sharding, "is_private", lambda _: False)
-    with pytest.raises(PrivacyGateError):
-        run_stage(tmp_path, [row])
+    with pytest.raises(PrivacyGateError, match="no row of this partition was written"):
+        run_stage(tmp_path, [{"redacted_text": f"clean {i}"} for i in range(5)] + [row])
+    assert list((tmp_path / "public").iterdir()) == []  # which is true: the gate is before the file
 
 
 def test_an_empty_partition_gives_two_empty_tables(tmp_path):

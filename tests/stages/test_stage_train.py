@@ -1,5 +1,6 @@
 """The train stage: what it writes where, and what its settings accept."""
 
+import dataclasses
 import json
 import math
 
@@ -9,9 +10,12 @@ import torch
 from pydantic import ValidationError
 
 from pipelines.context import Artifact, StageContext
-from pipelines.errors import InputError
+from pipelines.errors import InputError, StageError
+from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
 from pipelines.tables import TableWriter
+from pipelines.training import corpus as corpus_module
+from pipelines.training import outputs
 
 SMALL = {
     "num_layers": 1,
@@ -316,3 +320,56 @@ def test_loading_the_stage_and_its_settings_imports_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_events_tell_what_was_done_and_not_what_was_meant(trained):
+    """The tokenizer's origin and the order of public rows come from the corpus that was read."""
+    ctx, _ = trained
+    corpus = train_stage._read(ctx, ctx.configs["train"])
+    assert (corpus.tokenizer_trained_on, corpus.public_order) == ("public", "content_hash")
+    settings = {
+        "method": "crt",
+        "event": {"type": "none"},
+        "target_delta": 1e-5,
+        "target_epsilon": 3.0,
+        "max_grad_norm": 1.0,
+        "insecure_test_seed": False,
+        "warnings": [],
+    }
+    other = dataclasses.replace(corpus, tokenizer_trained_on="private", public_order="unknown")
+    events = outputs.events_document(corpus=other, **settings)
+    assert events["tokenizer"]["trained_on"] == "private"
+    assert events["public_order"] == "unknown"
+    assert any("tokenizer and the speaker names come from private rows" in note for note in events["assumption_notes"])
+
+
+def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
+    ctx = context(tmp_path)
+    make = corpus_module._PublicRows.__init__
+
+    def unsorted(self, *arguments):
+        make(self, *arguments)
+        self._order = sorted(self._order)  # corpus order
+
+    monkeypatch.setattr(corpus_module._PublicRows, "__init__", unsorted)
+    assert train_stage._read(ctx, ctx.configs["train"]).public_order == "unknown"
+
+
+def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):
+    ctx = context(tmp_path, tokenizer="bytes")
+    assert train_stage._read(ctx, ctx.configs["train"]).tokenizer_trained_on == "none"
+
+
+def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
+    ctx = context(tmp_path, epochs=1)
+    real = train_stage._train
+
+    def one_more(*arguments):
+        done = real(*arguments)
+        return dataclasses.replace(done, num_steps=done.num_steps + 1)
+
+    monkeypatch.setattr(train_stage, "_train", one_more)
+    with pytest.raises(StageError, match="private steps, and"):
+        run(ctx)
+    assert files(ctx.public_dir) == {}
+    assert not (ctx.private_dir / "events.json").exists()

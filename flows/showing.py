@@ -1,0 +1,224 @@
+"""``reticent show``: redacted text with its masks in the colours of their labels, page by page.
+
+A mask is shown as what it stands for, never the text below it, unless the user asks for the original.
+"""
+
+from __future__ import annotations
+
+import glob
+import re
+import textwrap
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from flows.spec import open_store
+from pipelines.errors import ConfigError
+from pipelines.policies.mask import MASK
+from pipelines.store.roots import Roots
+
+DUPLICATE = "DUPLICATE"
+FAILED = "FAILED_CLOSED"
+UNLABELLED = "?"
+_COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
+_RESET = "\x1b[0m"
+_TABLES = {"redacted": "private", "private": "private", "public": "public"}
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def show_document(
+    config: Path,
+    environ: Mapping[str, str],
+    table: str = "redacted",
+    *,
+    label: str | None = None,
+    doc: str | None = None,
+    private: bool = False,
+    page: int = 1,
+    rows: int = 20,
+    show_text: bool = False,
+) -> dict[str, Any]:
+    """One page of a table with redacted text.
+
+    Args:
+        table: ``redacted``, ``private`` or ``public``.
+        label: only rows with a mask of this label (``DUPLICATE`` and ``FAILED_CLOSED`` are labels too).
+        doc: only this document, by its id or the beginning of it.
+        private: only rows that are not public: masked, or flagged by the conservative policy.
+        page: from 1.
+        rows: rows in a page.
+        show_text: give the original text as well, and speakers by name; private.
+
+    Raises:
+        ConfigError: no such table, it was not built yet, or the page is beyond the end.
+    """
+    import polars as pl
+
+    if table not in _TABLES:
+        raise ConfigError(f"{table} holds no redacted text; tables with redacted text are {', '.join(_TABLES)}")
+    roots = open_store(load_settings(config, environ))
+    frame = _scan(roots, table)
+    if table != "redacted":  # the shards hold no offsets: their labels are looked up where they are
+        frame = frame.join(_labels(roots), on=["doc_id", "sentence_index"], how="left", maintain_order="left")
+    if label is not None:
+        frame = frame.filter(_has_label(label))
+    if doc is not None:
+        frame = frame.filter(pl.col("doc_id").str.starts_with(doc))
+    if private:
+        flagged = pl.col("flagged_by_conservative").fill_null(False)
+        frame = frame.filter(pl.col("redacted_text").str.contains(MASK, literal=True) | flagged)
+    total = frame.select(pl.len()).collect().item()
+    num_pages = max(1, -(-total // rows))
+    if page > num_pages:
+        raise ConfigError(f"there is no page {page}: {total} rows make {num_pages} pages of {rows}")
+    chosen = frame.slice((page - 1) * rows, rows)
+    if show_text:
+        original = _scan(roots, "sentences").select("doc_id", "sentence_index", "text")
+        chosen = chosen.join(original, on=["doc_id", "sentence_index"], how="left", maintain_order="left")
+    return {
+        "table": table,
+        "page": page,
+        "num_pages": num_pages,
+        "num_rows": total,
+        "rows": [_row(row, show_text) for row in chosen.collect().iter_rows(named=True)],
+    }
+
+
+def _scan(roots: Roots, table: str) -> Any:
+    import polars as pl
+
+    folder = roots.of("public" if _TABLES.get(table) == "public" else "private") / "latest" / table
+    if not folder.exists():
+        raise ConfigError(f"table {table} was not built yet; run `reticent run` first")
+    return pl.scan_parquet(f"{glob.escape(str(folder))}/*.parquet")
+
+
+def _labels(roots: Roots) -> Any:
+    return _scan(roots, "redacted").select(
+        "doc_id", "sentence_index", "spans", "is_duplicate", "failed_closed", "flagged_by_conservative"
+    )
+
+
+def _has_label(label: str) -> Any:
+    import polars as pl
+
+    if label.upper() == DUPLICATE:
+        return pl.col("is_duplicate")
+    if label.upper() == FAILED:
+        return pl.col("failed_closed")
+    labels = pl.col("spans").list.eval(pl.element().struct.field("label").str.to_uppercase())
+    return labels.list.contains(label.upper()) & ~pl.col("is_duplicate")
+
+
+def _row(row: Mapping[str, Any], show_text: bool) -> dict[str, Any]:
+    shown = {
+        "doc_id": row["doc_id"],
+        "sentence_index": row["sentence_index"],
+        "redacted_text": row["redacted_text"],
+        "masks": mask_labels(row),
+        "is_flagged": bool(row["flagged_by_conservative"]),
+        "num_tokens": row["num_tokens"],
+        "num_masked_tokens": row["num_masked_tokens"],
+    }
+    return {**shown, "text": row["text"], "speaker": row["speaker"]} if show_text else shown
+
+
+def mask_labels(row: Mapping[str, Any]) -> list[list[str]]:
+    """The labels below each mask of a row, in the order of the masks.
+
+    One mask stands for a run of masked tokens, which may have several labels. A row that was masked as a whole has
+    one mask and one reason. Where the row's masks cannot be told apart (a mask in the original text, or masks that
+    were not collapsed), each gets `UNLABELLED`.
+    """
+    count = row["redacted_text"].count(MASK)
+    if row["is_duplicate"] or row["failed_closed"]:
+        return [[DUPLICATE if row["is_duplicate"] else FAILED]] * count
+    runs: list[tuple[int, set[str]]] = []  # end token, labels
+    for span in sorted(row["spans"] or (), key=lambda s: (s["start_token"], s["end_token"])):
+        if runs and span["start_token"] <= runs[-1][0]:
+            runs[-1] = (max(runs[-1][0], span["end_token"]), runs[-1][1] | {span["label"]})
+        else:
+            runs.append((span["end_token"], {span["label"]}))
+    if len(runs) == count:
+        return [sorted(labels) for _, labels in runs]
+    tokens = _labels_by_token(row["spans"] or ())
+    return [sorted(labels) for labels in tokens] if len(tokens) == count else [[UNLABELLED]] * count
+
+
+def _labels_by_token(spans: Sequence[Mapping[str, Any]]) -> list[set[str]]:
+    """One entry per masked token, for text whose masks were not collapsed."""
+    found: dict[int, set[str]] = {}
+    for span in spans:
+        for token in range(span["start_token"], span["end_token"]):
+            found.setdefault(token, set()).add(span["label"])
+    return [found[token] for token in sorted(found)]
+
+
+def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 100) -> str:
+    """A page for people.
+
+    Args:
+        colour: mark masks by ANSI colours; otherwise masks read ``[MASK:PERSON]``.
+        width: columns to wrap text at.
+    """
+    lines: list[str] = []
+    doc = None
+    for row in document["rows"]:
+        if row["doc_id"] != doc:
+            doc = row["doc_id"]
+            lines.append(_painted(f"— {doc}", 2, colour))
+        side = "flagged" if row["is_flagged"] else ("masked" if row["masks"] else "")
+        text = _with_masks(row, colour, width)
+        lines.append(f"{row['sentence_index']:>4}  {side:<8}{text}")
+        if row.get("text") is not None:
+            lines.append(f"{'':>6}{'original':<9}{_printable(row['text'])}")
+    counts: dict[str, int] = {}
+    for row in document["rows"]:
+        for labels in row["masks"]:
+            for label in labels:
+                counts[label] = counts.get(label, 0) + 1
+    legend = "  ".join(
+        _painted(f"{_printable(label)} {n}", _colour(label), colour) for label, n in sorted(counts.items())
+    )
+    lines.append(f"{legend}\n" if legend else "")
+    lines.append(
+        f"{document['table']}: page {document['page']} of {document['num_pages']}, {document['num_rows']:,} rows"
+        + (f"; --page {document['page'] + 1} goes on" if document["page"] < document["num_pages"] else "")
+    )
+    return "\n".join(lines)
+
+
+def _with_masks(row: Mapping[str, Any], colour: bool, width: int) -> str:
+    parts = str(row["redacted_text"]).split(MASK)
+    # Placeholders of one odd character keep wrapping from cutting a mask in two.
+    text = "\ue000".join(_printable(part).replace("\ue000", "?") for part in parts)
+    wrapped = "\n".join(textwrap.wrap(text, max(20, width - 14), break_on_hyphens=False) or [""])
+    labels = iter(row["masks"])
+    shown = re.sub("\ue000", lambda _: _mask(next(labels, [UNLABELLED]), colour), wrapped)
+    return shown.replace("\n", "\n" + " " * 14)
+
+
+def _mask(labels: Sequence[str], colour: bool) -> str:
+    name = "+".join(_printable(label) for label in labels)
+    return f"\x1b[7;{_colour(labels[0])}m {name} {_RESET}" if colour else f"[MASK:{name}]"
+
+
+def _painted(text: str, code: int, colour: bool) -> str:
+    return f"\x1b[{code}m{text}{_RESET}" if colour else text
+
+
+def _colour(label: str) -> int:
+    return _COLOURS[zlib.crc32(label.encode()) % len(_COLOURS)]
+
+
+def _printable(text: str) -> str:
+    """Corpus text must not steer the terminal: control characters are shown as a replacement character."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def use_colour(environ: Mapping[str, str], *, is_terminal: bool, asked_for_none: bool) -> bool:
+    """Colours on a terminal, unless they were declined on the command line, by ``NO_COLOR``, or by a dumb terminal."""
+    declined = asked_for_none or bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+    return is_terminal and not declined

@@ -1,0 +1,230 @@
+"""A claim, what is known of misses, and the facts that all claims of one run share.
+
+Kept apart from `pipelines.accounting.claims`, which says what is claimed, and when it is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pipelines.accounting.assumptions import about_corpus, common, voids
+from pipelines.accounting.confidentiality import PrivacyLoss, group_loss
+from pipelines.accounting.events import NeighboringRelation
+from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+
+PART_ONLY: Final = (
+    "only a part of the training documents carries labels, so gamma and delta2 describe that part and not the corpus"
+)
+LARGE_DELTA: Final = (
+    "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
+)
+_MORE_LABELS = "Label every training document, or set no redact.conservative"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One statement about a run.
+
+    Attributes:
+        notion: what is promised: ``dp_private_set``, ``confidentiality``, ``confidentiality_of_caught_secrets``,
+            ``group_confidentiality``, ``group_confidentiality_at_average_rate`` (never a guarantee) or
+            ``bayesian_confidentiality``.
+        statement: the promise in words.
+        epsilon, delta: its numbers; None where it is refused.
+        epsilon_unamplified: epsilon of the training itself, without credit for redaction.
+        is_guarantee: whether the numbers are a promise, under the assumptions.
+        not_guaranteed_because: why they are not.
+        theorem: where it is proved.
+        relation: the neighbouring relation.
+        corpus: on which data the neighbours are taken: ``raw`` (after splitting into sentences, before
+            deduplication), ``deduplicated``, or ``private_set``.
+        unit: what one record is.
+        group_size: secrets that are protected together; 1 for a single one.
+        dedup_stability: training records that one sentence before deduplication can change.
+        mu: the distribution over secrets that a Bayesian claim averages over.
+        confidence: probability that the bounds from the review hold; None where no review enters.
+        num_missed: secrets of the group that count as missed.
+        assumptions: what the promise rests on.
+        refused: why there is none.
+        as_in_paper: figures as the papers state them, for comparison.
+    """
+
+    notion: str
+    statement: str
+    theorem: str
+    unit: str
+    corpus: str
+    epsilon: float | None = None
+    delta: float | None = None
+    epsilon_unamplified: float | None = None
+    is_guarantee: bool = False
+    not_guaranteed_because: tuple[str, ...] = ()
+    relation: str = NeighboringRelation.REPLACE_ONE.value
+    group_size: int = 1
+    dedup_stability: int | None = None
+    mu: str | None = None
+    confidence: float | None = None
+    num_missed: int | None = None
+    assumptions: tuple[str, ...] = ()
+    refused: str | None = None
+    as_in_paper: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """What is known of the policies' misses.
+
+    Attributes:
+        source: who said what was missed.
+        is_trusted: whether a person or gold labels did; nothing rests on a proxy.
+        false_negative_rate: gamma, None where unknown.
+        delta2: None where unknown.
+        worst_label: gamma and delta2 of the worst label, bounded for all labels at once; None where unknown.
+        is_census: whether every training sentence was reviewed.
+        covers_corpus: whether every training document carries labels; otherwise the rates describe a part only.
+    """
+
+    source: str
+    is_trusted: bool
+    false_negative_rate: FalseNegativeRate | None
+    delta2: Delta2 | None
+    worst_label: tuple[FalseNegativeRate, Delta2] | None = None
+    is_census: bool = False
+    covers_corpus: bool = True
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a claim about the corpus may rest on the rates."""
+        return self.is_trusted and self.covers_corpus
+
+
+@dataclass(frozen=True)
+class ClaimBuilder:
+    """What every claim of a run is made from."""
+
+    training: TrainingFacts
+    corpus: CorpusFacts
+    review: Review
+    loss: PrivacyLoss  # of one record, replace_one, no credit for anything
+    add_or_remove: PrivacyLoss
+
+    @property
+    def on(self) -> str:
+        """The corpus that claims are about: ``raw`` or ``deduplicated``."""
+        return "deduplicated" if self.corpus.dedup_stability is None or self.training.record != "sentence" else "raw"
+
+    @property
+    def sentence_loss(self) -> PrivacyLoss:
+        """The loss of one sentence of the corpus that the claims are about."""
+        return group_loss(self.loss, self.records_per_sentence)
+
+    @property
+    def records_per_sentence(self) -> int:
+        """Training records that one sentence of the corpus that the claims are about can change."""
+        return (self.corpus.dedup_stability or 1) if self.on == "raw" else 1
+
+    @property
+    def uses_delta2(self) -> bool:
+        """Whether delta2 is a measured figure, and not 0 because nothing is public."""
+        return self.corpus.has_conservative
+
+    def is_large(self, notion: str, delta: float) -> bool:
+        """Whether a delta is too large to mean anything: not below one over the number of records it is about."""
+        num_private = self.training.num_private_records
+        num_records = num_private + (0 if notion == "dp_private_set" else self.training.num_public_records)
+        # The training's own delta counts too: gamma makes the figure of an average secret smaller, not the leak.
+        return (num_private > 0 and self.loss.delta >= 1 / num_private) or (
+            num_records > 0 and delta >= 1 / num_records
+        )
+
+    def claim(self, notion: str, statement: str, theorem: str, extra: Sequence[str] = (), **values: Any) -> Claim:
+        """A claim without numbers; ``extra`` are assumptions of its own, which come first."""
+        is_dp = notion == "dp_private_set"
+        rests_on = common(self.training)
+        if not is_dp:
+            rests_on += about_corpus(self.corpus, self.training, self.on)
+        return Claim(
+            notion=notion,
+            statement=statement,
+            theorem=theorem,
+            unit=self.training.record,
+            corpus="private_set" if is_dp else self.on,
+            epsilon_unamplified=finite(self.loss.epsilon),
+            dedup_stability=None if is_dp else self.corpus.dedup_stability,
+            assumptions=(*extra, *rests_on),
+            **values,
+        )
+
+    def issue(self, claim: Claim, epsilon: float, delta: float) -> Claim:
+        """The claim with its numbers, or refused where they say nothing."""
+        if not math.isfinite(epsilon):
+            return replace(claim, refused="training adds no noise to private records, so epsilon is infinite")
+        if not delta < 1:
+            return replace(
+                claim,
+                refused=f"vacuous: delta would be {delta:.3g}, and a delta of 1 or more promises nothing"
+                if math.isfinite(delta)
+                else "vacuous: delta would exceed 1 by far, and a delta of 1 or more promises nothing",
+            )
+        void = (*claim.not_guaranteed_because, *voids(self.training))
+        if self.is_large(claim.notion, delta):
+            void = (*void, LARGE_DELTA)
+        return replace(claim, epsilon=epsilon, delta=delta, is_guarantee=not void, not_guaranteed_because=void)
+
+    def delta2(self) -> Delta2 | None:
+        """delta2 as claims may use it: 0 without a public set; None where unknown, partial, or told by a proxy."""
+        if not self.uses_delta2:
+            mu = self.review.false_negative_rate.mu if self.review.false_negative_rate else ""
+            return Delta2.zero(mu)
+        return self.review.delta2 if self.review.is_usable else None
+
+    def gamma(self) -> FalseNegativeRate | None:
+        """gamma as claims may use it; None where unknown, partial, told by a proxy, or where masks show lengths."""
+        return self.review.false_negative_rate if self.review.is_usable and self.corpus.collapses else None
+
+    def misses_nothing(self) -> bool:
+        """Whether it is known for certain that the policy masks every labelled secret of the corpus."""
+        gamma = self.gamma()
+        return gamma is not None and self.review.is_census and gamma.upper == 0
+
+    def escape_refusal(self, escape: Delta2 | None) -> str | None:
+        """Why nothing can be said about secrets that the policy misses; None if it can."""
+        if escape is None:
+            if self.review.is_trusted and not self.review.covers_corpus:
+                return f"{PART_ONLY}; missed secrets of the rest may stand in public sentences. {_MORE_LABELS}"
+            return (
+                "delta2 was not measured, so missed secrets may stand in public sentences, which are trained on "
+                "without noise; review a sample, or set no redact.conservative (then every sentence is private)"
+            )
+        if escape.upper > self.training.target_delta:
+            return (
+                f"delta2, the probability that a missed secret stands in a public sentence, is at most "
+                f"{escape.upper:.3g} (estimate {escape.value:.3g}, confidence {escape.confidence:g}), above the target "
+                f"delta {self.training.target_delta:g}; review more, take a stricter redact.conservative, or set none"
+            )
+        return None
+
+    def worst_case_refusal(self) -> str | None:
+        """Why nothing can be said about *each* secret that the policy misses; None if it can.
+
+        Theorems 8.1 and 8.2 suppose that the conservative policy catches every missed secret. A delta2 above 0 says
+        that some may escape: for one that does, delta is 1, however small their share is.
+        """
+        escape = self.delta2()
+        refusal = self.escape_refusal(escape)
+        if refusal is None and escape is not None and escape.upper > 0:
+            return (
+                f"a missed secret may stand in a public sentence (delta2 is at most {escape.upper:.3g}), and for that "
+                "one nothing holds; a bound on their share serves a secret drawn from mu only (see Bayesian "
+                "confidentiality). Set no redact.conservative, or review every training sentence"
+            )
+        return refusal
+
+
+def finite(value: float | None) -> float | None:
+    """A number for JSON: None for an infinite one."""
+    return value if value is not None and math.isfinite(value) else None

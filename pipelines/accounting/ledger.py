@@ -1,0 +1,190 @@
+"""What all releases of a store cost together: compose the unamplified events first, give credit for redaction last.
+
+A release is a trained model that was published. Two releases *overlap* if they may share a record; overlap is taken
+over whole files, and across a chain of overlapping releases, so a record may be charged for a release that it was
+not in, never the reverse. Events of overlapping releases compose exactly, as one event, by privacy loss
+distributions; adding epsilons up would charge too much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pipelines.accounting.events import Composed, Event, Leaf, NonPrivate, SelfComposed, leaves
+
+State = Literal["published", "in_training", "abandoned"]
+Scope = Literal["overlap", "store"]
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One entry of the ledger.
+
+    Attributes:
+        release_id: its name; one for each training, however often that was interrupted.
+        run_id: the run that trained it; None where that is not known.
+        key: the artifact's key.
+        event: what training did to the private records.
+        delta: the delta that its own epsilon is stated at.
+        epsilon: unamplified, of this release alone, under replace-one; None where it is infinite.
+        insecure_test_seed: noise and samples can be repeated, so the release is counted as one without noise.
+        data: digest of the private set; equal for equal private sets. None where it is not known.
+        tokens: pseudonyms of the file names and contents that no earlier entry named. None where they are not known:
+            such a release overlaps with every other.
+        overlaps: earlier releases that it shares a token with.
+        num_partitions: partitions of the private set.
+        state: ``published``, ``in_training``, or ``abandoned`` (it ended before anything was published: no cost).
+    """
+
+    release_id: str
+    key: str
+    event: Event
+    delta: float
+    run_id: str | None = None
+    epsilon: float | None = None
+    insecure_test_seed: bool = False
+    data: str | None = None
+    tokens: frozenset[str] | None = None
+    overlaps: tuple[str, ...] = ()
+    num_partitions: int = 0
+    state: State = "published"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it costs anything: what is in training is charged at once, so that two runs cannot both fit."""
+        return self.state != "abandoned"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """The ``budget_`` settings of ``[guarantee]``; ``delta`` None: that of the release that is asked for."""
+
+    epsilon: float
+    delta: float | None = None
+    scope: Scope = "overlap"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """What a new release would cost.
+
+    Attributes:
+        spent: composed epsilon of the earlier releases that overlap with it.
+        alone: epsilon of the new release.
+        together: composed epsilon of all of them.
+        delta: the delta of all three.
+        num_earlier: earlier releases that it composes with.
+    """
+
+    spent: float
+    alone: float
+    together: float
+    delta: float
+    num_earlier: int
+
+    def exceeds(self, budget: Budget) -> bool:
+        """Whether the new release would go over the budget."""
+        return not self.together <= budget.epsilon * (1 + _ROUNDING)
+
+
+def composed_event(releases: Iterable[Release]) -> Event:
+    """One event for several releases on the same records; equal mechanisms are counted together."""
+    mechanisms: Counter[Leaf] = Counter()
+    for release in releases:
+        if release.insecure_test_seed:
+            mechanisms[NonPrivate()] += 1
+            continue
+        for count, leaf in leaves(release.event):
+            mechanisms[leaf] += count
+    ordered = sorted(mechanisms.items(), key=lambda item: repr(item[0]))  # for equal results on equal input
+    return Composed(events=tuple(SelfComposed(count=count, event=leaf) for leaf, count in ordered))
+
+
+def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
+    """Unamplified epsilon of all the given releases together, under replace-one, by PLD.
+
+    Args:
+        releases: releases that may share records; abandoned ones cost nothing.
+        delta: strictly between 0 and 1.
+
+    Returns:
+        0 for no release, infinity where one of them added no noise.
+
+    Raises:
+        UnsupportedEventError: an event of no known kind.
+    """
+    from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
+
+    counted = [r for r in releases if r.counts]
+    return epsilon(composed_event(counted), delta) if counted else 0.0
+
+
+def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[tuple[Release, ...]]:
+    """Parts releases into groups that may share records, each in the order given.
+
+    Args:
+        releases: in the order in which they were entered.
+        scope: ``overlap``: chains of releases that share a file name or file content; ``store``: all in one group.
+    """
+    if scope == "store":
+        return [tuple(releases)] if releases else []
+    group: dict[str, str] = {r.release_id: r.release_id for r in releases}
+
+    def find(name: str) -> str:
+        while group[name] != name:
+            group[name] = group[group[name]]
+            name = group[name]
+        return name
+
+    unknown = [r for r in releases if r.tokens is None]
+    for release in releases:
+        others = [r.release_id for r in releases] if release.tokens is None else list(release.overlaps)
+        for other in [*others, *(r.release_id for r in unknown[:1])]:
+            if other in group:
+                group[find(other)] = find(release.release_id)
+    found: dict[str, list[Release]] = {}
+    for release in releases:
+        found.setdefault(find(release.release_id), []).append(release)
+    return [tuple(members) for members in found.values()]
+
+
+def project(earlier: Sequence[Release], new: Release, budget: Budget | None = None) -> Projection:
+    """What ``new`` would cost after the earlier releases, at the budget's delta (by default its own)."""
+    delta = budget.delta if budget and budget.delta is not None else new.delta
+    groups = overlapping([*earlier, new], budget.scope if budget else "overlap")
+    (group,) = [g for g in groups if any(r.release_id == new.release_id for r in g)]
+    before = [r for r in group if r.release_id != new.release_id and r.counts]
+    return Projection(
+        spent=composed_epsilon(before, delta),
+        alone=composed_epsilon([new], delta),
+        together=composed_epsilon([*before, new], delta),
+        delta=delta,
+        num_earlier=len(before),
+    )
+
+
+def refusal(projection: Projection, budget: Budget) -> str:
+    """Why training was not started, and what to do, for the user."""
+    so_far = (
+        f"{projection.num_earlier} earlier release{'s' if projection.num_earlier != 1 else ''} on this data already "
+        f"spent epsilon {number(projection.spent)}"
+        if projection.num_earlier
+        else "no earlier release used this data"
+    )
+    return (
+        f"training was not started: {so_far}; this run alone would spend {number(projection.alone)}, and together "
+        f"they would spend {number(projection.together)} (delta {projection.delta:g}), above guarantee.budget_epsilon "
+        f"= {budget.epsilon:g}. Keep the model that is published, set a smaller train.target_epsilon, train on other "
+        "data, or raise the budget on purpose; `reticent ledger` lists what was spent"
+    )
+
+
+def number(epsilon: float) -> str:
+    """An epsilon for people."""
+    return f"{epsilon:.4g}" if math.isfinite(epsilon) else "infinity (no noise, or noise that can be repeated)"

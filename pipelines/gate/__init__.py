@@ -1,0 +1,1 @@
+"""The gate before the public root: what was masked somewhere must stand unmasked nowhere."""

@@ -1,0 +1,195 @@
+"""Searching the rows that are about to be public, in bounded memory."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.errors import PrivacyGateError, StageError
+from pipelines.gate.strings import Choice, StringIndex, words_of
+from pipelines.policies.sharding import is_private
+from pipelines.tables import TableWriter, iter_batches, open_table
+
+CHUNK_STRINGS: Final = 500_000
+"""Strings held at once (about 150 MB); more take another pass over the rows."""
+PUBLIC_COLUMNS: Final = ("redacted_text", "speaker", "domain", "label")
+"""The columns of a public row that quote the corpus. Its ``doc_id`` is a pseudonym."""
+_FLAGS: Final = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
+_MAX_HITS: Final = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    """A masked string that stands unmasked in what is about to be published. Private."""
+
+    file: str
+    string: str
+    label: str
+    text: str
+    doc_id: str | None = None
+    sentence_index: int | None = None
+
+
+@dataclass
+class Hits:
+    """Collects hits: all are counted, the first hundred thousand are kept to be looked at."""
+
+    kept: list[Hit] = field(default_factory=list)
+    by_label: Counter[str] = field(default_factory=Counter)
+
+    def add(self, hit: Hit) -> None:
+        """Counts, and keeps, a hit."""
+        self.by_label[hit.label] += 1
+        if len(self.kept) < _MAX_HITS:
+            self.kept.append(hit)
+
+    def refuse(self, what: str, path: Path) -> PrivacyGateError:
+        """Writes the kept hits to a private table, and makes the error that tells counts only.
+
+        Args:
+            what: says what is not published because of them.
+            path: of the table.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TableWriter(path, "gate_hits") as writer:
+            for hit in self.kept:
+                writer.append(**vars(hit))
+        counts = ", ".join(f"{label} {count}" for label, count in sorted(self.by_label.items()))
+        return PrivacyGateError(
+            f"strings that were masked elsewhere stand unmasked in what was about to be published ({counts}); "
+            f"{what} was published. The private table {path} shows which and where "
+            f"(pl.read_parquet). Then let the policies find them, or a stricter redact.conservative; or, if they are "
+            "no secrets, name them in gate.ignore or choose gate.labels"
+        )
+
+
+def chunks_of(
+    tables: Sequence[Path], choice: Choice, left_out: Counter[str], searched: Counter[str]
+) -> Iterator[dict[str, str]]:
+    """The strings of all partitions, at most `CHUNK_STRINGS` distinct ones at a time.
+
+    Args:
+        tables: ``gate_strings`` tables.
+        choice: what is searched for.
+        left_out: counts strings that are not searched for by reason, once a table.
+        searched: counts those that are by label, once a table.
+
+    Yields:
+        String to labels, several joined by ``+``, in the order of their first occurrence.
+    """
+    chunk: dict[str, str] = {}
+    for table in tables:
+        for batch in iter_batches(table, "gate_strings", ("string", "label")):
+            columns = (batch.column(name).to_pylist() for name in ("string", "label"))
+            for string, label in zip(*columns, strict=True):
+                reason = choice.reason_against(string)
+                if reason is not None:
+                    left_out[reason] += 1
+                    continue
+                searched[label] += 1
+                known = chunk.get(string)
+                if known is None:
+                    if len(chunk) == CHUNK_STRINGS:
+                        yield chunk
+                        chunk = {}
+                    chunk[string] = label
+                elif label not in known.split("+"):
+                    chunk[string] = "+".join(sorted([*known.split("+"), label]))
+    yield chunk
+
+
+def spans_of(sentences: Path, redacted: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Every sentence's original text with the spans that were masked in it.
+
+    Raises:
+        StageError: the two tables do not hold the same rows in the same order.
+    """
+    row = ("doc_id", "sentence_index")
+    left_batches = iter_batches(sentences, "sentences", (*row, "text"))
+    right_batches = iter_batches(redacted, "redacted", (*row, "spans"))
+    try:
+        for left, right in zip(left_batches, right_batches, strict=True):
+            if not all(left.column(name).equals(right.column(name)) for name in row):
+                raise ValueError
+            yield from zip(left.column("text").to_pylist(), right.column("spans").to_pylist(), strict=True)
+    except ValueError:
+        raise StageError("the sentences and their redaction are not the same rows; rerun redact") from None
+
+
+def public_rows(redacted: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a redacted table that the shard stage will publish, by the same rule as there."""
+    columns = ("doc_id", "sentence_index", *PUBLIC_COLUMNS, *_FLAGS)
+    for batch in iter_batches(redacted, "redacted", columns):
+        for row in batch.to_pylist():
+            if row["fold"] == "train" and not is_private(row):
+                yield row
+
+
+def hits_in_row(row: dict[str, Any], index: StringIndex, choice: Choice) -> tuple[list[Hit], set[str]]:
+    """The strings that stand in a public row's columns, and the row's words."""
+    hits: list[Hit] = []
+    seen: set[str] = set()
+    for column in PUBLIC_COLUMNS:
+        if not (value := row[column]):
+            continue
+        # Speakers, domains and labels repeat in every row.
+        tag = column != "redacted_text"
+        words = _tag_words(value, choice.case_sensitive) if tag else choice.words(value)
+        seen.update(words)
+        hits += [
+            Hit(
+                file="public.parquet",
+                string=string,
+                label=index.labels[string],
+                text=value,
+                doc_id=row["doc_id"],
+                sentence_index=row["sentence_index"],
+            )
+            for string in sorted(index.find(words))
+        ]
+    return hits, seen
+
+
+@functools.lru_cache(maxsize=1_024)
+def _tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
+    return tuple(words_of(text, case_sensitive=case_sensitive))
+
+
+def write_index(path: Path, chunks: Iterable[tuple[dict[str, str], set[str]]]) -> int:
+    """Writes what was searched for, for later stages. Returns the number of strings.
+
+    Args:
+        path: of the table.
+        chunks: strings with their labels, and those of them that are a part of some public word.
+    """
+    with TableWriter(path, "gate_index") as writer:
+        for strings, parts in chunks:
+            for string in sorted(strings):
+                writer.append(string=string, label=strings[string], is_part_of_public_word=string in parts)
+        return writer.num_rows
+
+
+def read_index(path: Path) -> Iterator[tuple[StringIndex, set[str]]]:
+    """The inverse of `write_index`: indexes of at most `CHUNK_STRINGS` strings, with the parts of public words."""
+    with open_table(path, "gate_index") as table:
+        single = table.metadata.num_rows <= CHUNK_STRINGS
+    if single:
+        yield _only_index(path, path.stat().st_mtime_ns)
+    else:
+        for batch in iter_batches(path, "gate_index", batch_rows=CHUNK_STRINGS):
+            yield _index_of(batch.to_pylist())
+
+
+@functools.lru_cache(maxsize=1)
+def _only_index(path: Path, mtime_ns: int) -> tuple[StringIndex, set[str]]:
+    """Partitions are published one after the other by the same process."""
+    return _index_of([row for batch in iter_batches(path, "gate_index") for row in batch.to_pylist()])
+
+
+def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:
+    index = StringIndex({row["string"]: row["label"] for row in rows})
+    return index, {row["string"] for row in rows if row["is_part_of_public_word"]}

@@ -1,0 +1,176 @@
+"""Which masked strings are searched for, and the form in which text is compared."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final
+
+DESCRIPTIVE_LABELS: Final = frozenset(
+    {
+        *("CARDINAL", "DATE", "EVENT", "FAC", "GPE", "LANGUAGE", "LAW", "LOC", "MONEY", "NORP", "ORDINAL", "ORG"),
+        *("PERCENT", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),  # spaCy; PERSON is left
+        *("DATE_TIME", "LOCATION", "NRP", "URL", "ORGANIZATION"),  # Presidio
+        *("FAILED_CLOSED", "LITERAL_MASK"),  # whole sentences, and the mask token itself
+    }
+)
+"""Labels of strings that describe and do not identify: "two", "Monday" and "France" are masked in one sentence and
+harmless in the next. Every other label is searched by default, also those of plug-ins and of ``redact.patterns``."""
+
+_CJK: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_TOKEN: Final = re.compile(rf"[^\W_{_CJK}]+|[{_CJK}]")
+_MAX_PIECES: Final = 8
+
+
+def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
+    """The words of a text as they are compared: runs of letters and digits, without accents, by default without case.
+
+    Punctuation and white space only separate, so ``(555) 123-4567`` and ``555 123 4567`` are equal, and ``O'Brien's``
+    begins with ``O'Brien``. In scripts without spaces every character is a word.
+    """
+    if not case_sensitive:
+        text = text.lower() if text.isascii() else text.casefold()
+    if not text.isascii():
+        text = "".join(c for c in unicodedata.normalize("NFKD", text) if unicodedata.category(c)[0] != "M")
+        if not case_sensitive:
+            text = text.casefold()  # compatibility forms may bring capitals back
+    return _TOKEN.findall(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What is searched for.
+
+    Attributes:
+        labels: searched labels; empty means all but `DESCRIPTIVE_LABELS`.
+        min_characters: shorter strings (letters and digits counted) are left out.
+        case_sensitive: whether case must agree.
+        ignore: strings that are no secret although they were masked. They may quote private text.
+        everyday: words of which no single one is searched for: "hope" is a name in one sentence and none in the next.
+        grammatical: words that, several together, are not searched for either ("will be").
+    """
+
+    labels: frozenset[str] = frozenset()
+    min_characters: int = 1
+    case_sensitive: bool = False
+    ignore: tuple[str, ...] = field(default=(), repr=False)
+    everyday: frozenset[str] = field(default=frozenset(), repr=False)
+    grammatical: frozenset[str] = field(default=frozenset(), repr=False)
+
+    def has_label(self, label: str) -> bool:
+        """Whether strings of this label are searched for."""
+        return label in self.labels if self.labels else label not in DESCRIPTIVE_LABELS
+
+    def words(self, text: str) -> list[str]:
+        """`words_of` with or without case, as chosen."""
+        return words_of(text, case_sensitive=self.case_sensitive)
+
+    def normalise(self, text: str) -> str:
+        """The compared form of a string: its words, one space between them."""
+        return " ".join(self.words(text))
+
+    @cached_property
+    def _ignored(self) -> frozenset[str]:
+        return frozenset(self.normalise(text) for text in self.ignore)
+
+    def reason_against(self, string: str) -> str | None:
+        """Why a normalised string is not searched for: ``too_short``, ``everyday``, ``ignored``; None if it is."""
+        if len(string) - string.count(" ") < self.min_characters:
+            return "too_short"
+        lower = string.lower()
+        if lower in self.everyday or self.grammatical.issuperset(lower.split(" ")):
+            return "everyday"
+        return "ignored" if string in self._ignored else None
+
+
+def masked_strings(
+    rows: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], choice: Choice
+) -> list[tuple[str, str, int]]:
+    """The distinct masked strings of some sentences.
+
+    Args:
+        rows: a sentence's original text, and its spans with ``start``, ``end`` and ``label``.
+
+    Returns:
+        (normalised string, label, count), sorted.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for text, spans in rows:
+        for span in spans:
+            if choice.has_label(span["label"]) and (string := choice.normalise(text[span["start"] : span["end"]])):
+                counts[(string, span["label"])] += 1
+    return [(string, label, count) for (string, label), count in sorted(counts.items())]
+
+
+class StringIndex:
+    """Finds many strings at once, aligned to words, in one look at each word and each pair of neighbours.
+
+    Numbers are also found where they are grouped otherwise: a string of digits alone matches any run of neighbouring
+    numbers that give the same digits (``5551234567`` and ``555-123-4567``).
+
+    Args:
+        strings: normalised string to the labels under which it was masked.
+    """
+
+    def __init__(self, strings: Mapping[str, str]) -> None:
+        self.labels = strings
+        self.singles: set[str] = set()
+        self._lengths: dict[tuple[str, str], set[int]] = {}
+        self._digits: dict[str, str] = {}
+        for string in strings:
+            words = string.split(" ")
+            if len(words) == 1:
+                self.singles.add(string)
+            else:
+                self._lengths.setdefault((words[0], words[1]), set()).add(len(words))
+            if all(word.isdigit() for word in words):
+                self._digits["".join(words)] = string
+        self._pairs = frozenset(self._lengths)
+
+    def find(self, words: Sequence[str]) -> set[str]:
+        """The strings that stand in a text, given as the words of `words_of`."""
+        found = self.singles.intersection(words)
+        if self._pairs and not self._pairs.isdisjoint(pairwise(words)):
+            for at, pair in enumerate(pairwise(words)):
+                for length in self._lengths.get(pair, ()):
+                    string = " ".join(words[at : at + length])
+                    if string in self.labels:
+                        found.add(string)
+        if self._digits:
+            found.update(self._regrouped(words))
+        return found
+
+    def _regrouped(self, words: Sequence[str]) -> Iterator[str]:
+        """The digit strings that neighbouring numbers give together, at most eight of them."""
+        for start, word in enumerate(words):
+            if not word[0].isdigit():
+                continue
+            joined = ""
+            for piece in words[start : start + _MAX_PIECES]:
+                if not piece.isdigit():
+                    break
+                joined += piece
+                if joined in self._digits:
+                    yield self._digits[joined]
+
+
+def fragments(singles: set[str], words: Iterable[str]) -> set[str]:
+    """Those of ``singles`` that are a part of one of ``words``.
+
+    A learnt vocabulary holds parts of the words that it was learnt from. One that equals a masked string says nothing
+    if a public word contains it ("mann" in "manner"), and gives a leak away otherwise.
+    """
+    lengths = sorted({len(single) for single in singles})
+    return {
+        part
+        for word in words
+        for length in lengths
+        if length <= len(word)
+        for at in range(len(word) - length + 1)
+        if (part := word[at : at + length]) in singles
+    }

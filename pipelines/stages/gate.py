@@ -1,0 +1,123 @@
+"""Gate: before anything is published, every masked string is searched in everything that will be public.
+
+The policies are not asked again: what they masked in one sentence, in any spelling of case and punctuation, must not
+stand unmasked in another one that is published.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import Field
+
+from pipelines.config import StageConfig
+from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    from pipelines.gate.strings import Choice
+
+INDEX = "index.parquet"
+PASSED = "passed.json"
+
+
+class GateConfig(StageConfig):
+    """The ``[gate]`` table: which masked strings must not stand unmasked in anything public."""
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"ignore"})
+
+    enabled: bool = Field(default=True, description="Whether to search. Without it nothing stops such a leak.")
+    labels: tuple[str, ...] = Field(
+        default=(),
+        description="Labels whose masked strings are searched for. Empty: all but those that describe and do not "
+        "identify (spaCy's CARDINAL, DATE, GPE, ORG and the like; Presidio's DATE_TIME, LOCATION, NRP, URL).",
+    )
+    min_characters: int = Field(
+        default=3,
+        ge=1,
+        le=1_000,
+        description="Letters and digits that a string needs to be searched for; shorter ones hit by chance.",
+    )
+    everyday_words: bool = Field(
+        default=False,
+        description="Whether to search as well for single everyday English words (hope, young), which are names in "
+        "some sentences, and for words of grammar (will be). Other words together (Rich Hall) are always searched for.",
+    )
+    case_sensitive: bool = Field(default=False, description="Whether upper and lower case must agree.")
+    ignore: tuple[str, ...] = Field(
+        default=(),
+        description="Strings that are no secret although they were masked, for false alarms. Never shown by any "
+        "command, nor in a report.",
+    )
+
+    def choice(self) -> Choice:
+        """These settings as the search takes them."""
+        from pipelines.gate.strings import Choice
+        from pipelines.policies.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+
+        off = frozenset[str]()
+        return Choice(
+            labels=frozenset(self.labels),
+            min_characters=self.min_characters,
+            case_sensitive=self.case_sensitive,
+            ignore=self.ignore,
+            everyday=off if self.everyday_words else COMMON_WORDS | NUMBER_WORDS,
+            grammatical=off if self.everyday_words else FUNCTION_WORDS,
+        )
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes to the private root: the strings searched for, for the stages that publish; counts; and the passage.
+
+    ``passed.json`` is the same whatever was searched for, so that later stages run again only for their own reasons.
+
+    Raises:
+        PrivacyGateError: a masked string stands in a sentence that would be public. Where it stands is told in a
+            private table.
+    """
+    from pipelines.gate.search import Hits, chunks_of, hits_in_row, public_rows, write_index
+    from pipelines.gate.strings import StringIndex, fragments
+
+    config: GateConfig = ctx.configs["gate"]
+    choice = config.choice()
+    left_out: Counter[str] = Counter()
+    searched: Counter[str] = Counter()
+    hits = Hits()
+    words: set[str] = set()
+    num_rows = 0
+    tables = ctx.inputs["redact"]
+
+    def searched_chunks() -> Any:
+        nonlocal num_rows
+        strings = [artifact.private("strings.parquet") for artifact in ctx.inputs["gate_strings"]]
+        for number, chunk in enumerate(chunks_of(strings, choice, left_out, searched)):
+            index = StringIndex(chunk)
+            for done, artifact in enumerate(tables if config.enabled else ()):
+                ctx.progress(done, len(tables), "partitions searched for masked strings")
+                for row in public_rows(artifact.private("redacted.parquet")):
+                    if number == 0:
+                        num_rows += 1
+                    found, row_words = hits_in_row(row, index, choice)
+                    words.update(row_words)
+                    for hit in found:
+                        hits.add(hit)
+            yield chunk, fragments(index.singles, words)
+
+    num_strings = write_index(ctx.private_dir / INDEX, searched_chunks())
+    if hits.by_label:
+        path = (ctx.failures_dir or ctx.scratch_dir) / "hits.parquet"
+        raise hits.refuse("nothing of this run", path)
+    figures = {
+        "enabled": config.enabled,
+        "case_sensitive": config.case_sensitive,
+        "min_characters": config.min_characters,
+        "num_strings": num_strings,
+        "num_strings_by_label": dict(sorted(searched.items())),
+        "num_left_out_by_reason": dict(sorted(left_out.items())),
+        "num_public_rows": num_rows,
+    }
+    for name, document in ((PASSED, {"schema_version": 1}), ("figures.json", figures)):
+        (ctx.private_dir / name).write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    return {"num_strings": num_strings, "num_public_rows": num_rows}

@@ -1,0 +1,474 @@
+"""The nightly deployment: a real Prefect server, pool and worker on loopback; and the files in ``deploy/``."""
+
+from __future__ import annotations
+
+import configparser
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import small_project
+
+from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
+from pipelines.store.execute import _disk_error
+
+REPOSITORY = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def _processes(home: Path, *words: str) -> list[int]:
+    """What runs with a Prefect home: server, worker, flow runs and all their children, whatever their session."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0") if folder.name.isdigit() else []
+            command = (folder / "cmdline").read_bytes().decode(errors="replace") if environment else ""
+        except OSError:  # it ended meanwhile
+            continue
+        if f"PREFECT_HOME={home}".encode() in environment and command and all(word in command for word in words):
+            found.append(int(folder.name))
+    return found
+
+
+def _wait(what: str, condition: Callable[[], Any], seconds: float) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+class Server:
+    """A Prefect server and a worker on loopback, each in a session of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.folder, self.home = folder, folder / "home"
+        self.api = f"http://127.0.0.1:{port}/api"
+        self.environment = {
+            **os.environ,
+            "PREFECT_HOME": str(self.home),
+            "PREFECT_API_URL": self.api,
+            "PREFECT_UI_API_URL": self.api,
+            "DO_NOT_TRACK": "1",
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "PREFECT_LOGGING_LEVEL": "INFO",
+        }
+        self.running: list[subprocess.Popen[bytes]] = []
+        self.start("server", "server", "start", "--host", "127.0.0.1", "--port", str(port))
+        _wait("the server", self._healthy, 90)
+
+    def start(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{log}.log").open("wb") as out:
+            process = subprocess.Popen(
+                [str(BIN / "prefect"), *arguments],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.running.append(process)
+        return process
+
+    def _healthy(self) -> bool:
+        try:
+            return bool(self.call("GET", "/health"))
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(self.api + path, method=method)
+        data = None if body is None else json.dumps(body).encode()
+        if data is not None:
+            request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, data, timeout=30) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def state(self, flow_run: str) -> str:
+        return str(self.call("GET", f"/flow_runs/{flow_run}")["state"]["type"])
+
+    def trigger(self, deployment: str) -> str:
+        return str(self.call("POST", f"/deployments/{deployment}/create_flow_run", {})["id"])
+
+    def reticent(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def engine(self) -> int | None:
+        """Process id of the flow run under way."""
+        found = _processes(self.home, "prefect.engine")
+        return found[0] if found else None
+
+    def stop(self) -> list[int]:
+        """Ends worker and server as an init system would; returns what is left of them."""
+        for process in reversed(self.running):
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        deadline = time.monotonic() + 10
+        while (left := _processes(self.home)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for process_id in left:
+            os.kill(process_id, signal.SIGKILL)
+        return left
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("server"))
+    try:
+        yield made
+    finally:
+        left = made.stop()
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def deployed(server: Server) -> tuple[Path, dict[str, Any]]:
+    """A project and what ``reticent deploy`` printed; deployed twice, which must not matter."""
+    config = small_project(server.folder / "project", workers=2)
+    server.reticent("deploy", config, "--cron", "5 1 * * *")
+    done = server.reticent("deploy", config, "--cron", "30 2 * * *", "--timezone", "Europe/Berlin", "--json")
+    assert done.returncode == 0, done.stderr
+    return config, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def worker(server: Server, deployed: tuple[Path, dict[str, Any]]) -> None:
+    """A worker of the pool that ``deployed`` made."""
+    server.start("worker", "worker", "start", "--pool", "local-proc", "--type", "process")
+
+
+@pytest.mark.slow
+def test_deploy_registers_schedule_limit_and_automation_once(
+    server: Server, deployed: tuple[Path, dict[str, Any]]
+) -> None:
+    config, document = deployed
+    found = server.call("POST", "/deployments/filter", {})
+    assert len(found) == 1
+    assert [s["schedule"] for s in found[0]["schedules"]] == [
+        {"cron": "30 2 * * *", "timezone": "Europe/Berlin", "day_or": True}
+    ]
+    assert found[0]["schedules"][0]["active"]
+    assert found[0]["parameters"] == {"config": str(config)}
+    assert found[0]["entrypoint"] == "flows.nightly.nightly"
+    assert found[0]["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
+    assert found[0]["global_concurrency_limit"]["limit"] == 1
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT0[01]:30:00(Z|\+00:00)", document["next_run"])  # 2:30 in Berlin
+    automations = server.call("POST", "/automations/filter", {})
+    assert len(automations) == 1
+    assert automations[0]["trigger"]["posture"] == "Proactive"
+    assert automations[0]["trigger"]["match_related"]["prefect.resource.id"].endswith(document["deployment_id"])
+    assert automations[0]["actions"][0]["state"] == "CRASHED"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+def test_triggered_run_completes_and_a_second_is_cancelled(
+    server: Server, deployed: tuple[Path, dict[str, Any]]
+) -> None:
+    config, document = deployed
+    first = server.trigger(document["deployment_id"])
+    _wait("the first run", lambda: server.state(first) == "RUNNING", 60)
+    second = server.trigger(document["deployment_id"])
+    _wait("the second run's end", lambda: server.state(second) == "CANCELLED", 60)
+    _wait("the first run's end", lambda: server.state(first) not in ("RUNNING", "PENDING"), 120)
+    assert server.state(first) == "COMPLETED", (server.folder / "worker.log").read_text()
+
+    record = json.loads(next((config.parent / "reticent-store/private/runs").glob("*/record.json")).read_text())
+    assert record["state"] == "completed"
+    assert server.call("GET", f"/flow_runs/{first}")["name"] == f"nightly {record['run_id']}"
+    artifacts = {a["key"]: a for a in server.call("POST", "/artifacts/filter", {})}
+    assert {"reticent-summary", "reticent-stages", "reticent-figures"} <= artifacts.keys()
+    assert all(a["flow_run_id"] == first for a in artifacts.values())
+    assert record["run_id"] in artifacts["reticent-summary"]["data"]
+    stages = json.loads(artifacts["reticent-stages"]["data"])
+    partitions = len({row["partition"] for row in record["stages"] if row["partition"]})
+    assert partitions > 1
+    assert {row["stage"]: row["built"] for row in stages}["redact"] == partitions
+    figures = {row["figure"]: row["value"] for row in json.loads(artifacts["reticent-figures"]["data"])}
+    assert float(figures["epsilon"]) == pytest.approx(record["metrics"]["epsilon"], rel=1e-4)
+    names = {t["name"] for t in server.call("POST", "/task_runs/filter", {})}
+    assert {"train", "report", "dedup resolve"} <= names
+    assert sum(name.startswith("redact ") for name in names) == partitions
+
+
+@pytest.mark.slow
+def test_the_servers_database_holds_no_secret_and_no_file_name(
+    server: Server, deployed: tuple[Path, dict[str, Any]]
+) -> None:
+    """After the run of the test before."""
+    config, _ = deployed
+    rows = [json.loads(line) for p in (config.parent / "corpus").glob("*.jsonl") for line in p.read_text().splitlines()]
+    secrets = {row["text"][s["start"] : s["end"]] for row in rows for s in row["spans"]}
+    names = {p.name for p in (config.parent / "corpus").glob("*.jsonl")}
+    # `.dump` also shows what is still in the write-ahead log.
+    with sqlite3.connect(f"file:{server.home / 'prefect.db'}?mode=ro", uri=True) as database:
+        dump = "\n".join(database.iterdump())
+    assert "reticent-summary" in dump
+    assert "Completed" in dump
+    assert not [s for s in secrets if len(s) > 6 and s in dump]
+    assert not [name for name in names if name in dump]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("how", ["cancel", "SIGTERM"])
+def test_a_run_that_is_stopped_ends_within_ten_seconds(
+    server: Server, deployed: tuple[Path, dict[str, Any]], how: str
+) -> None:
+    config, document = deployed
+    text = config.read_text()
+    config.write_text(text.replace("epochs = 1", "epochs = 5000"))  # one setting: only training runs
+    try:
+        flow_run = server.trigger(document["deployment_id"])
+        training = {"flow_runs": {"id": {"any_": [flow_run]}}, "task_runs": {"name": {"any_": ["train"]}}}
+        engine = _wait("the run's process", server.engine, 60)
+        _wait("training", lambda: server.call("POST", "/task_runs/filter", training), 90)
+        time.sleep(1.0)
+        started = time.monotonic()
+        if how == "cancel":
+            cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+            server.call("POST", f"/flow_runs/{flow_run}/set_state", cancelling)
+        else:
+            os.kill(engine, signal.SIGTERM)
+        _wait("the process's end", lambda: server.engine() is None, 20)
+        assert time.monotonic() - started < 10
+        ended = "CANCELLED" if how == "cancel" else "CRASHED"
+        _wait(f"state {ended}", lambda: server.state(flow_run) == ended, 20)
+        _wait("the worker processes' end", lambda: not _processes(server.home, "multiprocessing.forkserver"), 10)
+    finally:
+        config.write_text(text)
+        for process_id in _processes(server.home, "prefect.engine"):
+            os.kill(process_id, signal.SIGKILL)
+    records = [json.loads(p.read_text()) for p in (config.parent / "reticent-store/private/runs").glob("*/record.json")]
+    assert sorted(records, key=lambda r: r["run_id"])[-1]["state"] in ("failed", "unfinished")
+
+
+@pytest.mark.slow
+def test_faults_that_pass_are_tried_again_and_others_are_not(server: Server) -> None:
+    """Through Prefect's engine, with a builder that fails as a flaky disk would."""
+    code = """
+import errno, json, sys
+from prefect import flow
+import tasks.base
+from tasks.split import split
+from pipelines.errors import InputError
+from pipelines.store.execute import Outcome, _disk_error
+
+errors = {"passing": [_disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}
+calls = dict.fromkeys(errors, 0)
+
+class Builder:
+    def __init__(self, run): self.run = run
+    def build(self, stage, partition, inputs, progress):
+        calls[self.run] += 1
+        if errors[self.run]:
+            raise errors[self.run].pop()
+        return Outcome(stage=stage, partition=partition, state="completed", key="k")
+
+tasks.base.builder_of = Builder
+quick = split.with_options(retry_delay_seconds=0)
+
+@flow
+def both():
+    return {run: quick.submit(run, None, {}).wait() or calls[run] for run in errors}
+
+both()
+print(json.dumps(calls))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**server.environment, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
+        cwd=server.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == {"passing": 3, "lasting": 1}, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "passing"),
+    [
+        (_disk_error(OSError(errno.EIO, "x")), True),
+        (_disk_error(OSError(errno.ESTALE, "x")), True),
+        (_disk_error(OSError(errno.ENOSPC, "x")), False),
+        (_disk_error(OSError(errno.EROFS, "x")), False),
+        (_disk_error(OSError(errno.EACCES, "x")), False),
+        (OSError(errno.EIO, "x"), True),
+        (FileNotFoundError(errno.ENOENT, "x"), False),
+        (BrokenProcessPool(), True),
+        (ConnectionResetError(), True),
+        (StoreError("the artifact vanished"), False),
+        (ConfigError("(EIO); what was finished is kept"), False),
+        (InputError("(EIO); what was finished is kept"), False),
+        (PrivacyGateError("(EIO); what was finished is kept"), False),
+        (StageError("(EIO); what was finished is kept"), False),
+        (ValueError("x"), False),
+        (None, False),
+    ],
+    ids=repr,
+)
+def test_which_faults_pass(error: object, passing: bool) -> None:
+    from tasks.base import is_passing
+
+    assert is_passing(error) is passing
+
+
+def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {k: v for k, v in os.environ.items() if k != "PREFECT_API_URL"}
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", "deploy", *arguments],
+        env={**variables, "PREFECT_HOME": str(folder), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "api", "code", "told"),
+    [
+        ([], None, 2, "prefect server start"),
+        (["--cron", "every night"], "http://127.0.0.1:9/api", 2, "cron"),
+        (["--timezone", "Mars/Olympus"], "http://127.0.0.1:9/api", 2, "Europe/Berlin"),
+        ([], "http://127.0.0.1:9/api", 5, "does not answer"),
+    ],
+    ids=["no server named", "cron", "zone", "server down"],
+)
+def test_deploy_says_what_is_wrong(tmp_path: Path, arguments: list[str], api: str | None, code: int, told: str) -> None:
+    (tmp_path / "reticent.toml").write_text('[corpus]\ninputs = ["."]\n')
+    done = _deploy(tmp_path, *arguments, **({"PREFECT_API_URL": api} if api else {}))
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("registered", [True, False], ids=["another distribution", "a stale folder"])
+def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> None:
+    """As it would be if another distribution, or what is left of one, also had a package called tasks."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/__init__.py").write_text("")
+    if registered:
+        info = tmp_path / "taskmaster-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: taskmaster\nVersion: 1.0\n")
+        (info / "top_level.txt").write_text("tasks\n")
+        (info / "RECORD").write_text("tasks/__init__.py,,\n")
+
+    def check(**environment: str) -> subprocess.CompletedProcess[str]:
+        variables = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api", **environment}
+        command = [sys.executable, "-m", "flows.deploying"]
+        return subprocess.run(command, env=variables, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
+
+    assert check().returncode == 0
+    refused = check(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    assert refused.returncode == 2
+    assert ("taskmaster" if registered else str(tmp_path)) in refused.stderr
+
+
+def test_prefect_yaml_says_what_deploy_does() -> None:
+    import yaml
+
+    from flows import deploying
+
+    (entry,) = yaml.safe_load((REPOSITORY / "deploy/prefect.yaml").read_text())["deployments"]
+    assert entry["entrypoint"] == deploying.ENTRYPOINT
+    assert tuple(entry["tags"]) == deploying.TAGS
+    assert entry["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
+    assert entry["schedules"][0]["timezone"]
+    environment = {**deploying._JOB_ENVIRONMENT, "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(deploying.HEARTBEAT_SECONDS)}
+    assert entry["work_pool"] == {"name": "local-proc", "job_variables": {"env": environment}}
+
+
+def test_units_and_containers_run_without_privileges() -> None:
+    import yaml
+
+    for name in ("server", "worker"):
+        unit = configparser.ConfigParser(strict=False, interpolation=None)
+        unit.optionxform = str  # type: ignore[assignment,method-assign]
+        unit.read(REPOSITORY / f"deploy/systemd/reticent-{name}.service")
+        service = unit["Service"]
+        assert service["User"] == "reticent"
+        assert service["EnvironmentFile"]
+        assert service["NoNewPrivileges"] == "yes"
+        assert service["ProtectSystem"] == "strict"
+        assert (service["IPAddressDeny"], service["IPAddressAllow"]) == ("any", "localhost")
+    dockerfile = (REPOSITORY / "deploy/Dockerfile").read_text()
+    assert dockerfile.count("\nFROM ") == 2
+    assert "--require-hashes" in dockerfile
+    assert re.search(r"^USER (?!0|root)", dockerfile.split("\nFROM ")[-1], re.MULTILINE)
+    compose = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text())
+    assert compose["services"].keys() == {"postgres", "server", "worker", "deploy"}
+    assert compose["services"]["server"]["ports"] == ["127.0.0.1:4200:4200"]
+    assert compose["services"]["worker"]["networks"] == ["inside"]
+    assert compose["networks"]["inside"]["internal"] is True
+    for name in ("server", "worker"):
+        assert compose["services"][name]["read_only"] is True
+        assert compose["services"][name]["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.slow
+def test_wheel_holds_templates_and_starter_and_works_elsewhere(tmp_path: Path) -> None:
+    """What the Dockerfile installs."""
+    source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"
+    ignore = shutil.ignore_patterns("__pycache__")
+    for name in ("flows", "tasks", "pipelines"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=ignore)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source / name)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(wheels), str(source)]
+    subprocess.run(build, check=True, timeout=120)
+    (wheel,) = wheels.glob("reticent-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
+    assert {p.name for p in site.iterdir() if p.is_dir()} >= {"flows", "tasks", "pipelines"}
+    assert not {"tests", "benchmarks", "deploy"} & {p.name for p in site.iterdir()}
+    assert (site / "flows/starter.toml").is_file()
+    assert list(site.glob("pipelines/report/*.html"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
+    code = "import flows.cli, sys; print(flows.__file__); sys.argv = ['reticent', 'init', 'p', '--dialogues', '2']"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; flows.cli.main()"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(site))
+    assert (tmp_path / "p/reticent.toml").is_file()

@@ -1,0 +1,140 @@
+"""Training again is a second release: it is ledgered, a cached one is not, and a budget stops it before it starts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from looked_at import EVERYTHING, drive, finished_run
+from typer.testing import CliRunner
+
+from flows.cli import app
+from flows.diffing import diff_document, diff_text, runs_document
+from flows.ledger import ledger_document, ledger_text
+from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.store import manifest as manifests
+from pipelines.store.ledger import read_ledger
+from pipelines.store.roots import open_roots
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the finished run, to go on with."""
+    target = tmp_path_factory.mktemp("releases") / "project"
+    shutil.copytree(finished_run(tmp_path_factory).parent, target, symlinks=True)
+    return target / "reticent.toml"
+
+
+def train_objects(config: Path) -> set[str]:
+    return {p.name for p in (config.parent / "reticent-store/private/objects/train").iterdir()}
+
+
+def test_a_cached_model_is_one_release_and_a_forced_one_a_second(config: Path) -> None:
+    first = ledger_document(config, {})
+    assert [r["state"] for r in first["releases"]] == ["published"]
+    assert first["releases"][0]["epsilon"] == pytest.approx(3, abs=0.01)
+    assert first["groups"][0]["epsilon"] == first["releases"][0]["epsilon"]
+
+    assert {o.state for o in drive(config, EVERYTHING)} == {"cached"}
+    assert len(ledger_document(config, {})["releases"]) == 1
+
+    drive(config, EVERYTHING, forced=("train",))
+    second = ledger_document(config, {})
+    assert [r["state"] for r in second["releases"]] == ["published"] * 2
+    assert second["releases"][0]["data"] == second["releases"][1]["data"]
+    (group,) = second["groups"]
+    assert group["num_releases"] == 2
+    assert 3.5 < group["epsilon"] < 5.9  # more than one, less than the sum
+    assert 0 < group["amplified"]["epsilon"] < group["epsilon"]
+    assert "2 releases that may share records" in ledger_text(second)
+
+
+def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
+    before, trained = ledger_document(config, {}), train_objects(config)
+    spent = before["groups"][0]["epsilon"]
+    limit = {"RETICENT__GUARANTEE__BUDGET_EPSILON": f"{spent + 0.1}", "RETICENT__TRAIN__TARGET_EPSILON": "1.0"}
+    with pytest.raises(PrivacyGateError, match="training was not started: 2 earlier releases"):
+        drive(config, EVERYTHING, **limit)
+    assert ledger_document(config, {})["releases"] == before["releases"]
+    assert train_objects(config) == trained
+    assert not list((config.parent / "reticent-store/private/work").glob("*/scratch/train.ckpt"))
+    shown = ledger_document(config, limit)
+    assert shown["groups"][0]["left"] == pytest.approx(0.1)
+    assert "0.1 left" in ledger_text(shown)
+    # What is cached costs nothing more, whatever the budget.
+    cached = {**limit, "RETICENT__GUARANTEE__BUDGET_EPSILON": "0.5", "RETICENT__TRAIN__TARGET_EPSILON": "3.0"}
+    assert {o.state for o in drive(config, EVERYTHING, **cached)} == {"cached"}
+    drive(config, EVERYTHING, **{**limit, "RETICENT__GUARANTEE__BUDGET_EPSILON": f"{spent + 1}"})
+    assert ledger_document(config, {})["groups"][0]["num_releases"] == 3
+
+
+def test_diff_says_what_changed_and_only_that(config: Path) -> None:
+    document = diff_document(config, {}, "previous", "latest")
+    assert [c["setting"] for c in document["config"]] == ["guarantee.budget_epsilon", "train.target_epsilon"]
+    assert document["config"][1] == {
+        "setting": "train.target_epsilon",
+        "before": 3.0,
+        "after": 1.0,
+        "hidden": False,
+    }
+    assert document["inputs"]["num_unchanged"] == 3
+    assert document["code"] == document["packages"] == []
+    rebuilt = {row["stage"] for row in document["stages"] if row["num_other"]}
+    assert rebuilt == {"train", "guarantee", "report"}
+    claims = {c["notion"]: c for c in document["guarantee"] if c["group_size"] == 1}
+    assert claims["dp_private_set"]["before"]["epsilon"] == pytest.approx(3, abs=0.01)
+    assert claims["dp_private_set"]["after"]["epsilon"] == pytest.approx(1, abs=0.01)
+    assert document["miss_rate"]["miss_rate"]["before"] == document["miss_rate"]["miss_rate"]["after"] > 0
+    assert document["utility"]["perplexity"]["before"] != document["utility"]["perplexity"]["after"]
+    text = diff_text(document)
+    assert "train.target_epsilon: 3.0 → 1.0" in text
+    assert "dp_private_set: ε 3" in text
+    assert "corpus" not in text
+    same = diff_document(config, {}, "latest", "latest")
+    assert same["config"] == []
+    assert not any(c["changed"] for c in same["guarantee"])
+
+
+def test_diff_hides_names_and_words_unless_asked(config: Path) -> None:
+    (config.parent / "corpus" / "night-02.jsonl").rename(config.parent / "corpus" / "miller-family.jsonl")
+    before = config.read_text()
+    config.write_text(before + '\n[report]\ntitle = "Miller versus Jones"\n')
+    drive(config, ("split",))
+    config.write_text(before)
+    hidden = CliRunner().invoke(app, ["diff", "previous", "latest", "--config", str(config), "--json"]).output
+    assert "iller" not in hidden
+    assert "night" not in hidden
+    document = json.loads(hidden)
+    assert len(document["inputs"]["renamed"]) == 1
+    assert next(c for c in document["config"] if c["setting"] == "report.title")["hidden"]
+    shown = diff_text(diff_document(config, {}, "previous", "latest", show_names=True))
+    assert "renamed  night-02.jsonl → miller-family.jsonl" in shown
+    assert "Miller versus Jones" in shown
+
+
+def test_runs_are_listed_and_found_by_a_unique_beginning(config: Path) -> None:
+    listed = runs_document(config, {})["runs"]
+    assert [r["run_id"] for r in listed] == sorted((r["run_id"] for r in listed), reverse=True)
+    assert {"completed", "unfinished"} <= {r["state"] for r in listed}  # the refused run has no record here
+    assert set(listed[0]["built"]) == {"split"}
+    assert listed[0]["started"].startswith("20")
+    newest = listed[0]["run_id"]
+    assert diff_document(config, {}, newest[:20], newest)["runs"][0]["run_id"] == newest
+    for wrong in ("2", "", "nothing"):
+        with pytest.raises(ConfigError, match="reticent runs"):
+            diff_document(config, {}, wrong, "latest")
+
+
+@pytest.mark.slow
+def test_a_model_from_before_the_ledger_counts(config: Path) -> None:
+    roots = open_roots(config.parent / "reticent-store/private", config.parent / "reticent-store/public")
+    (roots.private / "ledger" / "releases.jsonl").unlink()
+    found = read_ledger(roots)
+    kept = [k for k in train_objects(config) if manifests.load(roots, "train", k)]
+    assert sorted(r.key for r in found) == sorted(kept)
+    assert len(found) == 2  # the third was replaced by force, and nobody can know of it any more
+    assert {r.tokens for r in found} == {None}
+    with pytest.raises(PrivacyGateError, match="2 earlier releases"):
+        drive(config, EVERYTHING, forced=("train",), RETICENT__GUARANTEE__BUDGET_EPSILON="3.1")

@@ -1,0 +1,46 @@
+"""``prepare`` and ``train`` as flows of their own, on a settings file, as a deployment of one would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project import reticent, small_project
+
+
+def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PREFECT_HOME": str(folder / ".prefect"), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    environment.pop("PREFECT_API_URL", None)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_train_needs_prepare_and_then_reruns_nothing_of_it(tmp_path: Path) -> None:
+    config = small_project(tmp_path, dialogues=30)
+    early = _python(f"from flows.train import train; train({str(config)!r})", tmp_path)
+    assert early.returncode != 0
+    assert "not cached" in early.stderr
+
+    done = _python(f"from flows.prepare import prepare; prepare({str(config)!r})", tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = json.loads(reticent("status", config, "--json", cwd=tmp_path).stdout)
+    assert {r["stage"] for r in status["stages"] if r["action"] != "hit"} == {"train", "guarantee", "report"}
+    assert "model" not in status["last_run"]["outputs"]
+
+    done = _python(f"from flows.train import train; train({str(config)!r})", tmp_path)
+    assert done.returncode == 0, done.stderr
+    status = json.loads(reticent("status", config, "--json", cwd=tmp_path).stdout)
+    assert {r["action"] for r in status["stages"]} == {"hit"}
+    assert Path(status["last_run"]["outputs"]["model"], "model.safetensors").is_file()

@@ -1,0 +1,251 @@
+"""Planted secrets through the whole job: found ones stay in the private root, missed ones in public redacted text.
+
+One small corpus of our own, not the simulator's: the secrets must be found, missed, and half missed on purpose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+from project import reticent
+
+FOUND = "Zebulon Quackenbush"
+HALF_FOUND = "Thaddeus Wigglesworth"
+MISSED = "oxalis ferntree"
+SECRETS = {"found": FOUND, "half found": HALF_FOUND, "missed": MISSED, "number": "843-58572-7002"}
+
+PLUG_INS = '''
+"""Policies for tests."""
+import logging
+import warnings
+
+from pipelines.policies.tables import RedactionFigures
+
+
+class FlagsNothing:
+    needs = frozenset()
+
+    def __init__(self, options):
+        pass
+
+    def find(self, sentence):
+        return []
+
+
+class Crashes(FlagsNothing):
+    """Makes the stage itself fail with the text in its mouth, and says it to everybody on the way."""
+
+    def find(self, sentence):
+        logging.getLogger("some.library").error("cannot read %s", sentence.text)
+        warnings.warn(sentence.text, stacklevel=1)
+
+        def fail(figures, out, verdict, text=sentence.text):
+            raise ValueError(text, out)
+
+        RedactionFigures.add = fail
+        return []
+'''
+
+SETTINGS = """
+[corpus]
+inputs = ["corpus"]
+[split]
+valid_fraction = 0.0
+test_fraction = 0.0
+[redact]
+policies = ["customersim"]
+conservative = "plug_ins:FlagsNothing"
+[train]
+num_layers = 1
+num_heads = 2
+embedding_size = 32
+context_length = 48
+vocab_size = 400
+epochs = 1
+expected_batch_size = 16
+"""
+
+EVERYTHING_LOGGED = {
+    "PREFECT_LOGGING_LEVEL": "DEBUG",
+    "PREFECT_SERVER_LOGGING_LEVEL": "DEBUG",
+    "PREFECT_LOGGING_TO_API_ENABLED": "true",
+    "PYTHONWARNINGS": "always",
+}
+COLOURS = ("red", "blue", "green", "white", "black", "brown", "grey", "pink")
+THINGS = ("cup", "table", "chair", "lamp", "spoon")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty harmless sentences, and six that are not."""
+    folder = tmp_path_factory.mktemp("leaks")
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    texts = [f"i would like to have the {colour} {thing} , please ." for colour in COLOURS for thing in THINGS]
+    texts += [
+        f"My name is {FOUND}.",
+        f"Hello, this is {HALF_FOUND}.",
+        f"please remind {HALF_FOUND.lower()} of the lamp .",  # in lower case no policy sees it
+        f"please remind {MISSED} of the chair .",
+        f"My order number is {SECRETS['number']}.",
+    ]
+    # File names and ids are secrets as well.
+    (corpus / "zebulon quackenbush.jsonl").write_text(
+        "\n".join(json.dumps({"id": f"{FOUND} {i}", "text": text}) for i, text in enumerate(texts)) + "\n"
+    )
+    (folder / "plug_ins.py").write_text(PLUG_INS)
+    (folder / "reticent.toml").write_text(SETTINGS)
+    return folder
+
+
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def crashed(project: Path) -> Done:
+    """A run whose redact stage raises an exception that quotes the text."""
+    policies = '["customersim", "plug_ins:Crashes"]'
+    config = project / "reticent.toml"
+    return reticent("run", config, "--json", cwd=project, **EVERYTHING_LOGGED, RETICENT__REDACT__POLICIES=policies)
+
+
+@pytest.fixture(scope="module")
+def refused(project: Path, crashed: Done) -> tuple[Done, list[Path]]:
+    """A run with a name that is masked in one sentence and missed in another; and what its public root then held."""
+    done = reticent("run", project / "reticent.toml", "--json", cwd=project, **EVERYTHING_LOGGED)
+    return done, [path for path in (project / "reticent-store/public").rglob("*") if not path.is_dir()]
+
+
+@pytest.fixture(scope="module")
+def finished(project: Path, refused: tuple[Done, list[Path]]) -> Done:
+    """The same after the missed form was added to the policies, as the message advises. The pattern is a secret."""
+    settings = {
+        "RETICENT__REDACT__POLICIES": '["customersim", "regex"]',
+        "RETICENT__REDACT__PATTERNS": f'{{NAME = "{HALF_FOUND.lower()}"}}',
+    }
+    return reticent("run", project / "reticent.toml", "--json", cwd=project, **EVERYTHING_LOGGED, **settings)
+
+
+def _forms(secret: str) -> list[bytes]:
+    spaced = secret.replace(" ", "_"), secret.replace(" ", "-"), secret.replace(" ", "")
+    return [form.lower().encode() for form in (secret, *spaced)]
+
+
+def _holds(data: bytes, secret: str) -> bool:
+    return any(form in data.lower() for form in _forms(secret))
+
+
+def _prefect(project: Path) -> Iterator[tuple[str, bytes]]:
+    """Everything in Prefect's home: files, and the database as statements (parameters, results, logs, artifacts)."""
+    home = project / ".prefect"
+    for path in home.rglob("*"):
+        if path.is_file():
+            yield str(path.relative_to(project)), path.read_bytes()
+    with sqlite3.connect(home / "prefect.db") as connection:
+        statements = "\n".join(connection.iterdump())
+    assert "nightly" in statements  # the right database
+    assert 'INSERT INTO "log"' in statements  # with its logs
+    yield "database", statements.encode()
+
+
+def _public(project: Path) -> Iterator[tuple[str, bytes]]:
+    """Every file of the public root, with its name; tables without their column redacted_text."""
+    for path in (project / "reticent-store/public").rglob("*"):
+        if path.is_symlink() or path.is_dir():
+            yield str(path), os.fsencode(os.path.realpath(path)).removeprefix(os.fsencode(project))
+        elif path.suffix == ".parquet":
+            frame = pl.read_parquet(path).drop("redacted_text")
+            yield str(path), path.name.encode() + frame.write_ndjson().encode() + str(pq.read_metadata(path)).encode()
+        else:
+            yield str(path), path.name.encode() + path.read_bytes()
+
+
+def test_a_seeded_leak_trips_the_gate_and_nothing_is_public(project: Path, refused: tuple[Done, list[Path]]) -> None:
+    done, public = refused
+    assert done.returncode == 4, done.stderr
+    document = json.loads(done.stdout.splitlines()[-1])
+    assert document["error"]["type"] == "PrivacyGateError"
+    assert "NAME 1" in document["error"]["message"]
+    assert public == []
+    hits = next((project / "reticent-store/private/failures").rglob("hits.parquet"))
+    assert str(hits) in document["error"]["message"]
+    assert hits.stat().st_mode & 0o077 == 0
+    found = pl.read_parquet(hits)
+    assert found["text"].to_list() == [f"please remind {HALF_FOUND.lower()} of the lamp ."]
+    assert found["string"].to_list() == [HALF_FOUND.lower()]
+
+
+def test_a_crash_with_the_text_in_its_exception_tells_only_its_kind(project: Path, crashed: Done) -> None:
+    assert crashed.returncode == 5, crashed.stderr
+    assert "ValueError" in crashed.stdout
+    kept = [p for p in (project / "reticent-store/private/failures").glob("redact-*") if p.is_file()]
+    assert len(kept) == 1
+    assert "ValueError" in kept[0].read_text()
+    assert kept[0].stat().st_mode & 0o077 == 0
+
+
+def test_found_secrets_are_nowhere_outside_the_private_root(project: Path, finished: Done) -> None:
+    assert finished.returncode == 0, finished.stderr
+    public = list(_public(project))
+    assert any("safetensors" in name for name, _ in public)
+    texts = pl.read_parquet(project / "reticent-store/public/latest/public/*.parquet")["redacted_text"]
+    assert texts.len() == 41  # the harmless ones, and one with the missed secret
+    for kind, secret in SECRETS.items():
+        if secret != MISSED:
+            assert not any(_holds(text.encode(), secret) for text in texts), kind
+            assert [name for name, data in public if _holds(data, secret)] == [], kind
+
+
+def test_missed_secrets_are_only_in_public_redacted_text(project: Path, finished: Done) -> None:
+    texts = pl.read_parquet(project / "reticent-store/public/latest/public/*.parquet")["redacted_text"]
+    assert sum(_holds(text.encode(), MISSED) for text in texts) == 1  # the test would else show nothing
+    assert [name for name, data in _public(project) if _holds(data, MISSED)] == []
+
+
+def test_no_secret_reaches_prefect_or_the_terminal_in_any_of_the_three_runs(
+    project: Path, crashed: Done, refused: tuple[Done, list[Path]], finished: Done
+) -> None:
+    for kind, secret in SECRETS.items():
+        assert [name for name, data in _prefect(project) if _holds(data, secret)] == [], kind
+        for done in (crashed, refused[0], finished):
+            assert not _holds((done.stdout + done.stderr).encode(), secret), kind
+
+
+def test_no_file_name_anywhere_in_the_store_holds_a_secret(project: Path, finished: Done) -> None:
+    for path in (project / "reticent-store").rglob("*"):
+        assert not any(_holds(os.fsencode(path), secret) for secret in SECRETS.values())
+
+
+def test_everything_below_the_private_root_is_closed_to_others(project: Path, finished: Done) -> None:
+    private = project / "reticent-store/private"
+    assert private.stat().st_mode & 0o777 == 0o700
+    open_files = [
+        path for path in private.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_mode & 0o077
+    ]
+    assert open_files == []
+
+
+def test_a_private_root_that_others_can_read_is_closed_or_refused(project: Path, finished: Done) -> None:
+    private = project / "reticent-store/private"
+    private.chmod(0o755)
+    done = reticent("status", project / "reticent.toml", cwd=project)
+    assert done.returncode == 0
+    assert private.stat().st_mode & 0o777 == 0o700  # our own: closed again
+    if os.geteuid() == 0:
+        private.chmod(0o750)
+        os.chown(private, 12_345, 12_345)
+        try:
+            refused = reticent("run", project / "reticent.toml", cwd=project)
+            assert refused.returncode == 4
+            assert "0700" in refused.stderr
+        finally:
+            os.chown(private, 0, 0)
+            private.chmod(0o700)

@@ -1,0 +1,387 @@
+"""The gate's search: what it finds, in which spellings, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import PrivacyGateError, StageError
+from pipelines.gate import search
+from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
+from pipelines.graph import GRAPH
+from pipelines.stages import gate, gate_strings
+from pipelines.stages.gate import GateConfig
+from pipelines.store.gating import search_public_files, withhold_library_messages
+from pipelines.store.plan import explain
+from pipelines.tables import TableWriter, read_table
+
+WORDS = st.text("abAB1é ", min_size=1, max_size=12)
+
+
+def _find(masked: Sequence[str], text: str, **choice: Any) -> set[str]:
+    chosen = Choice(**choice)
+    strings = {chosen.normalise(string): "NAME" for string in masked}
+    return StringIndex({s: label for s, label in strings.items() if s}).find(chosen.words(text))
+
+
+@pytest.mark.parametrize(
+    ("masked", "text"),
+    [
+        ("Jane Doe", "so i told jane doe's brother"),
+        ("Jane Doe", "JANE\u00a0DOE"),
+        ("José Núñez", "ask jose nunez"),
+        ("O'Brien", "o’brien"),
+        ("(555) 123-4567", "call 555.123.4567 now"),
+        ("(555) 123-4567", "call 5551234567 now"),
+        ("5551234567", "call +1 (555) 123-4567 now"),
+        ("843-58572-7002", "it is 843585727002"),
+        ("jane@doe.org", "mail jane@doe.org."),
+        ("ＪＡＮＥ Doe", "jane doe"),
+        ("王伟", "我叫王伟，你好"),
+    ],
+)
+def test_a_masked_string_is_found_in_every_spelling(masked: str, text: str) -> None:
+    assert len(_find([masked], text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("masked", "text"),
+    [("Ann", "an annual plan"), ("Jane Doe", "doe jane"), ("555 1234", "5551 2345"), ("Jane Doe", "jane and doe")],
+)
+def test_what_only_looks_similar_is_not_found(masked: str, text: str) -> None:
+    assert _find([masked], text) == set()
+
+
+def test_case_counts_only_when_asked() -> None:
+    assert _find(["Jane Doe"], "jane doe", case_sensitive=True) == set()
+    assert _find(["Jane Doe"], "Jane Doe", case_sensitive=True) == {"Jane Doe"}
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(WORDS, min_size=1, max_size=6), WORDS, WORDS)
+def test_search_agrees_with_comparing_every_string_at_every_place(masked: list[str], left: str, right: str) -> None:
+    text = f"{left} {masked[0]} {right}"
+    choice = Choice()
+    strings = {choice.normalise(string) for string in masked} - {""}
+    words = words_of(text)
+    expected = {
+        string
+        for string in strings
+        for a in range(len(words))
+        for b in range(a + 1, len(words) + 1)
+        if words[a:b] == string.split(" ")
+        or (b - a <= 8 and "".join(words[a:b]).isdigit() and "".join(words[a:b]) == string.replace(" ", ""))
+    }
+    found = StringIndex(dict.fromkeys(strings, "NAME")).find(words)
+    # Of several groupings of the same digits one is named.
+    assert {string.replace(" ", "") for string in found} == {string.replace(" ", "") for string in expected}
+    assert found <= strings
+
+
+def test_parts_of_public_words_are_told_from_other_vocabulary_entries() -> None:
+    assert fragments({"mann", "zebu", "the"}, ["manner", "the"]) == {"mann", "the"}
+
+
+def test_choice_of_labels_lengths_words_and_exceptions() -> None:
+    choice = GateConfig(ignore=("Customer-Support",)).choice()
+    assert choice.has_label("NAME")
+    assert choice.has_label("A_PLUG_INS_OWN")
+    assert not choice.has_label("CARDINAL")
+    assert not choice.has_label("FAILED_CLOSED")
+    reasons = {s: choice.reason_against(s) for s in ("jo", "hope", "will be", "rich hall", "amy", "customer support")}
+    assert reasons == {
+        "jo": "too_short",
+        "hope": "everyday",
+        "will be": "everyday",
+        "rich hall": None,
+        "amy": None,
+        "customer support": "ignored",
+    }
+    assert GateConfig(everyday_words=True).choice().reason_against("hope") is None
+    assert not GateConfig(labels=("PHONE",)).choice().has_label("NAME")
+
+
+def test_masked_strings_are_distinct_counted_and_sorted() -> None:
+    spans = [{"start": 0, "end": 3, "label": "NAME"}, {"start": 4, "end": 5, "label": "CARDINAL"}]
+    rows = [("Zoe 1", spans), ("zoë 2", spans), ("Amy 3", spans)]
+    assert masked_strings(rows, Choice()) == [("amy", "NAME", 1), ("zoe", "NAME", 2)]
+
+
+# --- the stages ---------------------------------------------------------------------------------------------------
+
+Row = tuple[str, str, bool]
+"""(original, redacted, flagged); whatever differs is the one masked string."""
+
+
+def _partition(folder: Path, number: int, rows: Sequence[Row], **columns: Any) -> dict[str, Artifact]:
+    base = folder / f"p{number}"
+    base.mkdir(parents=True)
+    with (
+        TableWriter(base / "sentences.parquet", "sentences") as sentences,
+        TableWriter(base / "redacted.parquet", "redacted") as redacted,
+    ):
+        for i, (text, shown, flagged) in enumerate(rows):
+            head = {"doc_id": f"d{number}", "sentence_index": i, "speaker": None, "domain": None, "label": None}
+            head |= {"fold": "train"} | columns
+            sentences.append(**head, text=text, token_starts=[], token_ends=[], char_start=0, is_overlong_piece=False)
+            spans = []
+            if "<MASK>" in shown:
+                left, right = shown.split("<MASK>")
+                start, end = len(left), len(text) - len(right)
+                span = {"start": start, "end": end, "start_token": 0, "end_token": 1, "label": "NAME"}
+                spans = [span | {"policy": "p", "score": 1.0}]
+            redacted.append(
+                **head,
+                redacted_text=shown,
+                spans=spans,
+                flagged_by_conservative=flagged,
+                num_tokens=5,
+                num_masked_tokens=len(spans),
+                is_duplicate=False,
+                failed_closed=False,
+            )
+    return {
+        name: Artifact(stage=name, partition=f"p{number}", key="k", private_dir=base) for name in ("split", "redact")
+    }
+
+
+def _run_gate(folder: Path, partitions: Sequence[Sequence[Row]], config: GateConfig, **columns: Any) -> StageContext:
+    """Runs both steps; returns the context of the second one."""
+    parts = [_partition(folder, n, rows, **columns) for n, rows in enumerate(partitions)]
+    strings = []
+    for n, inputs in enumerate(parts):
+        out = folder / f"strings{n}"
+        out.mkdir()
+        gate_strings.run(
+            StageContext(
+                stage="gate_strings",
+                partition=f"p{n}",
+                configs={"gate": config},
+                inputs={name: (artifact,) for name, artifact in inputs.items()},
+                private_dir=out,
+                scratch_dir=out,
+            )
+        )
+        strings.append(Artifact(stage="gate_strings", partition=f"p{n}", key="k", private_dir=out))
+    out = folder / "gate"
+    out.mkdir()
+    context = StageContext(
+        stage="gate",
+        partition=None,
+        configs={"gate": config},
+        inputs={"gate_strings": tuple(strings), "redact": tuple(p["redact"] for p in parts)},
+        private_dir=out,
+        scratch_dir=folder / "scratch",
+        failures_dir=folder / "failures",
+    )
+    gate.run(context)
+    return context
+
+
+MASKED: Row = ("I am Zebulon Quackenbush", "I am <MASK>", True)
+CLEAN: Row = ("all is well", "all is well", False)
+LEAK: Row = ("ask zebulon quackenbush", "ask zebulon quackenbush", False)
+
+
+def test_gate_passes_with_a_constant_and_counts_only(tmp_path: Path) -> None:
+    context = _run_gate(tmp_path / "a", [[MASKED, CLEAN], [CLEAN]], GateConfig())
+    other = _run_gate(tmp_path / "b", [[CLEAN]], GateConfig(enabled=False))
+    passed = [(c.private_dir / "passed.json").read_bytes() for c in (context, other)]
+    assert passed[0] == passed[1]
+    text = (context.private_dir / "figures.json").read_text()
+    figures = json.loads(text)
+    assert figures["num_strings_by_label"] == {"NAME": 1}
+    assert figures["num_public_rows"] == 2
+    assert "quackenbush" not in text.lower()
+    index = read_table(context.private_dir / "index.parquet", "gate_index").to_pylist()
+    assert index == [{"string": "zebulon quackenbush", "label": "NAME", "is_part_of_public_word": False}]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 500_000])
+def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(search, "CHUNK_STRINGS", chunk)  # also with one pass for each string
+    others: list[Row] = [(f"Person {n}xy here", f"<MASK>{' here'}", True) for n in range(3)]
+    with pytest.raises(PrivacyGateError) as caught:
+        _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig())
+    told = str(caught.value)
+    assert caught.value.exit_code == 4
+    assert "NAME 1" in told
+    assert "gate.ignore" in told
+    assert "zebulon" not in told.lower()
+    hits = read_table(tmp_path / "failures" / "hits.parquet", "gate_hits").to_pylist()
+    assert [(h["doc_id"], h["sentence_index"], h["text"], h["string"]) for h in hits] == [
+        ("d1", 1, LEAK[0], "zebulon quackenbush")
+    ]
+    assert not (tmp_path / "gate" / "passed.json").exists()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        GateConfig(ignore=("zebulon QUACKENBUSH",)),
+        GateConfig(labels=("PHONE",)),
+        GateConfig(min_characters=30),
+        GateConfig(case_sensitive=True),
+        GateConfig(enabled=False),
+    ],
+    ids=["ignore", "labels", "min_characters", "case", "off"],
+)
+def test_each_setting_can_let_the_same_text_pass(tmp_path: Path, config: GateConfig) -> None:
+    context = _run_gate(tmp_path, [[MASKED, LEAK]], config)
+    assert (context.private_dir / "passed.json").exists()
+
+
+def test_rows_that_stay_private_or_are_held_out_may_hold_it(tmp_path: Path) -> None:
+    _run_gate(tmp_path / "flagged", [[MASKED, (LEAK[0], LEAK[1], True)]], GateConfig())
+    _run_gate(tmp_path / "fold", [[MASKED, LEAK]], GateConfig(), fold="test")
+    with pytest.raises(PrivacyGateError):
+        _run_gate(tmp_path / "speaker", [[MASKED, CLEAN]], GateConfig(), speaker="Zebulon Quackenbush")
+
+
+def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    one, two = _partition(tmp_path, 0, [MASKED, CLEAN]), _partition(tmp_path, 1, [MASKED])
+    rows = search.spans_of(one["split"].private("sentences.parquet"), two["redact"].private("redacted.parquet"))
+    with pytest.raises(StageError, match="not the same rows"):
+        list(rows)
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_every_stage_that_publishes_reads_the_gate_and_only_its_constant_counts() -> None:
+    public = [stage for stage in GRAPH.values() if "public" in stage.roots]
+    assert {stage.name for stage in public} >= {"shard", "train", "report"}
+    for stage in public:
+        assert [edge.files for edge in stage.inputs if edge.stage == "gate"] == [("passed.json",)], stage.name
+
+
+TOKENIZER = {
+    "model": {"vocab": {"Ġhello": 1, "Ġ": 2}, "merges": [["Ġ", "hello"]]},
+    "added_tokens": [{"content": "<A>"}],
+}
+FILES: dict[str, Any] = {
+    "model/README.md": "call {}",
+    "model/config.json": {"note": ["x", {"y": "{}"}]},
+    "report.html": "<p class='a'>hello {}</p>",
+    "report.json": {"{}": 1},
+    "notes": "{}",
+    "broken.json": "{{ {}",
+    "{}.txt": "",
+}
+
+
+def _publish(folder: Path, files: dict[str, Any]) -> None:
+    for name, content in files.items():
+        path = folder / "public" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+
+
+def _search(folder: Path, gated: StageContext) -> None:
+    gate_artifact = Artifact(stage="gate", partition=None, key="k", private_dir=gated.private_dir)
+    search_public_files(
+        StageContext(
+            stage="train",
+            partition=None,
+            configs={},
+            inputs={"gate": (gate_artifact,)},
+            private_dir=folder,
+            public_dir=folder / "public",
+            scratch_dir=folder,
+        )
+    )
+
+
+def _filled(content: Any, value: str) -> Any:
+    if isinstance(content, str):
+        return content.replace("{}", value)
+    if isinstance(content, dict):
+        return {_filled(k, value): _filled(v, value) for k, v in content.items()}
+    return [_filled(v, value) for v in content] if isinstance(content, list) else content
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_public_files_of_every_kind_are_searched(tmp_path: Path, name: str) -> None:
+    gated = _run_gate(tmp_path / "g", [[MASKED, CLEAN]], GateConfig())
+    harmless = {_filled(n, "a"): _filled(content, "some words") for n, content in FILES.items()}
+    _publish(tmp_path / "ok", harmless | {"tokenizer.json": TOKENIZER, "w.safetensors": "zebulon quackenbush"})
+    _search(tmp_path / "ok", gated)
+    secret = "Zebulon-Quackenbush"
+    _publish(tmp_path / "bad", harmless | {_filled(name, secret): _filled(FILES[name], secret)})
+    with pytest.raises(PrivacyGateError) as caught:
+        _search(tmp_path / "bad", gated)
+    assert "nothing of stage train was published" in str(caught.value)
+    assert "zebulon" not in str(caught.value).lower()
+    assert read_table(tmp_path / "bad" / "hits.parquet", "gate_hits").num_rows >= 1
+
+
+def test_vocabulary_entries_are_judged_by_the_words_that_are_public(tmp_path: Path) -> None:
+    rows: list[Row] = [("I am Mann", "I am <MASK>", True), ("in a manner", "in a manner", False)]
+    rows += [("I am Zebulon", "I am <MASK>", True), ("I am Zoë", "I am <MASK>", True)]
+    gated = _run_gate(tmp_path / "g", [rows], GateConfig())
+    _publish(tmp_path / "ok", {"tokenizer.json": TOKENIZER | {"model": {"vocab": {"Ġmann": 1}, "merges": ["Ġm ann"]}}})
+    _search(tmp_path / "ok", gated)
+    for entry in ("ĠZebulon", "zebulon", "ĠZoÃ«"):
+        _publish(tmp_path / entry, {"tokenizer.json": {"model": {"vocab": {entry: 1}, "merges": []}}})
+        with pytest.raises(PrivacyGateError):
+            _search(tmp_path / entry, gated)
+
+
+def test_our_own_wording_and_computed_numbers_are_no_finds(tmp_path: Path) -> None:
+    rows: list[Row] = [("I am Poisson", "I am <MASK>", True), ("call 1234567890", "call <MASK>", True)]
+    gated = _run_gate(tmp_path / "g", [rows], GateConfig())
+    _publish(tmp_path / "ok", {"report.html": "Poisson 0.1234567890", "report.json": {"x": 1234567890}})
+    _search(tmp_path / "ok", gated)
+    _publish(tmp_path / "bad", {"report.json": {"x": "123-456-7890"}})
+    with pytest.raises(PrivacyGateError, match="NAME 1"):
+        _search(tmp_path / "bad", gated)
+
+
+# --- messages -----------------------------------------------------------------------------------------------------
+
+
+def test_the_ignore_list_is_never_printed() -> None:
+    base: dict[str, Any] = {"code": {}, "seed": 0, "environment": {"packages": {}, "python": "", "machine": ""}}
+    then, now = ({**base, "config": {"gate": {"ignore": names, "min_characters": 3}}} for names in ([], ["Zebulon"]))
+    assert explain(then, now, None) == ["config.gate.ignore changed"]
+
+
+def test_libraries_cannot_quote_text(capsys: pytest.CaptureFixture[str]) -> None:
+    factory, show = logging.getLogRecordFactory(), warnings.showwarning
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append  # type: ignore[method-assign]
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        withhold_library_messages()
+        withhold_library_messages()
+        try:
+            raise ValueError("Zebulon")
+        except ValueError:
+            logging.getLogger("spacy").exception("sentence %s", "Zebulon")
+        logging.getLogger("prefect.flows").warning("ours: %s", "kept")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            withhold_library_messages()
+            warnings.warn("Zebulon", stacklevel=1)
+    finally:
+        root.removeHandler(handler)
+        logging.setLogRecordFactory(factory)
+        warnings.showwarning = show
+    told = [logging.Formatter().format(record) for record in records]
+    assert len(told) == 2
+    assert "Zebulon" not in "".join(told)
+    assert told[1] == "ours: kept"
+    assert "Zebulon" not in capsys.readouterr().err
