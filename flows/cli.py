@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from flows.signals import INTERRUPTED, TERMINATED, Terminated, install
-from pipelines.errors import ReticentError
+from pipelines.errors import ReticentError, StoreError
 
 app = typer.Typer(
     name="reticent",
@@ -298,6 +298,7 @@ def _quiet_defaults() -> None:
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # the embedded server prints its cancelled tasks when it stops
+        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20 are too few on a busy machine
         "HF_HUB_OFFLINE": "1",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -326,10 +327,21 @@ def main() -> NoReturn:
         code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 5
+    except OSError as error:
+        code = _disk_failed(error)
     except Exception as error:
         code = _unexpected(error)
     sys.stdout.flush()
     sys.exit(code)
+
+
+def _disk_failed(error: OSError) -> int:
+    from pipelines.store.files import DISK_ERRORS, disk_error
+
+    if error.errno not in DISK_ERRORS:
+        return _unexpected(error)
+    print(f"reticent: {disk_error(error)}", file=sys.stderr)
+    return StoreError.exit_code
 
 
 def _unexpected(error: Exception) -> int:

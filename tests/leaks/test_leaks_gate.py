@@ -371,7 +371,7 @@ def test_libraries_cannot_quote_text(capsys: pytest.CaptureFixture[str]) -> None
             raise ValueError("Zebulon")
         except ValueError:
             logging.getLogger("spacy").exception("sentence %s", "Zebulon")
-        logging.getLogger("prefect.flows").warning("ours: %s", "kept")
+        logging.getLogger("reticent.test").warning("ours: %s", "kept")
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             withhold_library_messages()

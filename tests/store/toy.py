@@ -219,7 +219,7 @@ def ran(outcomes: list[Outcome]) -> set[str]:
 
 def use_toy_graph(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Toy:
     """Replaces the real graph by the toy's for one test."""
-    for name in list(graph.GRAPH):
+    for name in reversed(list(graph.GRAPH)):  # undone in the opposite order: the graph's order matters
         monkeypatch.delitem(graph.GRAPH, name)  # type: ignore[arg-type]
     for stage in TOY_GRAPH:
         monkeypatch.setitem(graph.GRAPH, stage.name, stage)  # type: ignore[arg-type]
