@@ -10,12 +10,13 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-all lint format golden bench docs lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden bench docs lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
 	@echo "make test       the tests (under 6 minutes on 2 cores)"
 	@echo "make test-slow  the long tests"
+	@echo "make test-faults  kills at every step, damage, full disk, clock, locks, lost servers"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make bench      the benchmarks"
 	@echo "make golden     regenerate the golden files; review the diff"
@@ -40,6 +41,9 @@ test: setup
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow
+
+test-faults: setup
+	$(BIN)/python -m pytest -m "slow or not slow" tests/faults tests/flows/test_flows_signals.py
 
 test-all: setup
 	$(BIN)/python -m pytest -m "slow or not slow"

@@ -234,4 +234,6 @@ class ServerProgress:
         self._over.set()
         if kind is None or issubclass(kind, Exception):  # a run that was told to stop must not wait for a server
             self._thread.join(self._interval)
+            if kind is None:
+                self._percent.update(dict.fromkeys(self._artifacts, 100.0))
             self.send()

@@ -74,5 +74,5 @@ def build(run: str, stage: str, partition: str | None, inputs: Mapping[str, Part
         inputs: keys of the input artifacts.
     """
     outcome = builder_of(run).build(stage, partition, inputs, progress_of(run, stage))
-    report_partition(run, stage, partition)
+    report_partition(run, stage, partition, is_new=outcome.state == "completed")
     return Completed(name=outcome.state.capitalize(), data=outcome)

@@ -54,12 +54,13 @@ def progress_of(run: str, stage: str) -> Progress:
     return partial(display, stage) if display is not None else silent
 
 
-def report_partition(run: str, stage: str, partition: str | None) -> None:
-    """Shows that one more partition of a stage is finished; their work is done in processes that report nothing."""
+def report_partition(run: str, stage: str, partition: str | None, *, is_new: bool) -> None:
+    """Counts a finished partition, and shows the count if it was work: worker processes report nothing themselves."""
     active = _active.get(run)
     if active is None or active.display is None or partition is None:
         return
     with active.lock:
         active.finished[stage] += 1
         done = active.finished[stage]
-    active.display(stage, done, len(open_session(run).spec.partitions), PARTITIONS)
+    if is_new:
+        active.display(stage, done, len(open_session(run).spec.partitions), PARTITIONS)

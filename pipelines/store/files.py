@@ -29,6 +29,10 @@ def sha256_file(path: Path) -> str:
     return digest.hexdigest()
 
 
+DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})
+"""Numbers of the errors that tell of the disk or the store's permissions, not of a fault of ours."""
+
+
 def disk_error(error: OSError) -> StoreError:
     """What a failed file operation means to the user, and what to do. Names no file."""
     reason = errno.errorcode.get(error.errno or 0, "I/O error")

@@ -18,7 +18,14 @@ from pipelines.store.execute import PartitionKeys, key_of
 from pipelines.store.files import read_json, remove_tree
 from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
 from pipelines.store.manifest import Manifest
-from pipelines.store.publish import is_left_over, prepare_build, publish, quarantine
+from pipelines.store.publish import (
+    is_left_over,
+    joint_manifest_damage,
+    prepare_build,
+    publish,
+    quarantine,
+    root_manifest_damage,
+)
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import Session
 
@@ -43,15 +50,25 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
     checked = []
     with store_lock(roots.private):
         for stage, key in _existing(roots):
-            manifest = manifests.load(roots, stage, key)
-            problem = "its manifest is damaged" if manifest is None else manifests.damage(roots, manifest, full=True)
+            problem = _problem(roots, stage, key)
             if problem and repair:
                 with key_lock(roots.locks, key):
-                    again = manifests.load(roots, stage, key)  # a run may have rebuilt it meanwhile
-                    if again is None or manifests.damage(roots, again, full=True):
+                    if _problem(roots, stage, key):  # a run may have rebuilt it meanwhile
                         quarantine(roots, stage, key)
             checked.append(Checked(stage, key, problem))
     return checked
+
+
+def _problem(roots: Roots, stage: str, key: str) -> str | None:
+    manifest = manifests.load(roots, stage, key)
+    if manifest is None:
+        return "its manifest is damaged"
+    # The joint manifest first: what it says about the files cannot be relied on otherwise.
+    return (
+        joint_manifest_damage(roots, manifest)
+        or manifests.damage(roots, manifest, full=True)
+        or root_manifest_damage(roots, manifest)
+    )
 
 
 def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
@@ -111,9 +128,7 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
     return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
 
 
-def _kept(
-    records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int
-) -> list[dict[str, Any]]:
+def _kept(records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int) -> list[dict[str, Any]]:
     """The newest records and, wherever the clock put it, that of the run which ``latest`` names.
 
     Records sort by the time at which their run started: after the clock was set back, the latest run is not the first.

@@ -10,13 +10,18 @@ build's checkpoints (and its entry in the privacy ledger) as those of a later, f
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pipelines.graph import GRAPH, Root
-from pipelines.store.files import fsync_path, make_durable_dir, remove_tree, write_json
-from pipelines.store.manifest import Manifest, write_root_manifest
-from pipelines.store.roots import Roots
+from pipelines.store.files import canonical_json, fsync_path, make_durable_dir, read_json, remove_tree, write_json
+from pipelines.store.manifest import MANIFEST, Manifest, write_root_manifest
+from pipelines.store.roots import SCHEMA_VERSION, Roots
 
+_CHECKSUM = "checksum"
+"""Of the joint manifest's other fields: settings, lineage and counts steer what people are told."""
 OUTPUT = "out"
 SCRATCH = "scratch"
 _FINISHED = "finished"
@@ -81,10 +86,41 @@ def publish(roots: Roots, manifest: Manifest) -> None:
     make_durable_dir(path.parent)
     scratch_dir(roots, key).rename(scratch_dir(roots, key).with_name(_FINISHED))
     fsync_path(roots.work_dir("private", key))
-    write_json(path, manifest.to_json())
+    document = manifest.to_json()
+    write_json(path, {**document, _CHECKSUM: _checksum(document)})
     for root in GRAPH[stage].roots:
         remove_tree(roots.work_dir(root, key))
     remove_tree(roots.work_dir("private", key))
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(document)).hexdigest()
+
+
+def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
+    """Why the joint manifest cannot be what `publish` wrote, or None if it can."""
+    document = read_json(roots.manifest_path(manifest.stage, manifest.key))
+    if not isinstance(document, dict):
+        return "its manifest is missing"
+    known = {*manifest.to_json(), _CHECKSUM}
+    stated = document.pop(_CHECKSUM, None)
+    # Without a checksum: written before there was one. The names are compared, or a changed one would pass for that.
+    if (stated is not None and stated != _checksum(document)) or not known >= document.keys():
+        return "its manifest is damaged"
+    return None
+
+
+def root_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
+    """Why a manifest beside the files does not agree with the joint one, or None if all do."""
+    for root in GRAPH[manifest.stage].roots:
+        found = read_json(roots.object_dir(root, manifest.stage, manifest.key) / MANIFEST)
+        files = {path.partition("/")[2]: e for path, e in manifest.files.items() if path.startswith(f"{root}/")}
+        expected: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "stage": manifest.stage, "files": files}
+        if root == "private":
+            expected |= {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
+        if found != expected:
+            return f"the manifest in the {root} folder is missing or damaged"
+    return None
 
 
 def _open_to_readers(folder: Path) -> None:

@@ -99,7 +99,8 @@ def test_locks_are_not_inherited_by_programs_that_a_run_starts(tmp_path: Path) -
     (tmp_path / "locks").mkdir()
     with store_lock(tmp_path), key_lock(tmp_path / "locks", "k"):
         child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
-        held = {os.readlink(link) for link in Path(f"/proc/{child.pid}/fd").iterdir()}
+        held = {str(link.readlink()) for link in Path(f"/proc/{child.pid}/fd").iterdir()}
+        assert held
         assert not any(name.endswith(".lock") for name in held)
     with exclusive_store_lock(tmp_path):
         pass

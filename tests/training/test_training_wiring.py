@@ -273,6 +273,8 @@ def test_records_are_drawn_on_their_own_at_the_rate_in_events(members):
         scatter = ((counts - trials * rate) ** 2).sum() / (trials * rate * (1 - rate))
         low, high = stats.chi2.ppf([BAND / 2, 1 - BAND / 2], counts.size)
         assert low < scatter < high
+    assert all(in_binomial_band(count, num_steps, rate, BAND / num_records) for count in drawn.sum(axis=0))
+    assert not in_binomial_band(0, num_steps, rate, BAND / num_records)
     # No sample follows from another: not from the last one, not from the same step of the last epoch.
     for lag in (1, 10):
         both = (drawn[lag:] & drawn[:-lag]).sum()
