@@ -1,0 +1,72 @@
+"""Names that the file formats of models use as words ("fuse", "Roberta") do not stop what is published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+from pipelines.gate.files import search_folder, units_of
+from pipelines.gate.search import Hits, write_index
+from pipelines.gate.strings import words_of
+
+SMALL = {
+    "vocab_size": 20,
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 8,
+}
+SMALL_GPT2 = {"vocab_size": 20, "n_embd": 8, "n_layer": 1, "n_head": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of four architectures and a byte-level tokenizer that learnt nothing, as they are published."""
+    made = tmp_path_factory.mktemp("public")
+    GPT2LMHeadModel(GPT2Config(**SMALL_GPT2)).save_pretrained(made / "a")
+    LlamaForCausalLM(LlamaConfig(**SMALL)).save_pretrained(made / "b")
+    RobertaForMaskedLM(RobertaConfig(**SMALL)).save_pretrained(made / "c")
+    BertForSequenceClassification(BertConfig(**SMALL)).save_pretrained(made / "d")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    tokenizer.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="<MASK>").save_pretrained(made / "a")
+    return made
+
+
+def _search(folder: Path, index: Path, strings: set[str]) -> Hits:
+    write_index(index, [(dict.fromkeys(strings, "PERSON"), set())])
+    hits = Hits()
+    search_folder(folder, index, case_sensitive=False, hits=hits)
+    return hits
+
+
+def test_no_word_of_a_format_is_a_find(folder: Path, tmp_path: Path) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    words = {w for path in files for unit in units_of(path) for w in words_of(unit.text) if not w.isdigit() and w[1:]}
+    assert {"fuse", "roberta"} <= words
+    assert _search(folder, tmp_path / "index.parquet", words).kept == []
+
+
+def test_another_word_there_is_one(folder: Path, tmp_path: Path) -> None:
+    path = folder / "a" / "config.json"
+    original = path.read_text()
+    path.write_text(original.replace("gelu_new", "zebulon_new"))
+    try:
+        hits = _search(folder, tmp_path / "index.parquet", {"zebulon"})
+        assert [hit.file for hit in hits.kept] == ["a/config.json"]
+    finally:
+        path.write_text(original)
