@@ -23,7 +23,7 @@ SKIPPED_SUFFIXES: Final = frozenset({".safetensors"})
 _PSEUDONYMS: Final = frozenset({"doc_id"})
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
 _FORMAT_WORDS: Final = Path(__file__).with_name("format_words.json")
-"""Words of the file formats of ``tokenizers`` and ``transformers``: "fuse" may be masked as a name, and is a setting."""
+"""Words of the file formats of ``tokenizers`` and ``transformers``: "fuse" may be a masked name, and is a setting."""
 _OWN_SOURCES: Final = ("accounting", "dedup", "miss_rate", "report", "stages", "training")
 _TAG: Final = re.compile(r"<[^>]*>")
 _MAX_SHOWN: Final = 1_000
@@ -143,7 +143,7 @@ def search_folder(folder: Path, index_file: Path, *, case_sensitive: bool, hits:
 
 
 def _own_wording(index: StringIndex, case_sensitive: bool) -> set[str]:
-    """The strings that stand in the source, or the format, of public prose: "Poisson" is a name, and a way to sample."""
+    """The strings in the source, or the format, of public prose: "Poisson" is a name, and a way to sample."""
     root = Path(__file__).parents[1]
     return index.singles.intersection(json.loads(_FORMAT_WORDS.read_text("utf-8"))) | {
         string
