@@ -184,6 +184,67 @@ def adopt(
 
 
 @app.command()
+def sample(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say how much to review; draws nothing.")] = False,
+    target: Annotated[str, typer.Option(help="With --plan: gamma, miss_rate or delta2.")] = "gamma",
+    bound: Annotated[float, typer.Option(help="With --plan: the upper bound to reach.")] = 0.005,
+    confidence: Annotated[float, typer.Option(help="With --plan: confidence of the bound.")] = 0.95,
+    expected_rate: Annotated[float, typer.Option(help="With --plan: the rate that you expect.")] = 0.0,
+    assurance: Annotated[
+        float, typer.Option(help="With --plan: probability of reaching the bound if the rate is as expected.")
+    ] = 0.8,
+    design_effect: Annotated[
+        float | None,
+        typer.Option(help="With --plan: clustered units worth one independent one; by default as measured."),
+    ] = None,
+    units_per_sentence: Annotated[
+        float | None, typer.Option(help="With --plan: secrets (tokens for m) in a sentence; by default as measured.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Draw the sentences to review and show the design; with --plan, say how many a bound needs."""
+    from flows.sampling import plan_document, plan_text, sample_document, sample_text
+
+    if not plan:
+        document = sample_document(config, os.environ)
+        _emit(document, as_json, sample_text(document))
+        return
+    document = plan_document(
+        config,
+        os.environ,
+        target=target,
+        bound=bound,
+        confidence=confidence,
+        expected_rate=expected_rate,
+        assurance=assurance,
+        design_effect=design_effect,
+        units_per_sentence=units_per_sentence,
+    )
+    _emit(document, as_json, plan_text(document))
+
+
+@app.command()
+def estimate(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    counts: Annotated[
+        Path | None, typer.Option(help="Instead of a corpus: a CSV file with columns missed,total, a row a replicate.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="With --counts: confidence of the intervals.")] = 0.95,
+    as_json: JsonOption = False,
+) -> None:
+    """What the redaction missed, from reviews or gold labels, or from plain counts: estimates and intervals."""
+    from flows.estimating import counts_document, counts_text, estimate_document, estimate_text
+
+    if counts is not None:
+        document = counts_document(counts, confidence)
+        _emit(document, as_json, counts_text(document))
+        return
+    document = estimate_document(config, os.environ)
+    _emit(document, as_json, estimate_text(document))
+
+
+@app.command()
 def report(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Print the last run's figures and where its report is."""
     from flows.planning import last_run, run_text

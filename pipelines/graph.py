@@ -171,7 +171,7 @@ GRAPH: Mapping[str, Stage] = {
             configs={"sample": SAMPLE},
             inputs=(Input("split", (SENTENCES,), "all"),),
             packages=("numpy", "pyarrow"),
-            tables=(Table("sample", "sample.parquet"),),
+            tables=(Table("sample", "sample.parquet"), Table("screening", "screening.parquet")),
         ),
         Stage(
             name="estimate",

@@ -6,7 +6,7 @@ Just Fine-tune Twice, section 3.1: independent replicates, each a small random p
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -30,14 +30,30 @@ class SampleConfig(StageConfig):
     min_sentences: int = Field(
         default=1, ge=1, description="Fewest sentences in each replicate, where the fraction would give fewer."
     )
+    stratify: Literal["none", "domain"] = Field(
+        default="none",
+        description="domain: every replicate is drawn from each domain on its own, so that small ones are looked at.",
+    )
+    min_sentences_per_domain: int = Field(
+        default=1, ge=1, description="With stratify = domain: fewest sentences of each domain in each replicate."
+    )
+    screening_fraction: float = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="Share of the training sentences in the manual-screening set (JFT, 6.2), a sample of its own that "
+        "is reviewed only with `reticent review --screening`.",
+    )
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``sample.parquet``, sorted by replicate and corpus order, and ``figures.json``.
+    """Writes ``sample.parquet``, ``screening.parquet`` (both sorted by replicate and corpus order), ``figures.json``.
 
     Figures: ``num_population_sentences`` and ``num_population_tokens`` (training fold, duplicates included),
-    ``replicates`` (``num_sentences`` of each), ``fraction``, ``num_distinct_sentences``, ``is_census`` (every training
-    sentence is in the sample), ``warnings``.
+    ``replicates`` (``num_sentences`` of each), ``fraction``, ``stratify``, ``strata`` (``domain``,
+    ``num_population_sentences``, ``num_sentences`` and ``inclusion_probability`` in one replicate),
+    ``num_distinct_sentences``, ``num_screening_sentences``, ``is_census`` (every training sentence is in the sample),
+    ``warnings``.
 
     Memory grows with the sample, not with the corpus.
 
@@ -45,31 +61,54 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: the corpus has no training sentence.
     """
     from pipelines.miss_rate.sample_table import count_population, gather, write_sample
-    from pipelines.miss_rate.sampling import draw_replicate, replicate_size
+    from pipelines.miss_rate.sampling import SCREENING_STREAM, Stratum, draw_replicate, make_strata, replicate_size
 
     config: SampleConfig = ctx.configs["sample"]
+    by_domain = config.stratify == "domain"
     partitions = [(a.partition or "", a.private("sentences.parquet")) for a in ctx.inputs["split"]]
-    num_sentences, num_tokens = count_population([path for _, path in partitions])
+    populations, num_tokens = count_population([path for _, path in partitions], by_domain=by_domain)
+    num_sentences = sum(populations.values())
     if num_sentences == 0:
         raise InputError("the corpus has no training sentence to sample; check corpus.inputs and the folds of [split]")
-    size = replicate_size(num_sentences, config.fraction, config.min_sentences)
-    drawn = [draw_replicate(num_sentences, size, ctx.seed, r) for r in range(config.replicates)]
-    rows = gather(partitions, drawn, progress=ctx.progress)
-    write_sample(ctx.private_dir / "sample.parquet", rows, drawn, inclusion_probability=size / num_sentences)
+    minimum = config.min_sentences_per_domain if by_domain else 1
+    strata = make_strata(populations, config.fraction, config.min_sentences, minimum)
+    draws = [
+        [draw_replicate(s.num_population, s.size, ctx.seed, r, h) for h, s in enumerate(strata)]
+        for r in range(config.replicates)
+    ]
+    rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.progress)
+    write_sample(ctx.private_dir / "sample.parquet", rows, strata, draws)
+
+    size = replicate_size(num_sentences, config.screening_fraction, 0)
+    everything = [Stratum(None, num_sentences, size)]
+    screening = [[draw_replicate(num_sentences, size, ctx.seed, SCREENING_STREAM)]]
+    screened = gather(partitions, everything, screening, by_domain=False)
+    write_sample(ctx.private_dir / "screening.parquet", screened, everything, screening)
 
     warnings = []
     if config.fraction * num_sentences < config.min_sentences:
         warnings.append(
             f"sample.fraction of {num_sentences} training sentences is {config.fraction * num_sentences:.3g} a "
-            f"replicate, below sample.min_sentences; {size} were drawn instead. Bounds from so few are wide: "
-            "raise sample.fraction or sample.min_sentences"
+            f"replicate, below sample.min_sentences; {sum(s.size for s in strata)} were drawn instead. Bounds from so "
+            "few are wide: raise sample.fraction or sample.min_sentences"
         )
     figures = {
         "num_population_sentences": num_sentences,
         "num_population_tokens": num_tokens,
-        "replicates": [{"num_sentences": len(rows_of)} for rows_of in drawn],
+        "replicates": [{"num_sentences": sum(map(len, draw))} for draw in draws],
         "fraction": config.fraction,
+        "stratify": config.stratify,
+        "strata": [
+            {
+                "domain": stratum.domain,
+                "num_population_sentences": stratum.num_population,
+                "num_sentences": stratum.size,
+                "inclusion_probability": stratum.inclusion_probability,
+            }
+            for stratum in strata
+        ],
         "num_distinct_sentences": rows.num_rows,
+        "num_screening_sentences": screened.num_rows,
         "is_census": rows.num_rows == num_sentences,
         "warnings": warnings,
     }

@@ -92,7 +92,7 @@ def test_clustering_widens_the_interval():
     tight = korn_graubard_upper(ClusteredCounts.of(spread, units), 0.95)
     independent = clopper_pearson_upper(30, 600, 0.95)
     assert loose > 1.4 * independent
-    assert tight == pytest.approx(independent, rel=0.05)
+    assert independent <= tight <= 1.08 * independent
 
 
 def test_the_linearised_error_of_one_unit_a_sentence_is_the_binomial_one():

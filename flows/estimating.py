@@ -1,0 +1,98 @@
+"""``reticent estimate``: what the redaction missed, from a settings file's corpus or from plain counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.fetching import figures_of
+from flows.settings import load_settings
+from pipelines.errors import ConfigError, InputError
+
+_METHODS = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
+
+
+def counts_document(file: Path, confidence: float) -> dict[str, Any]:
+    """Estimates from a CSV file with the columns ``missed`` and ``total``, one row per replicate.
+
+    Raises:
+        InputError: the file is missing, or is no such file.
+        ConfigError: the confidence is not between 0.5 and 1.
+    """
+    from pipelines.miss_rate.counts import estimate_counts, read_counts
+
+    if not 0.5 < confidence < 1:
+        raise ConfigError(f"--confidence must lie between 0.5 and 1, not at {confidence:g}")
+    try:
+        lines = file.read_bytes().decode("utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist; give a CSV file with the columns missed,total") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read as UTF-8 text ({type(error).__name__})") from None
+    return estimate_counts(read_counts(lines, file.name), confidence)
+
+
+def counts_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    lines = [
+        f"{document['num_missed']:,} missed of {document['num_total']:,} in {document['num_replicates']} replicates",
+        f"  {'mean of the replicates':<24} {document['mean']:.6f}",
+        f"  {'all together':<24} {document['pooled']:.6f}",
+        *(f"  {name.replace('_', ' '):<24} {_interval(document[name])}" for name in _METHODS),
+        f"  {'one-sided upper bound':<24} {document['upper_bound']:.6f}",
+        f"recommended ({document['recommended_method'].replace('_', ' ')}): {document['reason']}",
+        *(f"warning: {warning}" for warning in document["warnings"]),
+    ]
+    return "\n".join(lines)
+
+
+def _interval(pair: Any) -> str:
+    return "none" if pair is None else f"{pair[0]:.6f} to {pair[1]:.6f}"
+
+
+def estimate_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The figures of the estimate stage, brought up to date with the newest reviews.
+
+    Raises:
+        ReticentError: as the stages raise it.
+    """
+    return figures_of(load_settings(config, environ), "estimate")
+
+
+def estimate_text(document: Mapping[str, Any]) -> str:
+    """For people: the three rates, each with its bound and what it is of."""
+    if document["source"] == "not_measured":
+        return "\n".join(["not measured", *(f"warning: {warning}" for warning in document["warnings"])])
+    sentences = f"{document['num_sampled_sentences']:,} sentences"
+    judged = f"judged by {document['source']}" + (" (a census)" if document["is_census"] else "")
+    lines = [f"{sentences}, {document['num_secret_spans']:,} secrets in them, {judged}"]
+    m, confidence = document["miss_rate"], f"{document['confidence']:.0%}"
+    lines.append(
+        f"  {'m      missed tokens / all tokens':<40} {_rate(m['value'])}  {confidence} {_interval(m['recommended'])}"
+    )
+    for name, key in (
+        ("gamma  missed secrets / secrets", "false_negative_rate"),
+        ("delta2 missed in public", "delta2"),
+    ):
+        rate = document[key]
+        lines.append(f"  {name:<40} {_rate(rate['value'])}  at most {rate['upper']:.6f}")
+    lines.append(f"  {'recall':<40} {_rate(document['recall'])}")
+    lines.append(f"  {'precision':<40} {_rate(document['precision'])}")
+    lines.append(f"  {'recall, 1 - m/Pct as in the paper':<40} {_rate(document['recall_as_in_jft'])}")
+    lines.append(f"gamma and delta2 are {document['mu']}")
+    lines += [f"  {label}: {_row(row)}" for label, row in document["by_label"].items()]
+    lines += [f"  domain {domain}: {_row(row)}" for domain, row in document.get("by_domain", {}).items()]
+    lines += [f"warning: {warning}" for warning in document["warnings"]]
+    return "\n".join(lines)
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    return (
+        f"{row['num_missed_spans']:,} of {row['num_secret_spans']:,} missed, "
+        f"at most {row['false_negative_rate_upper']:.6f}"
+    )
+
+
+def _rate(value: float | None) -> str:
+    return "unknown " if value is None else f"{value:.6f}"

@@ -1,0 +1,64 @@
+"""Gets the output of a stage without an orchestrator: from the store, or by running it and what it needs here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flows.settings import Settings
+from flows.spec import make_spec, open_store, read_corpus
+from pipelines.graph import FIGURES, GRAPH
+from pipelines.store.execute import PartitionKeys, execute
+from pipelines.store.files import read_json
+from pipelines.store.session import Session, make_session
+
+Keys = dict[str, PartitionKeys]
+"""The artifacts of each stage, in corpus order."""
+
+
+def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
+    """Brings stages, and every stage that they read, up to date in this process.
+
+    Args:
+        settings: of the project.
+        stages: names in the graph.
+
+    Returns:
+        A session, and the keys of every stage that was needed.
+
+    Raises:
+        ReticentError: as the stages raise it.
+    """
+    session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
+    needed = _needed(*stages)
+    keys: Keys = {}
+    for stage in GRAPH.values():
+        if stage.name in needed:
+            found = []
+            for partition in session.partition_names(stage.name):
+                inputs = {
+                    edge.stage: tuple(
+                        (p, key) for p, key in keys[edge.stage] if edge.partitions != "same" or p == partition
+                    )
+                    for edge in stage.inputs
+                    if edge.stage in GRAPH
+                }
+                found.append((partition, execute(session, stage.name, partition, inputs).key or ""))
+            keys[stage.name] = tuple(found)
+    session.stat_cache.save()
+    return session, keys
+
+
+def _needed(*stages: str) -> set[str]:
+    needed = set(stages)
+    for stage in reversed(list(GRAPH.values())):
+        if stage.name in needed:
+            needed.update(edge.stage for edge in stage.inputs)
+    return needed
+
+
+def figures_of(settings: Settings, stage: str) -> dict[str, Any]:
+    """The ``figures.json`` of a whole-corpus stage, brought up to date."""
+    session, keys = fetch(settings, stage)
+    ((_, key),) = keys[stage]
+    figures: dict[str, Any] = read_json(session.roots.object_dir("private", stage, key) / FIGURES)
+    return figures

@@ -1,0 +1,126 @@
+"""``reticent sample``: what is drawn for review, and how much would have to be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.fetching import figures_of
+from flows.settings import load_settings
+from flows.spec import open_store
+from pipelines.errors import ConfigError
+from pipelines.graph import FIGURES
+from pipelines.store import runs
+from pipelines.store.files import read_json
+
+
+def sample_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The design of the sample: population, replicates, strata, inclusion probabilities.
+
+    Raises:
+        ReticentError: as the stages raise it.
+    """
+    return figures_of(load_settings(config, environ), "sample")
+
+
+def sample_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    sizes = [replicate["num_sentences"] for replicate in document["replicates"]]
+    each = f"{sizes[0]:,}" if len(set(sizes)) == 1 else f"{min(sizes):,} to {max(sizes):,}"
+    lines = [
+        f"{document['num_distinct_sentences']:,} of {document['num_population_sentences']:,} training sentences: "
+        f"{len(sizes)} replicates of {each}" + (" (a census)" if document["is_census"] else ""),
+        *(
+            f"  domain {'(none)' if row['domain'] is None else row['domain']}: {row['num_sentences']:,} a replicate of "
+            f"{row['num_population_sentences']:,} (inclusion probability {row['inclusion_probability']:.6f})"
+            for row in document["strata"]
+            if document["stratify"] == "domain"
+        ),
+        f"manual screening (JFT): {document['num_screening_sentences']:,} sentences",
+        *(f"warning: {warning}" for warning in document["warnings"]),
+        "next: reticent review",
+    ]
+    return "\n".join(lines)
+
+
+def plan_document(
+    config: Path,
+    environ: Mapping[str, str],
+    *,
+    target: str,
+    bound: float,
+    confidence: float,
+    expected_rate: float,
+    assurance: float,
+    design_effect: float | None,
+    units_per_sentence: float | None,
+) -> dict[str, Any]:
+    """How many secrets, tokens and sentences to review.
+
+    Args:
+        config: a settings file; where it exists and its last run was measured, density and design effect come from it.
+        target: ``gamma``, ``miss_rate`` or ``delta2``.
+        bound, confidence, expected_rate, assurance: see `pipelines.miss_rate.planning`.
+        design_effect, units_per_sentence: override what the last run measured.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+    from pipelines.miss_rate.planning import UNITS, plan
+
+    if target not in UNITS:
+        raise ConfigError(f"--target must be one of {', '.join(UNITS)}, not {target}")
+    known = _last_estimate(config, environ)
+    measured = known.get("planning", {}).get(target, {})
+    return plan(
+        target,  # type: ignore[arg-type]
+        bound=bound,
+        confidence=confidence,
+        expected_rate=expected_rate,
+        assurance=assurance,
+        design_effect=design_effect if design_effect is not None else measured.get("design_effect") or 1.0,
+        units_per_sentence=units_per_sentence if units_per_sentence is not None else measured.get("units_per_sentence"),
+        num_population=known.get("num_population_sentences"),
+    )
+
+
+def _last_estimate(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Figures of the last run's estimate and sample; empty without a project or a run."""
+    if not config.is_file():
+        return {}
+    roots = open_store(load_settings(config, environ))
+    keys = {stage: key for stage, _, key in (runs.latest(roots) or {}).get("artifacts", [])}
+    found: dict[str, Any] = {}
+    for stage in ("sample", "estimate"):
+        if stage in keys:
+            found |= read_json(roots.object_dir("private", stage, keys[stage]) / FIGURES) or {}
+    return found
+
+
+def plan_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    unit, rate = document["unit"], document["expected_rate"]
+    lines = [
+        f"to show {document['target']} <= {document['bound']:g} at confidence {document['confidence']:g}, review "
+        f"{document['num_units']:,} {unit}"
+    ]
+    if rate:
+        lines.append(
+            f"  at an expected rate of {rate:g}, up to {document['num_misses_allowed']:,} of them may be missed; that "
+            f"many suffice with probability {document['assurance']:g}"
+        )
+        lines.append(f"  if none is missed, {document['num_units_if_none_is_missed']:,} {unit} will do")
+    else:
+        lines.append("  all of which must turn out clean; give --expected-rate if some misses are expected")
+    if document["num_sentences"] is None:
+        lines.append(f"  in sentences: unknown; give --units-per-sentence ({unit} in an average sentence)")
+    elif document["is_census"]:
+        lines.append(f"  which is every one of the {document['num_sentences']:,} training sentences: review them all")
+    else:
+        lines.append(
+            f"  in sentences: about {document['num_sentences']:,}, at {document['units_per_sentence']:.3g} {unit} each"
+        )
+    if document["design_effect"] > 1:
+        lines.append(f"  clusters are accounted for: design effect {document['design_effect']:.3g}")
+    return "\n".join(lines)

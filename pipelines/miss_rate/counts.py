@@ -1,0 +1,170 @@
+"""The miss rate from plain counts: one row per replicate, how many tokens were missed and how many there were.
+
+This is all that JFT's own files hold. Sentences are not told apart, so a replicate is the cluster.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipelines.errors import InputError
+from pipelines.miss_rate import intervals
+from pipelines.miss_rate.intervals import ClusteredCounts, Interval
+
+_REQUIRED = ("missed", "total")
+_OPTIONAL = "sentences"
+
+
+@dataclass(frozen=True)
+class ReplicateCounts:
+    """Counts of each replicate.
+
+    Attributes:
+        missed: missed sensitive tokens (or secrets).
+        total: all tokens (or secrets); at least ``missed`` and above 0.
+        sentences: sentences that hold them, where known.
+    """
+
+    missed: tuple[int, ...]
+    total: tuple[int, ...]
+    sentences: tuple[int, ...] | None = None
+
+
+def read_counts(lines: Iterable[str], source: str) -> ReplicateCounts:
+    """Reads CSV text with the columns ``missed``, ``total`` and, if you have it, ``sentences``.
+
+    Args:
+        lines: of the file; the first names the columns. Other columns are ignored.
+        source: the file's name, for messages.
+
+    Raises:
+        InputError: a column is missing, a value is no whole number or impossible, or there is no row.
+    """
+    try:
+        reader = csv.DictReader(lines, skipinitialspace=True, strict=True)
+        names = [(name or "").strip().lstrip("\ufeff").lower() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        rows = list(reader)
+    except csv.Error as error:
+        raise InputError(f"{source}: not a CSV file: {error}") from None
+    if missing := [name for name in _REQUIRED if name not in names]:
+        raise InputError(f"{source}: no column named {missing[0]}; the first line must read missed,total")
+    if not rows:
+        raise InputError(f"{source}: no counts below the first line; give one row per replicate")
+    columns: dict[str, list[int]] = {name: [] for name in (*_REQUIRED, _OPTIONAL) if name in names}
+    for number, row in enumerate(rows, start=2):
+        for name, values in columns.items():
+            values.append(_whole_number(row[name], f"{source}, row {number}: {name}"))
+        if columns["total"][-1] == 0:
+            raise InputError(f"{source}, row {number}: total is 0, which gives no rate; leave the replicate out")
+        if columns["missed"][-1] > columns["total"][-1]:
+            raise InputError(f"{source}, row {number}: missed is larger than total")
+    sentences = tuple(columns[_OPTIONAL]) if _OPTIONAL in columns else None
+    if sentences is not None and any(not 0 < n <= t for n, t in zip(sentences, columns["total"], strict=True)):
+        raise InputError(f"{source}: sentences must lie between 1 and total in every row")
+    return ReplicateCounts(tuple(columns["missed"]), tuple(columns["total"]), sentences)
+
+
+def _whole_number(text: object, where: str) -> int:
+    try:
+        value = int(str(text).strip())
+    except ValueError:
+        value = -1
+    if not 0 <= value < 2**53:
+        raise InputError(f"{where} must be a whole number, not negative")
+    return value
+
+
+def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -> dict[str, Any]:
+    """All estimates and intervals that plain counts allow.
+
+    Args:
+        counts: of each replicate.
+        confidence: of every interval, and of the one-sided bound.
+        seed: of the bootstrap.
+
+    Returns:
+        ``mean`` of the replicates' rates (the paper's estimate) and ``pooled`` rate; the intervals ``student_t``
+        (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``; ``upper_bound``
+        (one-sided), ``design_effect``, and ``recommended`` with ``recommended_method`` and ``reason``. An interval that
+        does not exist is null.
+    """
+    clusters = ClusteredCounts.of(counts.missed, counts.total)
+    rates = np.asarray(counts.missed) / np.asarray(counts.total)
+    num_missed, num_total = sum(counts.missed), sum(counts.total)
+    paper = intervals.student_t(rates, confidence)
+    exact = intervals.clopper_pearson(num_missed, num_total, confidence)
+    robust = intervals.cluster_robust(clusters, confidence)
+    sums = _sums(clusters, counts)
+    if robust is None and num_missed == 0:
+        robust = _floats(intervals.korn_graubard_of(sums, confidence))
+    if (len(rates) > 1 and num_missed) or counts.sentences is not None:
+        method, recommended = "korn_graubard", _floats(intervals.korn_graubard_of(sums, confidence))
+        upper = float(intervals.korn_graubard_upper_of(sums, confidence))
+    else:
+        method, recommended = "clopper_pearson", exact
+        upper = intervals.clopper_pearson_upper(num_missed, num_total, confidence)
+    return {
+        "num_replicates": len(rates),
+        "num_missed": num_missed,
+        "num_total": num_total,
+        "confidence": confidence,
+        "mean": float(rates.mean()),
+        "pooled": num_missed / num_total,
+        "student_t": paper,
+        "student_t_clipped": intervals.clip(paper) if paper else None,
+        "clopper_pearson": exact,
+        "cluster_robust": robust,
+        "bootstrap": intervals.bootstrap(clusters, confidence, np.random.default_rng(seed)),
+        "design_effect": num_total / float(intervals.effective_size(sums, 0.05)) if method == "korn_graubard" else None,
+        "upper_bound": upper,
+        "recommended": recommended,
+        "recommended_method": method,
+        "reason": _REASONS[method],
+        "warnings": _warnings(counts, paper, method),
+    }
+
+
+_REASONS = {
+    "korn_graubard": "exact binomial interval at the effective sample size, which is measured from the spread of the "
+    "rows: misses come in clusters, which clopper_pearson ignores; student_t (as in the paper) knows no bounds and "
+    "gives no length to zero misses",
+    "clopper_pearson": "without a miss, or with a single row, the rows show no spread that a design effect could be "
+    "measured from, so units are taken for independent",
+}
+
+
+def _sums(clusters: ClusteredCounts, counts: ReplicateCounts) -> intervals.ClusterSums:
+    """Rows as clusters. Without a spread between them, as many clusters as there are sentences, where that is known."""
+    sums = dataclasses.replace(clusters.sums(), worst_hits=np.float64(0.0), worst_units=np.float64(0.0))
+    if counts.sentences is None or (len(counts.total) > 1 and any(counts.missed)):
+        return sums
+    return dataclasses.replace(sums, clusters=np.float64(sum(counts.sentences)), units_squared=np.float64(0.0))
+
+
+def _floats(interval: tuple[Any, Any]) -> Interval:
+    return float(interval[0]), float(interval[1])
+
+
+def _warnings(counts: ReplicateCounts, paper: Interval | None, method: str) -> list[str]:
+    found = []
+    if not any(counts.missed):
+        found.append("no miss was found; that shows an upper bound, not a rate of 0")
+    if method == "clopper_pearson":
+        found.append(
+            "the recommended interval takes units for independent; a column named sentences (sentences in each row) "
+            "gives one that does not"
+        )
+    if paper is None:
+        found.append("a single row gives no Student-t interval")
+    elif paper[0] == paper[1]:
+        found.append("the Student-t interval (as in the paper) has no length, because all rows have the same rate")
+    elif intervals.clip(paper) != paper:
+        found.append("the Student-t interval (as in the paper) leaves the range 0 to 1; a clipped one is beside it")
+    return found
