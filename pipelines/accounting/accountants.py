@@ -1,7 +1,12 @@
 """From an event to an epsilon: PLD by default, RDP beside it, and GDP-CLT marked as asymptotic.
 
 PLD and RDP come from dp-accounting. PLD rounds every privacy loss up (Koskela et al. 2020; Doroshenko et al. 2022,
-"Connect the dots"), so its epsilon is an upper bound at any discretisation: a coarser grid is looser, never wrong.
+"Connect the dots"), so its epsilon is an upper bound at any discretisation: a coarser grid is looser, never wrong. A
+lower bound (`pipelines.accounting.lower_bound`) stands beside it and shows how tight it is.
+
+Where Li et al. (2022, section 2 and appendix B) compose trade-off functions with the PRV accountant of Gopi, Lee and
+Wutschitz (2021), PLD takes its place: both convolve the same privacy losses, and PLD lies between PRV's lower and
+upper bound on every row of the oracle table. Nothing here is called PRV.
 """
 
 from __future__ import annotations
@@ -24,8 +29,9 @@ from pipelines.accounting.events import (
     is_silent,
     leaves,
 )
+from pipelines.accounting.lower_bound import lower_epsilon
 
-AccountantName = Literal["pld", "rdp", "gdp_clt"]
+AccountantName = Literal["pld", "pld_lower", "rdp", "gdp_clt"]
 
 _USUAL_INTERVAL = 1e-4
 _FINEST_INTERVAL = 1e-6
@@ -41,9 +47,10 @@ class EpsilonFigure:
 
     Attributes:
         epsilon: the figure; None where the accountant does not cover the event or the relation.
-        accountant: ``pld``, ``rdp`` or ``gdp_clt``.
+        accountant: ``pld``, ``pld_lower``, ``rdp`` or ``gdp_clt``.
         relation: the neighbouring relation that it holds for.
-        is_bound: False for an asymptotic figure, which no guarantee may use.
+        is_bound: whether it is an upper bound. False for a lower bound and for an asymptotic figure, which no
+            guarantee may use.
         note: why there is no figure, or what it lacks.
     """
 
@@ -137,6 +144,31 @@ def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, inter
     return float(accountant.get_epsilon(delta))
 
 
+def pld_lower_epsilon(
+    event: Event, delta: float, relation: NeighboringRelation, upper: float | None = None
+) -> float | None:
+    """What the event costs at least, for its worst pair of neighbours; never claimed.
+
+    Args:
+        event: what ran.
+        delta: strictly between 0 and 1.
+        relation: the neighbouring relation.
+        upper: `epsilon` of the same arguments, where it is known already.
+
+    Returns:
+        A number at most `epsilon`; None where no table holds the losses.
+    """
+    _check_delta(delta)
+    relation = NeighboringRelation(relation)
+    if is_silent(event):
+        return 0.0
+    if adds_no_noise(event):
+        return math.inf
+    if _expected_loss(event) > _LARGEST_EXPECTED_LOSS:
+        return None
+    return lower_epsilon(event, delta, relation, epsilon(event, delta, relation) if upper is None else upper)
+
+
 def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> float | None:
     """Epsilon by Renyi DP (Mironov 2017; Poisson sampling by Mironov, Talwar and Zhang 2019).
 
@@ -214,10 +246,21 @@ def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> t
     """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first."""
     rdp_figure = rdp_epsilon(event, delta, relation)
     clt_figure = gdp_clt_epsilon(event, delta, relation)
+    pld_figure = epsilon(event, delta, relation)
+    lower_figure = pld_lower_epsilon(event, delta, relation, pld_figure)
     uncovered = "this accountant does not cover the event under this relation"
     asymptotic = "asymptotic in the number of steps, not a bound"
     return (
-        EpsilonFigure(epsilon=epsilon(event, delta, relation), accountant="pld", relation=relation, is_bound=True),
+        EpsilonFigure(epsilon=pld_figure, accountant="pld", relation=relation, is_bound=True),
+        EpsilonFigure(
+            epsilon=lower_figure,
+            accountant="pld_lower",
+            relation=relation,
+            is_bound=False,
+            note="a lower bound: the event costs at least this much for its worst neighbours"
+            if lower_figure is not None
+            else "delta is too small, or the noise too low, for a lower bound",
+        ),
         EpsilonFigure(
             epsilon=rdp_figure,
             accountant="rdp",

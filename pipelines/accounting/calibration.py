@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from typing import Literal
 
-from pipelines.accounting.accountants import epsilon, pld_epsilon
+from pipelines.accounting.accountants import epsilon, pld_epsilon, rdp_epsilon
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
 
@@ -31,8 +32,9 @@ def calibrate_noise_multiplier(
     sample_rate: float,
     num_steps: int,
     relation: NeighboringRelation | str = NeighboringRelation.REPLACE_ONE,
+    accountant: Literal["pld", "rdp"] = "pld",
 ) -> float:
-    """The least noise multiplier whose PLD epsilon does not exceed the target.
+    """The least noise multiplier whose epsilon does not exceed the target.
 
     Args:
         target_epsilon: the epsilon to meet, > 0.
@@ -40,15 +42,21 @@ def calibrate_noise_multiplier(
         sample_rate: probability with which each record enters a step, in (0, 1].
         num_steps: number of noisy steps, >= 1.
         relation: neighbouring relation of the notion to be claimed; confidentiality needs ``replace_one``.
+        accountant: ``pld``, which claims use, or ``rdp``, for comparison with papers that calibrated by it.
 
     Returns:
-        A value that meets the target as `pipelines.accounting.accountants.epsilon` measures it, and lies above the
-        least such value by at most `RELATIVE_TOLERANCE` of it (never below `SMALLEST_NOISE_MULTIPLIER`).
+        A value that meets the target as the accountant measures it (`pipelines.accounting.accountants.epsilon`, or
+        `rdp_epsilon`), and lies above the least such value by at most `RELATIVE_TOLERANCE` of it (never below
+        `SMALLEST_NOISE_MULTIPLIER`).
 
     Raises:
         ConfigError: an argument out of range, or a target that no finite noise reaches.
     """
     relation = _checked(target_epsilon, target_delta, sample_rate, num_steps, relation)
+    if accountant == "rdp":
+        return _by_rdp(target_epsilon, target_delta, sample_rate, num_steps, relation)
+    if accountant != "pld":
+        raise ConfigError(f"noise is calibrated by the accountants pld and rdp, not by {accountant!r}")
 
     # A coarse grid is ten times faster, and its epsilon is an upper bound too, so it finds the neighbourhood.
     interval = max(min(_COARSE_INTERVAL, target_epsilon / 100), min(target_epsilon / 1e5, 1.0))
@@ -70,6 +78,21 @@ def calibrate_noise_multiplier(
     slope = (coarse(near * 1.001) - coarse(near)) / math.log(1.001)
     near *= math.exp(-fine(near) / slope)
     return _close_in(fine, *_around(fine, near), RELATIVE_TOLERANCE)
+
+
+def _by_rdp(
+    target_epsilon: float, target_delta: float, sample_rate: float, num_steps: int, relation: NeighboringRelation
+) -> float:
+    @functools.cache
+    def excess(noise_multiplier: float) -> float:
+        event = dp_sgd(noise_multiplier=noise_multiplier, sample_rate=sample_rate, num_steps=num_steps)
+        found = rdp_epsilon(event, target_delta, relation)
+        if found is None:
+            raise ConfigError(f"rdp does not cover Poisson sampling under {relation.value}; take the accountant pld")
+        return found - target_epsilon
+
+    low, high = _bracket(excess)
+    return high if low is None else _close_in(excess, low, high, RELATIVE_TOLERANCE)
 
 
 def _checked(

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import (
     Composed,
     Event,
@@ -203,6 +202,8 @@ def jft_light_noise(event: Event, delta: float, miss_rate: MissRate, relation: N
         TypeError: another kind of rate.
         UnsupportedEventError: the event holds a step without sampling, whose rate cannot be scaled.
     """
+    from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
+
     rate = require(miss_rate, MissRate)
     scaled = _scale_sample_rates(event, rate.upper)
     return AmplifiedLoss(

@@ -40,12 +40,6 @@ def test_replacement_costs_more_than_addition():
     assert epsilon(STEPS, 1e-5) == epsilon(STEPS, 1e-5, REPLACE)
 
 
-@pytest.mark.parametrize(("num_queries", "expected"), [(1, 2.84), (2, 5.62), (8, 45.3)])
-def test_several_noised_queries_in_one_sampled_step(num_queries, expected):
-    event = dp_sgd(noise_multiplier=1 / math.sqrt(num_queries), sample_rate=0.01, num_steps=1000)
-    assert epsilon(event, 1e-5, REPLACE) == pytest.approx(expected, abs=0.06)
-
-
 @pytest.mark.parametrize(("relation", "reach"), [(ADD, 1), (REPLACE, 2)])
 @pytest.mark.parametrize("noise", [2.0, 30.0])
 def test_the_gaussian_mechanism_agrees_with_its_closed_form(relation, reach, noise):
