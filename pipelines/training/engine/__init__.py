@@ -1,0 +1,17 @@
+"""The privacy engine: clipped gradient sums in one backward pass, and the optimizer and sampler around them.
+
+grams.py         inner products of Gram matrices, blocked
+uses.py          what one use of a parameter leaves behind: its norm, its gradient, its share of the sum
+tape.py          collects the uses of a batch; norms of shared parameters with their cross terms
+layers.py        linear layers, embeddings and norms
+lstm.py          nn.LSTM
+head.py          language-model head and cross-entropy in one, chunk by chunk
+attach.py        puts the rules onto a model and refuses what it does not know
+clipping.py      flat and automatic clipping
+gradients.py     GradientEngine: from losses of examples to a clipped sum
+noise.py         Gaussian noise from secret keys
+sampling.py      Poisson samples in physical batches
+optimizer.py     PrivateOptimizer: clip, add up, noise once, step
+privacy.py       PrivacyEngine: the names that users know
+callback.py      a callback for transformers' Trainer
+"""

@@ -1,0 +1,152 @@
+"""What a fused language-model head leaves behind: hidden states and normalisers, not logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+
+from pipelines.training.engine.uses import MemoryBudget, RowsUse, Squares, compute_dtype
+
+
+def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Turns logits into the gradients of the weighted losses.
+
+    Rows are taken a few at a time, so that the passes over them stay in the cache.
+
+    Args:
+        logits: (N, V), overwritten with weights * (softmax - one_hot(labels)).
+        labels: (N,) int64.
+        weights: (N,).
+
+    Returns:
+        (N,) weighted losses, and (N,) log-sum-exps.
+    """
+    num_rows, size = logits.shape
+    normalisers = logits.new_empty(num_rows)
+    picked = logits.gather(1, labels[:, None])[:, 0]
+    step = max(1, _CACHE_ELEMENTS // size) if logits.device.type == "cpu" else max(1, num_rows)
+    for at in range(0, num_rows, step):
+        part = logits[at : at + step]
+        top = part.amax(dim=1, keepdim=True)
+        part.sub_(top).exp_()
+        total = part.sum(dim=1, keepdim=True)
+        part.mul_(weights[at : at + step, None] / total)
+        normalisers[at : at + step] = (top + total.log())[:, 0]
+    logits.scatter_add_(1, labels[:, None], -weights[:, None])
+    return (normalisers - picked) * weights, normalisers
+
+
+_CACHE_ELEMENTS = 2**18
+
+
+def compute_logits(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
+) -> torch.Tensor:
+    """(N, V) logits in float32 or float64, written to ``out``; the product is in the dtype of ``hidden``."""
+    if hidden.dtype == out.dtype:
+        torch.mm(hidden, weight.t(), out=out)
+    else:
+        out.copy_(torch.mm(hidden, weight.t()))
+    return out if bias is None else out.add_(bias)
+
+
+@dataclass
+class HeadUse:
+    """The gradient of a head's weight is sum_t b_t h_t^T with b = weights * (softmax - one_hot) * upstream.
+
+    Attributes:
+        hidden: (B, T, D) inputs of the head, packed to positions with a target.
+        weight: (V, D), as it was in the forward pass, in the dtype of ``hidden``.
+        bias: (V,) or None.
+        labels: (B, T) int64.
+        weights: (B, T), 0 where there is no target.
+        normalisers: (B, T) log-sum-exps.
+        kept: (n, T, V) gradients of the logits of the first n examples; the others' are computed again.
+        chunk: examples worked on at once.
+        unit: squared norms for an upstream gradient of 1.
+        upstream: (B,) gradients of the examples' losses.
+    """
+
+    hidden: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    labels: torch.Tensor
+    weights: torch.Tensor
+    normalisers: torch.Tensor
+    kept: list[torch.Tensor]
+    chunk: int
+    unit: Squares
+    upstream: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.hidden)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Taken in the forward pass, where the logits were at hand."""
+        del budget
+        scale = self.upstream.double().square()
+        terms = self.unit.terms
+        return Squares(self.unit.norms * scale, None if terms is None else terms * scale)
+
+    def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
+        """(n, T, V) for an upstream gradient of 1; start and stop lie in one chunk."""
+        index = start // self.chunk
+        if index < len(self.kept):
+            return self.kept[index][start - index * self.chunk : stop - index * self.chunk]
+        hidden = self.hidden[start:stop].flatten(0, 1)
+        out = torch.empty(len(hidden), len(self.weight), dtype=compute_dtype(hidden), device=hidden.device)
+        compute_logits(hidden, self.weight, self.bias, out)
+        weights, labels = self.weights[start:stop].flatten(), self.labels[start:stop].flatten()
+        normalisers = self.normalisers[start:stop].flatten()
+        step = max(1, _CACHE_ELEMENTS // out.shape[1]) if out.device.type == "cpu" else max(1, len(out))
+        for at in range(0, len(out), step):
+            part = slice(at, at + step)
+            out[part].sub_(normalisers[part, None]).exp_().mul_(weights[part, None])
+        out.scatter_add_(1, labels[:, None], -weights[:, None])
+        return out.view(stop - start, -1, out.shape[1])
+
+    def _chunks(self, start: int, stop: int) -> list[tuple[int, int]]:
+        borders = [start, *range((start // self.chunk + 1) * self.chunk, stop, self.chunk), stop]
+        return list(pairwise(borders))
+
+    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+        """(n, V, D)."""
+        parts = [
+            torch.bmm(
+                self._logit_gradients(a, b).transpose(1, 2),
+                self.hidden[a:b].to(self.upstream.dtype) * self.upstream[a:b, None, None],
+            )
+            for a, b in self._chunks(start, stop)
+        ]
+        return torch.cat(parts)
+
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """A matrix product for each chunk."""
+        scale = self.upstream if factors is None else self.upstream * factors.to(self.upstream.dtype)
+        for a, b in self._chunks(0, self.num_examples):
+            hidden = self.hidden[a:b].to(into.dtype) * scale[a:b, None, None].to(into.dtype)
+            into.addmm_(self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
+
+    def cross(self, embedding: RowsUse) -> torch.Tensor:
+        """(B,) the inner product with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
+
+        Of b only the entries at the example's own tokens are needed, which costs T products for each position.
+        """
+        dtype = self.upstream.dtype
+        result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
+        for a, b in self._chunks(0, self.num_examples):
+            ids = embedding.ids[a:b]
+            hidden = self.hidden[a:b]
+            logits = torch.bmm(hidden, self.weight[ids].transpose(1, 2)).to(dtype)  # (n, T, S)
+            if self.bias is not None:
+                logits += self.bias[ids][:, None, :]
+            entries = logits.sub_(self.normalisers[a:b, :, None]).exp_()
+            entries -= (self.labels[a:b, :, None] == ids[:, None, :]).to(dtype)
+            entries *= (self.weights[a:b] * self.upstream[a:b, None])[:, :, None]
+            inner = torch.bmm(hidden.to(dtype), embedding.gradients[a:b].to(dtype).transpose(1, 2))
+            result[a:b] = (entries * inner).sum(dim=2).double().sum(dim=1)
+        return result

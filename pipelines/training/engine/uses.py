@@ -1,0 +1,212 @@
+"""What one use of a parameter in a forward pass leaves behind for its per-example gradients.
+
+A use knows the gradient of each example in factored form. It gives the squared norms, the gradient itself for a few
+examples (for checks and for parameters that are used in several ways), and its share of the weighted sum. A use
+never holds more than the layer's inputs and the gradients of its outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+from pipelines.training.engine.grams import dense_squares, gram_is_cheaper, gram_squares
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBudget:
+    """How much memory the engine may take beside the model; no influence on results beyond rounding.
+
+    Attributes:
+        working_bytes: for temporary values (instantiated gradients, logits of a chunk). One example is always
+            worked on, however large.
+        kept_bytes: for gradients of logits that a fused head keeps until the clip factors are known; what does not
+            fit is computed a second time.
+    """
+
+    working_bytes: int = 32 * 2**20
+    kept_bytes: int = 256 * 2**20
+
+    def __post_init__(self) -> None:
+        if self.working_bytes < 1 or self.kept_bytes < 0:
+            raise ValueError("working_bytes must be at least 1 and kept_bytes at least 0")
+
+
+@dataclass
+class Squares:
+    """Squared norms of a use.
+
+    Attributes:
+        norms: (B,) float64.
+        terms: (B,) float64, the sum of the squared norms of the terms that were added up; where it is much larger
+            than ``norms``, digits were lost. None where nothing can have been lost.
+    """
+
+    norms: torch.Tensor
+    terms: torch.Tensor | None = None
+
+
+class Use(Protocol):
+    """One use of a parameter by a batch of B examples."""
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """The squared norms of the examples' gradients."""
+
+    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+        """(stop - start, *shape) the gradients of some examples, float32 or float64."""
+
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """Adds sum_i factors_i gradient_i to ``into``; without factors, the plain sum."""
+
+
+def compute_dtype(tensor: torch.Tensor) -> torch.dtype:
+    """The dtype of norms and sums: float32, or float64 where the model is."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def instantiated_squares(use: Use, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
+    """(B,) float64 squared norms from the gradients themselves, as many examples at once as the budget allows."""
+    step = max(1, budget.working_bytes // max(1, 8 * num_elements))
+    parts = [
+        dense_squares(use.instantiate(start, min(start + step, use.num_examples)))
+        for start in range(0, use.num_examples, step)
+    ]
+    return torch.cat(parts)
+
+
+@dataclass
+class OuterUse:
+    """The gradient is sum_t rows_t columns_t^T: weights of linear layers.
+
+    Attributes:
+        rows: (B, T, R).
+        columns: (B, T, C).
+    """
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.rows)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """By Gram matrices or by the gradients themselves, whichever is cheaper."""
+        length, num_rows, num_columns = self.rows.shape[1], self.rows.shape[2], self.columns.shape[2]
+        if not gram_is_cheaper(length, num_rows, num_columns):
+            return Squares(instantiated_squares(self, num_rows * num_columns, budget))
+        dtype = compute_dtype(self.rows)
+        bytes_each = 8 * length * length + (0 if self.rows.dtype == dtype else 4 * length * (num_rows + num_columns))
+        step = max(1, budget.working_bytes // bytes_each)
+        parts = [
+            gram_squares(self.rows[at : at + step].to(dtype), self.columns[at : at + step].to(dtype))
+            for at in range(0, self.num_examples, step)
+        ]
+        norms, terms = zip(*parts, strict=True)
+        return Squares(torch.cat(norms), torch.cat(terms))
+
+    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+        """(n, R, C)."""
+        dtype = compute_dtype(self.rows)
+        return torch.bmm(self.rows[start:stop].to(dtype).transpose(1, 2), self.columns[start:stop].to(dtype))
+
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """One matrix product over all positions of all examples."""
+        rows, columns = self.rows.to(into.dtype), self.columns.to(into.dtype)
+        if factors is not None:  # the smaller side is scaled
+            each = factors.to(into.dtype)[:, None, None]
+            if columns.shape[2] <= rows.shape[2]:
+                columns = columns * each
+            else:
+                rows = rows * each
+        into.addmm_(rows.flatten(0, 1).t(), columns.flatten(0, 1))
+
+
+@dataclass
+class RowsUse:
+    """The gradient is zero but for chosen rows: embeddings.
+
+    Attributes:
+        ids: (B, T) int64, the row of each position.
+        gradients: (B, T, D), what each position adds to its row.
+        num_rows: rows of the parameter.
+    """
+
+    ids: torch.Tensor
+    gradients: torch.Tensor
+    num_rows: int
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.ids)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Rows that occur more than once in an example are added up first."""
+        del budget
+        examples = torch.arange(self.num_examples, device=self.ids.device)[:, None]
+        keys, index = torch.unique((examples * self.num_rows + self.ids).flatten(), return_inverse=True)
+        dtype = compute_dtype(self.gradients)
+        flat = self.gradients.to(dtype).flatten(0, 1)
+        summed = torch.zeros(len(keys), flat.shape[1], dtype=dtype, device=flat.device).index_add_(0, index, flat)
+        norms = torch.zeros(self.num_examples, dtype=torch.float64, device=flat.device)
+        norms.index_add_(0, keys // self.num_rows, torch.linalg.vector_norm(summed, dim=1).double().square())
+        return Squares(norms)
+
+    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+        """(n, num_rows, D)."""
+        count, width = stop - start, self.gradients.shape[2]
+        dtype = compute_dtype(self.gradients)
+        flat = torch.zeros(count * self.num_rows, width, dtype=dtype, device=self.ids.device)
+        examples = torch.arange(count, device=self.ids.device)[:, None] * self.num_rows
+        flat.index_add_(
+            0, (examples + self.ids[start:stop]).flatten(), self.gradients[start:stop].to(dtype).flatten(0, 1)
+        )
+        return flat.view(count, self.num_rows, width)
+
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """Adds each position's gradient to its row."""
+        gradients = self.gradients.to(into.dtype)
+        if factors is not None:
+            gradients = gradients * factors.to(into.dtype)[:, None, None]
+        into.index_add_(0, self.ids.flatten(), gradients.flatten(0, 1))
+
+
+@dataclass
+class DenseUse:
+    """The gradients themselves, for small parameters: biases and the weights of norms.
+
+    Attributes:
+        gradients: (B, *shape).
+    """
+
+    gradients: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.gradients)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Of the gradients as they are."""
+        del budget
+        return Squares(dense_squares(self.gradients.to(compute_dtype(self.gradients))))
+
+    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+        """(n, *shape)."""
+        return self.gradients[start:stop].to(compute_dtype(self.gradients))
+
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+        """A weighted sum over examples."""
+        gradients = self.gradients.to(into.dtype)
+        if factors is None:
+            into += gradients.sum(dim=0)
+        else:
+            into += torch.tensordot(factors.to(into.dtype), gradients, dims=1)

@@ -1,0 +1,397 @@
+"""Whole models against one example at a time, and what the engine refuses."""
+
+import copy
+
+import dp_gradients
+import peft
+import pytest
+import torch
+from engine_models import (
+    Mean,
+    TinyLM,
+    check,
+    encoder,
+    engine_sums,
+    fused,
+    gpt2,
+    llama,
+    per_token,
+    seeded,
+    smooth_losses,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from pipelines.training.engine.errors import IsolationError, LossError, UnsupportedLayerError
+from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.language import causal_lm_losses
+
+
+def token_batch(size=3, length=7, vocab=19, seed=0, padding=True):
+    with seeded(seed):
+        ids = torch.randint(2, vocab, (size, length))
+        mask = torch.ones(size, length, dtype=torch.long)
+        if padding:
+            for row in range(size):
+                mask[row, length - row % length :] = 0
+    labels = ids.masked_fill(mask == 0, -100)
+    return {"ids": ids, "mask": mask, "labels": labels}
+
+
+def lm_losses(model, batch):
+    return causal_lm_losses(model, batch["ids"], batch["labels"], attention_mask=batch["mask"])
+
+
+def unfused_losses(model, batch):
+    logits = model(input_ids=batch["ids"], attention_mask=batch["mask"], use_cache=False).logits
+    return per_token(logits[:, :-1], batch["labels"][:, 1:])
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    size=st.integers(1, 4), length=st.integers(1, 9), tied=st.booleans(), is_fused=st.booleans(),
+    seed=st.integers(0, 9),
+    mode=st.sampled_from(["book_keeping", "two_pass"]), attention=st.sampled_from(["sdpa", "eager"]),
+)  # fmt: skip
+def test_gpt2(size, length, tied, is_fused, seed, mode, attention):
+    model = gpt2(tied=tied, attention=attention)
+    check(model, lm_losses if is_fused else unfused_losses, token_batch(size, length, seed=seed), mode=mode)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_gpt2_in_single_precision(tied):
+    model = gpt2(vocab=60, width=32, positions=80, tied=tied)
+    check(model, lm_losses, token_batch(4, 70, vocab=60), dtype=torch.float32)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("losses_of", [lm_losses, unfused_losses])
+def test_llama(tied, losses_of):
+    check(llama(tied=tied), losses_of, token_batch(), dtype=torch.float32)
+    model = llama(tied=tied)  # its norms round to float32; torch's own do not
+    for parent in [m for m in model.modules() if any("norm" in name for name, _ in m.named_children())]:
+        for name, child in list(parent.named_children()):
+            if "norm" in name:
+                norm = nn.RMSNorm(8, eps=1e-6)
+                norm.weight = child.weight
+                setattr(parent, name, norm)
+    check(model, losses_of, token_batch())
+
+
+@pytest.mark.parametrize("kind", ["Roberta", "Bert"])
+@pytest.mark.parametrize("head", ["SequenceClassification", "MaskedLM", "TokenClassification"])
+def test_encoders(kind, head):
+    batch = token_batch(vocab=19)
+    if head == "SequenceClassification":
+        batch["labels"] = torch.tensor([0, 2, 1])
+
+    def losses(model, b):
+        logits = model(input_ids=b["ids"], attention_mask=b["mask"]).logits
+        if logits.dim() == 2:
+            return nn.functional.cross_entropy(logits, b["labels"], reduction="none")
+        return per_token(logits, (b["labels"] % logits.shape[2]).masked_fill(b["labels"] == -100, -100))
+
+    model = encoder(kind, head)
+    unused = [n for n, p in model.named_parameters() if "pooler" in n and head != "SequenceClassification"]
+    assert not unused
+    check(model, losses, batch)
+
+
+@pytest.mark.parametrize("build", [gpt2, llama])
+@pytest.mark.parametrize("train_head", [True, False])
+def test_lora(build, train_head):
+    targets = ["c_attn", "c_proj"] if build is gpt2 else ["q_proj", "v_proj", "down_proj"]
+    with seeded(5):
+        model = peft.get_peft_model(
+            build(),
+            peft.LoraConfig(
+                r=2, target_modules=targets, lora_alpha=3, init_lora_weights=False, fan_in_fan_out=build is gpt2,
+                modules_to_save=["lm_head"] if train_head else None, task_type="CAUSAL_LM",
+            ),
+        )  # fmt: skip
+    trainable = [n for n, p in model.named_parameters() if p.requires_grad]
+    assert all("lora" in n or "lm_head" in n for n in trainable)
+    for mode in ("book_keeping", "two_pass"):
+        check(model, unfused_losses, token_batch(), mode=mode, dtype=torch.float32 if build is llama else torch.float64)
+    check(model, lm_losses, token_batch(), dtype=torch.float32)
+
+
+def test_dora_is_refused():
+    with seeded(5):
+        model = peft.get_peft_model(
+            gpt2(), peft.LoraConfig(r=2, target_modules=["c_attn"], use_dora=True, fan_in_fan_out=True)
+        )
+    with pytest.raises(UnsupportedLayerError, match="magnitude"):
+        GradientEngine(model, max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
+def test_gradient_checkpointing(reentrant, mode):
+    batch = token_batch(4, 8)
+    model = gpt2(layers=3).double()
+    plain, norms = engine_sums(model, lm_losses, [batch], 0.7, mode=mode)
+    model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+    found, checkpointed = engine_sums(model, lm_losses, [batch], 0.7, mode=mode)
+    assert dp_gradients.relative_error(found, plain) < 1e-12
+    assert checkpointed == pytest.approx(norms, rel=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
+def test_a_layer_shared_by_checkpointed_blocks(mode):
+    from torch.utils.checkpoint import checkpoint
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(4, 4)
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.first(x)
+            for _ in range(3):
+                x = checkpoint(lambda y: torch.tanh(self.layer(y)), x, use_reentrant=True)
+            return x
+
+    with seeded(0):
+        model, x = Shared(), torch.randn(3, 5, 4)
+    check(model, lambda net, b: smooth_losses(net, b["x"]), {"x": x}, mode=mode)
+
+
+def test_several_physical_batches_add_up():
+    model = gpt2().double()
+    whole = token_batch(6, 8)
+    parts = [{k: v[a:b] for k, v in whole.items()} for a, b in ((0, 1), (1, 4), (4, 6))]
+    one, norms = engine_sums(model, lm_losses, [whole], 0.9)
+    several, norms_of_parts = engine_sums(model, lm_losses, parts, 0.9)
+    assert dp_gradients.relative_error(several, one) < 1e-13
+    assert norms_of_parts == pytest.approx(norms, rel=1e-13)
+
+
+def test_no_examples_add_nothing_and_one_without_targets_adds_nothing():
+    model = gpt2()
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    assert engine.backward(torch.zeros(0)).norms.shape == (0,)
+    assert not any(s.any() for s in engine.take_sums())
+    batch = token_batch(2, 6, padding=False)
+    batch["labels"][:] = -100
+    with engine.recording():
+        losses = lm_losses(model, batch)
+    assert engine.backward(losses).norms.tolist() == [0, 0]
+    assert not any(s.any() for s in engine.take_sums())
+
+
+def test_reduced_precision_bounds_what_an_example_does():
+    model = gpt2(vocab=40, width=16)
+    batch = token_batch(3, 12, vocab=40)
+    precise, norms = engine_sums(copy.deepcopy(model), lm_losses, [batch], 0.5)
+
+    def lowered(net, b):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return lm_losses(net, b)
+
+    for mode in ("book_keeping", "two_pass"):
+        found, low_norms = engine_sums(model, lowered, [batch], 0.5, mode=mode)
+        assert all(s.dtype == torch.float32 for s in found)
+        assert low_norms == pytest.approx(norms, rel=0.1)
+        assert dp_gradients.relative_error(found, precise) < 0.1
+        for row in range(3):
+            one = {k: v[row : row + 1] for k, v in batch.items()}
+            share, own = engine_sums(model, lowered, [one], 0.01, mode=mode)
+            assert own[0] > 0.1
+            assert dp_gradients.norm(share) <= 0.01 * (1 + 1e-6)
+
+
+def test_a_model_in_bfloat16():
+    model = gpt2(vocab=40, width=16)
+    batch = token_batch(3, 12, vocab=40)
+    precise, _ = engine_sums(copy.deepcopy(model), lm_losses, [batch], 0.5)
+    found, _ = engine_sums(model.to(torch.bfloat16), lm_losses, [batch], 0.5)
+    assert dp_gradients.relative_error(found, precise) < 0.15
+    share, _ = engine_sums(model, lm_losses, [{k: v[:1] for k, v in batch.items()}], 0.01)
+    assert dp_gradients.norm(share) <= 0.01 * (1 + 1e-6)
+
+
+def test_outside_recording_a_model_trains_as_ever():
+    model = gpt2()
+    batch = token_batch()
+    lm_losses(model, batch).mean().backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    lm_losses(model, batch).mean().backward()
+    assert all(torch.equal(p.grad, e) for p, e in zip(model.parameters(), expected, strict=True))
+    with engine.recording():
+        losses = lm_losses(model, batch)
+    engine.backward(losses)
+    assert all(torch.equal(p.grad, e) for p, e in zip(model.parameters(), expected, strict=True))
+    engine.detach()
+    assert not any("forward" in m.__dict__ for m in model.modules())
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_the_fused_loss_is_the_ordinary_one_with_its_gradients(weighted):
+    with seeded(0):
+        model = TinyLM(tied=False).double()
+        ids = torch.randint(0, 11, (4, 6))
+        each = torch.rand(4).double() if weighted else torch.full((4,), 0.25, dtype=torch.float64)
+    batch = {"ids": ids, "labels": ids.roll(-1, 1).clone()}
+    batch["labels"][1, 2:] = -100
+    expected = per_token(model(ids), batch["labels"])
+    (expected * each).sum().backward()
+    gradients = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    found = fused(model, batch)
+    assert torch.allclose(found, expected, rtol=1e-12)
+    (found * each).sum().backward()
+    assert all(
+        torch.allclose(p.grad, g, rtol=1e-10, atol=1e-14) for p, g in zip(model.parameters(), gradients, strict=True)
+    )
+
+
+REFUSED = {
+    "batch norm": lambda: nn.BatchNorm1d(3),
+    "convolution": lambda: nn.Conv2d(3, 3, 1),
+    "gru": lambda: nn.GRU(3, 3, batch_first=True),
+    "attention with one weight": lambda: nn.MultiheadAttention(3, 1, batch_first=True),
+    "time-first lstm": lambda: nn.LSTM(3, 3),
+    "projected lstm": lambda: nn.LSTM(3, 3, proj_size=2, batch_first=True),
+    "embedding with a norm": lambda: nn.Embedding(3, 3, max_norm=1.0),
+    "subclass": lambda: type("Linear2", (nn.Linear,), {})(3, 3),
+    "own parameter": lambda: nn.ParameterList([nn.Parameter(torch.ones(3))]),
+}
+
+
+@pytest.mark.parametrize("layer", REFUSED)
+def test_layers_without_a_rule_are_refused_by_name(layer):
+    model = nn.Sequential()
+    model.add_module("good", nn.Linear(3, 3))
+    model.add_module("odd", REFUSED[layer]())
+    with pytest.raises(UnsupportedLayerError, match=r"odd\..*Freeze"):
+        GradientEngine(model, max_grad_norm=1.0)
+    model.odd.requires_grad_(False)
+    GradientEngine(model, max_grad_norm=1.0).detach()
+
+
+def test_a_weight_that_is_read_directly_is_refused():
+    class Direct(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(5, 4)
+
+        def forward(self, ids):
+            return self.embedding(ids) @ self.embedding.weight.t()
+
+    model = Direct()
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording():
+        losses = smooth_losses(model, torch.tensor([[1, 2], [3, 4]]))
+    with pytest.raises(UnsupportedLayerError, match=r"embedding\.weight.*outside"):
+        engine.backward(losses)
+    assert not any(s.any() for s in engine.take_sums())
+    model = nn.Linear(3, 2)
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording():
+        losses = smooth_losses(model, torch.ones(2, 3)) + model.weight.square().sum()
+    with pytest.raises(UnsupportedLayerError, match="penalty"):
+        engine.backward(losses)
+
+
+class Mixing(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.layer = nn.Linear(3, 3)
+        self.table = nn.Linear(3, 3)
+
+    def forward(self, x):
+        out = self.layer(x)
+        if self.kind == "centred":
+            return out - out.mean(0)
+        if self.kind == "running sum":
+            return out.cumsum(0)
+        if self.kind == "reversed running sum":
+            return out.flip(0).cumsum(0)
+        return out + self.table(torch.eye(3))[: x.shape[1]]  # a table as long as the batch, which fits by accident
+
+
+@pytest.mark.parametrize("kind", ["centred", "running sum", "reversed running sum", "table"])
+@pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
+def test_examples_that_are_mixed_are_found(kind, mode):
+    model = Mixing(kind)
+    engine = GradientEngine(model, max_grad_norm=1.0, mode=mode)
+    with engine.recording():
+        losses = smooth_losses(model, torch.randn(3, 3, 3))
+    with pytest.raises(IsolationError, match=r"layer|table"):
+        engine.backward(losses)
+    assert not any(s.any() for s in engine.take_sums())
+
+
+def test_an_axis_that_is_not_the_examples_is_found():
+    model = nn.Linear(3, 2)
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording(batch_size=2):
+        losses = model(torch.randn(8, 3)).view(2, -1).sum(1)
+    with pytest.raises(IsolationError, match="8 rows where the batch has 2"):
+        engine.backward(losses)
+    table = nn.Embedding(4, 3)
+    engine = GradientEngine(table, max_grad_norm=1.0)
+    with engine.recording(), pytest.raises(IsolationError, match=r"ids\[None\]"):
+        table(torch.arange(4))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda losses: losses.mean(), "loss of each example"),
+        (lambda losses: losses[:, None], "one axis"),
+        (lambda losses: losses[:2], "2 losses for a batch of 3"),
+        (lambda losses: losses * float("nan"), "not a finite number"),
+        (lambda losses: losses.detach(), "recording"),
+    ],
+)
+def test_losses_that_cannot_be_used_say_what_to_do(spoil, message):
+    model = gpt2()
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    with engine.recording():
+        losses = lm_losses(model, token_batch())
+    with pytest.raises(LossError, match=message):
+        engine.backward(spoil(losses))
+    assert not any(s.any() for s in engine.take_sums())
+
+
+@pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
+def test_a_gradient_that_is_not_finite_adds_nothing(mode):
+    model = nn.Linear(2, 1, bias=False)
+    engine = GradientEngine(model, max_grad_norm=1.0, mode=mode)
+    with engine.recording():
+        losses = (model(torch.ones(2, 2)).flatten() * 0).clamp(min=0).sqrt()  # 0 with an infinite slope
+    with pytest.raises(LossError, match="not a finite"):
+        engine.backward(losses)
+    assert not any(s.any() for s in engine.take_sums())
+
+
+def test_a_batch_that_was_not_recorded_is_refused():
+    model = nn.Linear(2, 1)
+    engine = GradientEngine(model, max_grad_norm=1.0)
+    losses = smooth_losses(Mean(model), torch.ones(2, 2))
+    with pytest.raises(UnsupportedLayerError):
+        engine.backward(losses)
+    with engine.recording():
+        losses = smooth_losses(Mean(model), torch.ones(2, 2))
+    with pytest.raises(RuntimeError, match="did not start"):
+        losses.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"max_grad_norm": 0}, "above 0"), ({"max_grad_norm": float("inf")}, "finite"),
+     ({"max_grad_norm": 1, "mode": "fast"}, "unknown mode"),
+     ({"max_grad_norm": 1, "clipping": "x"}, "unknown clipping")],
+)  # fmt: skip
+def test_settings_out_of_range(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GradientEngine(nn.Linear(2, 2), **settings)
+    with pytest.raises(UnsupportedLayerError, match="no trainable"):
+        GradientEngine(nn.Linear(2, 2).requires_grad_(False), max_grad_norm=1.0)
