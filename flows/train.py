@@ -23,6 +23,8 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
     """
     with run_of(config, TRAINING) as run:
         p = prepared or prepare.fn(run)
-        model = whole(train_model, run, shard=p["shard"], split=p["split"], gate=p["gate"])  # lines 5 to 8
+        model = whole(  # lines 5 to 8
+            train_model, run, shard=p["shard"], split=p["split"], redact=p["redact"], gate=p["gate"]
+        )
         claims = whole(guarantee, run, train=model, estimate=p["estimate"])  # Theorem 8
         whole(report, run, **p, train=model, guarantee=claims)

@@ -33,3 +33,12 @@ class StageConfig(BaseModel):
     def package_references(self) -> tuple[str, ...]:
         """Distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()
+
+    def unread_inputs(self) -> frozenset[str]:
+        """Input stages of the graph that a run with these settings does not read.
+
+        Their output neither enters the key nor is handed to the stage, so that it may change without a new run: a
+        method that trains on original text need not train again because a policy changed. Only the settings that own
+        the stage are asked. The inputs are still built before the stage runs.
+        """
+        return frozenset()

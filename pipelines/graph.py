@@ -76,6 +76,16 @@ class Stage:
     tables: tuple[Table, ...] = ()
     is_release: bool = False
 
+    def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
+        """The inputs that a run with these settings reads, `SOURCE` included.
+
+        Args:
+            configs: the validated settings by table name.
+        """
+        own = configs.get(self.table) if self.table in self.configs else None
+        unread = own.unread_inputs() if own is not None else frozenset()
+        return tuple(edge for edge in self.inputs if edge.stage not in unread)
+
     def run(self) -> RunFunction:
         """Imports the stage and returns its ``run``."""
         function: RunFunction = importlib.import_module(self.module).run
@@ -223,7 +233,13 @@ GRAPH: Mapping[str, Stage] = {
             table="train",
             module=f"{_STAGES}.train",
             configs={"train": TRAIN},
-            inputs=(Input("shard", partitions="all"), Input("split", (SENTENCES,), "all"), Input("gate", (PASSED,))),
+            # Which of shard and redact a method reads, its settings say (`TrainConfig.unread_inputs`).
+            inputs=(
+                Input("shard", partitions="all"),
+                Input("split", (SENTENCES,), "all"),
+                Input("redact", (REDACTED,), "all"),
+                Input("gate", (PASSED,)),
+            ),
             roots=("private", "public"),
             packages=("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting"),
             is_release=True,

@@ -102,6 +102,12 @@ class TrainConfig(StageConfig):
             context_length=self.context_length,
         )
 
+    def unread_inputs(self) -> frozenset[str]:
+        """What the chosen method does not read."""
+        from pipelines.training.views import VIEWS, unread_stages
+
+        return unread_stages(VIEWS[self.method], tokenizer_reads_public_rows=self.tokenizer == "bpe_public")
+
     def code_references(self) -> tuple[str, ...]:
         """The module of the chosen method."""
         from pipelines.training.methods import METHODS
@@ -187,11 +193,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _read(ctx: StageContext, config: TrainConfig) -> TrainingCorpus:
     from pipelines.training.corpus import read_corpus
+    from pipelines.training.views import VIEWS, RecordUnit
 
     corpus = read_corpus(
-        public_paths=[artifact.public("public.parquet") for artifact in ctx.inputs["shard"]],
-        private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs["shard"]],
+        view=VIEWS[config.method],
+        unit=RecordUnit(),
+        public_paths=[artifact.public("public.parquet") for artifact in ctx.inputs.get("shard", ())],
+        private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs.get("shard", ())],
         sentence_paths=[artifact.private("sentences.parquet") for artifact in ctx.inputs["split"]],
+        redacted_paths=[artifact.private("redacted.parquet") for artifact in ctx.inputs.get("redact", ())],
         scratch=ctx.scratch_dir,
         tokenizer_kind=config.tokenizer,
         vocab_size=config.vocab_size,

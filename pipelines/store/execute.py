@@ -50,17 +50,19 @@ def _manifest_of_input(session: Session, stage: str, key: str) -> Manifest:
 def input_digests(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> dict[str, object]:
-    """The digests of a stage's inputs, as far as its edges say that they matter.
+    """The digests of a stage's inputs, as far as its edges and its settings say that they matter.
 
     Raises:
         LookupError: the inputs given are not those that the graph declares.
         StoreError: an input's artifact is gone.
     """
-    edges = {edge.stage: edge for edge in GRAPH[stage].inputs if edge.stage != SOURCE}
-    if edges.keys() != inputs.keys():
-        raise LookupError(f"stage {stage} reads {sorted(edges)}, was given {sorted(inputs)}")
+    declared = {edge.stage for edge in GRAPH[stage].inputs} - {SOURCE}
+    read = [edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage != SOURCE]
+    if not {edge.stage for edge in read} <= inputs.keys() <= declared:
+        raise LookupError(f"stage {stage} reads {sorted(declared)}, was given {sorted(inputs)}")
     digests: dict[str, object] = {}
-    for name, edge in edges.items():
+    for edge in read:
+        name = edge.stage
         files = tuple(f.format(partition=partition) for f in edge.files)
         found = [[p, _manifest_of_input(session, name, key).output_digest(files)] for p, key in inputs[name]]
         if edge.partitions == "all":
@@ -202,7 +204,7 @@ def _build_locked(
     files = {path: entry for root, folder in folders.items() for path, entry in manifests.measure(folder, root).items()}
     lineage = {
         "ingredients": ingredients,
-        "inputs": {name: [list(pair) for pair in pairs] for name, pairs in inputs.items()},
+        "inputs": {name: [list(pair) for pair in inputs[name]] for name in context.inputs},
     }
     publish(session.roots, Manifest(stage, key, files, stats, lineage, time.monotonic() - started))
     session.verified.add((stage, key))
@@ -214,7 +216,7 @@ def _input_artifacts(
 ) -> dict[str, tuple[Artifact, ...]]:
     return {
         edge.stage: tuple(_artifact(session, edge, partition, key) for partition, key in inputs[edge.stage])
-        for edge in GRAPH[stage].inputs
+        for edge in GRAPH[stage].edges_read(session.configs)
         if edge.stage != SOURCE
     }
 

@@ -96,7 +96,7 @@ def _known_inputs(
 ) -> dict[str, PartitionKeys] | str:
     """The keys of the inputs, or the name of the first input stage that has to run first."""
     inputs: dict[str, PartitionKeys] = {}
-    for edge in stage.inputs:
+    for edge in stage.edges_read(session.configs):
         if edge.stage == SOURCE:
             continue
         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)

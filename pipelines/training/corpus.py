@@ -1,25 +1,28 @@
-"""Reads shards and held-out sentences into encoded records, through files in the scratch folder.
+"""Reads the text that a method needs into encoded records, through files in the scratch folder.
 
-Nothing but row borders, content hashes (32 bytes a public row) and counts is held in memory.
+Which text that is says `pipelines.training.views`, and what is held in memory `pipelines.training.rows`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import heapq
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from tokenizers import Tokenizer
 
-from pipelines.tables import iter_batches
-from pipelines.training.ragged import RaggedArray, RaggedWriter
-from pipelines.training.records import IntArray, Records, content_hash, encode_record, target_positions
+from pipelines.training.ragged import RaggedWriter
+from pipelines.training.records import IntArray, Records, encode_record, target_positions
+from pipelines.training.rows import (
+    BATCH_ROWS,
+    RecordRows,
+    RowStore,
+    StoredRecords,
+    original_rows,
+    shard_rows,
+    split_private,
+)
 from pipelines.training.tokenizer import (
     ControlTokens,
     byte_tokenizer,
@@ -27,23 +30,20 @@ from pipelines.training.tokenizer import (
     speaker_names,
     train_bpe,
 )
+from pipelines.training.views import RecordUnit, View
 
-_BATCH_ROWS = 2_048
-_SHARD_COLUMNS = ("redacted_text", "speaker", "domain", "label")
 _ID_DTYPE = np.int32
-
-Row = tuple[str, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """Encoded held-out sentences.
+    """Encoded held-out records, original text.
 
     Attributes:
-        records: the sentences.
-        num_words: (n,) words of what was kept of each sentence, split at white space; one more where its end was kept.
-        documents: (n,) the number of the document that each sentence belongs to, for standard errors.
-        num_available: sentences in the fold, of which ``len(records)`` were taken.
+        records: the records, of the same unit as those that were trained on.
+        num_words: (n,) words of what was kept of each, split at white space; one more where its end was kept.
+        documents: (n,) the number of the document that each belongs to, for standard errors.
+        num_available: records in the fold, of which ``len(records)`` were taken.
     """
 
     records: Records
@@ -60,12 +60,14 @@ class TrainingCorpus:
         tokenizer: the tokenizer, which saw public rows at most.
         tokenizer_kind: ``bpe_public`` or ``bytes``.
         tokenizer_trained_on: whose text the vocabulary was learnt from: ``public``, or ``none``.
-        public_order: ``content_hash`` if the public records were seen to be in that order, ``unknown`` otherwise.
+        public_order: the order of ``public``: ``content_hash`` if its records were seen to be in that order, ``none``
+            if there are none by the method's nature, ``unknown`` otherwise.
         speakers: the speaker names that have a control token.
         control: the ids of the control tokens.
-        public: public records, in the order of their content hash.
-        private: private records; their order is never used, they are drawn by Poisson sampling.
-        held_out: sentences to evaluate on.
+        public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
+            rows (both in the order of their content hash), or, without any promise, original text.
+        private: what DP steps sample; in an order that depends on no text.
+        held_out: records to evaluate on.
     """
 
     tokenizer: Tokenizer
@@ -79,140 +81,135 @@ class TrainingCorpus:
     held_out: HeldOut
 
 
-def count_rows(paths: Iterable[Path]) -> int:
-    """Rows of Parquet files, read from their footers."""
-    return sum(pq.read_metadata(path).num_rows for path in paths)
+@dataclass(frozen=True)
+class _Encoder:
+    """How records become ids."""
+
+    tokenizer: Tokenizer
+    control: ControlTokens
+    context_length: int
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Records:
+        """Encodes the chosen records, in that order.
+
+        Args:
+            stored: where their rows are.
+            chosen: which records.
+            path: the scratch file to write.
+            marked: whether to encode private pieces apart and mark their ids.
+        """
+        num_targets: list[int] = []
+        num_truncated = 0
+        with (
+            RaggedWriter(path, _ID_DTYPE) as ids_out,
+            RaggedWriter(path.with_suffix(".private"), np.uint8) as marks_out,
+        ):
+            for chunk in _chunks(stored, chosen):
+                for ids, marks, truncated in self._encode_chunk(chunk, marked):
+                    num_truncated += truncated
+                    num_targets.append(int(target_positions(np.asarray(ids, dtype=np.int64), self.control).sum()))
+                    ids_out.append(ids)
+                    marks_out.append(marks)
+        return Records(
+            ids=ids_out.open(),
+            num_targets=np.asarray(num_targets, dtype=np.int64),
+            num_truncated=num_truncated,
+            control=self.control,
+            is_private=marks_out.open() if marked else None,
+        )
+
+    def _encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
+        """Ids and marks of each record, and whether it was cut."""
+        records = [[_pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
+        texts = [text for rows in records for pieces in rows for text, _ in pieces]
+        encoded = iter(self.tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        for record, rows in zip(chunk, records, strict=True):
+            row_ids: list[list[int]] = []
+            marks = [0]
+            for speaker, pieces in zip(record.speakers, rows, strict=True):
+                row_ids.append([])
+                marks += [0] * (speaker is not None)
+                for _, is_private in pieces:
+                    ids = next(encoded).ids
+                    row_ids[-1] += ids
+                    marks += [int(is_private)] * len(ids)
+            marks.append(0)
+            found, truncated = encode_record(
+                list(zip(row_ids, record.speakers, strict=True)), self.control, self.context_length
+            )
+            yield found, marks[: len(found)], truncated
+
+    def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
+        """Words of what was kept of a record, split at white space, and one more if its end was kept."""
+        if ids[-1] == self.control.eos:
+            return sum(len(text.split()) for text in record.texts) + 1
+        speakers = {self.control.other_speaker, *self.control.speakers.values()}
+        words, start = 0, 0
+        for at in [*(i for i, token in enumerate(ids) if token in speakers), len(ids)]:
+            words += len(self.tokenizer.decode(list(ids[start:at])).split())
+            start = at + 1
+        return words
 
 
-def _shard_rows(paths: Iterable[Path]) -> Iterator[tuple[str, str | None, str | None, str | None]]:
-    for path in paths:
-        for batch in iter_batches(path, "shard", _SHARD_COLUMNS, _BATCH_ROWS):
-            columns = (batch.column(name).to_pylist() for name in _SHARD_COLUMNS)
-            yield from zip(*columns, strict=True)
+def _pieces(record: RecordRows, at: int, marked: bool) -> list[tuple[str, bool]]:
+    """What to encode of one row. A speaker's token parts it from the row before; where there is none, a blank does."""
+    blank = " " if at and record.speakers[at] is None else ""
+    text = blank + record.texts[at]
+    if not marked:
+        return [(text, False)]
+    return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
 
 
-class _PublicRows:
-    """Public rows kept in a scratch file and read back in the order of their content hash."""
-
-    def __init__(self, paths: Sequence[Path], scratch: Path) -> None:
-        hashes: list[bytes] = []
-        self._speakers: list[str | None] = []
-        self.rows_by_speaker: Counter[str] = Counter()
-        with RaggedWriter(scratch / "public_text.bin", np.uint8) as writer:
-            for text, speaker, domain, label in _shard_rows(paths):
-                hashes.append(content_hash(speaker, domain, label, text))
-                self._speakers.append(speaker if speaker is None else sys.intern(speaker))
-                if speaker is not None:
-                    self.rows_by_speaker[speaker] += 1
-                writer.append(text.encode())
-        self._texts: RaggedArray = writer.open()
-        # Equal hashes are equal rows, so the order among them cannot be seen.
-        self._order = sorted(range(len(hashes)), key=hashes.__getitem__)
-
-        self._hashes = hashes
-        self.order = "unknown"
-        """What order the last whole pass was in, as seen from its hashes."""
-
-    def __iter__(self) -> Iterator[Row]:
-        self.order = "unknown"
-        last = b""
-        is_sorted = True
-        for at in self._order:
-            is_sorted = is_sorted and last <= self._hashes[at]
-            last = self._hashes[at]
-            yield self._texts[at].tobytes().decode(), self._speakers[at]
-        self.order = "content_hash" if is_sorted else "unknown"
-
-
-def _encode(rows: Iterable[Row], tokenizer: Tokenizer, control: ControlTokens, context: int, path: Path) -> Records:
-    num_targets: list[int] = []
-    num_truncated = 0
-    with RaggedWriter(path, _ID_DTYPE) as writer:
-        for chunk in _chunks(rows):
-            encoded = tokenizer.encode_batch_fast([text for text, _ in chunk], add_special_tokens=False)
-            for (_, speaker), encoding in zip(chunk, encoded, strict=True):
-                ids, truncated = encode_record(encoding.ids, speaker, control, context)
-                num_truncated += truncated
-                num_targets.append(int(target_positions(np.asarray(ids, dtype=np.int64), control).sum()))
-                writer.append(ids)
-    return Records(
-        ids=writer.open(),
-        num_targets=np.asarray(num_targets, dtype=np.int64),
-        num_truncated=num_truncated,
-        control=control,
-    )
-
-
-def _chunks(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    chunk: list[Row] = []
-    for row in rows:
-        chunk.append(row)
-        if len(chunk) == _BATCH_ROWS:
+def _chunks(stored: StoredRecords, chosen: IntArray) -> Iterator[list[RecordRows]]:
+    chunk: list[RecordRows] = []
+    num_rows = 0
+    for record in chosen:
+        chunk.append(stored[int(record)])
+        num_rows += len(chunk[-1].texts)
+        if num_rows >= BATCH_ROWS:
             yield chunk
-            chunk = []
+            chunk, num_rows = [], 0
     if chunk:
         yield chunk
 
 
-_HeldOutRow = tuple[str, str | None, str]
-"""Text, speaker, document."""
-
-
-def _fold_rows(paths: Sequence[Path], fold: str) -> Iterator[tuple[bytes, _HeldOutRow]]:
-    columns = ("doc_id", "sentence_index", "text", "speaker", "fold")
-    for path in paths:
-        for batch in iter_batches(path, "sentences", columns, _BATCH_ROWS):
-            lists = (batch.column(name).to_pylist() for name in columns)
-            for doc, index, text, speaker, found in zip(*lists, strict=True):
-                if found == fold:
-                    yield hashlib.sha256(f"{doc}/{index}".encode()).digest(), (text, speaker, doc)
-
-
 def read_held_out(
     paths: Sequence[Path],
+    redacted_paths: Sequence[Path] | None,
     *,
     fold: str,
     most: int,
-    tokenizer: Tokenizer,
-    control: ControlTokens,
-    context_length: int,
+    unit: RecordUnit,
+    encoder: _Encoder,
     scratch: Path,
 ) -> HeldOut:
-    """Encodes at most ``most`` sentences of ``fold``, original text.
+    """Encodes at most ``most`` records of ``fold``, original text.
 
     Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
     one sentence are not drawn together.
     """
-    num_available = 0
-
-    def counted() -> Iterator[tuple[bytes, _HeldOutRow]]:
-        nonlocal num_available
-        for row in _fold_rows(paths, fold):
-            num_available += 1
-            yield row
-
-    rows = [row for _, row in heapq.nsmallest(most, counted(), key=lambda candidate: candidate[0])]
-    texts = ((text, speaker) for text, speaker, _ in rows)
-    records = _encode(texts, tokenizer, control, context_length, scratch / "held_out.bin")
-    num_words = []
-    for at, (text, _, _) in enumerate(rows):
-        ids = records.ids[at].tolist()
-        is_whole = ids[-1] == control.eos
-        num_words.append(len((text if is_whole else tokenizer.decode(ids)).split()) + is_whole)
-    numbers: dict[str, int] = {}
+    store = RowStore(scratch, "held_out", unit)
+    store.add(original_rows(paths, fold, redacted_paths), is_private=True, hashed=False)
+    stored = store.records()
+    chosen = stored.sample(most)
+    records = encoder.encode(stored, chosen, scratch / "held_out.bin", marked=redacted_paths is not None)
+    words = [encoder.num_words(stored[int(record)], records.ids[at].tolist()) for at, record in enumerate(chosen)]
     return HeldOut(
         records=records,
-        num_words=np.asarray(num_words, dtype=np.int64),
-        documents=np.asarray([numbers.setdefault(doc, len(numbers)) for _, _, doc in rows], dtype=np.int64),
-        num_available=num_available,
+        num_words=np.asarray(words, dtype=np.int64),
+        documents=stored.document_numbers[chosen],
+        num_available=len(stored),
     )
 
 
 def read_corpus(
     *,
+    view: View,
+    unit: RecordUnit,
     public_paths: Sequence[Path],
     private_paths: Sequence[Path],
     sentence_paths: Sequence[Path],
+    redacted_paths: Sequence[Path],
     scratch: Path,
     tokenizer_kind: str,
     vocab_size: int,
@@ -223,52 +220,80 @@ def read_corpus(
     max_eval_sentences: int,
     progress: Callable[[int, int | None, str], None],
 ) -> TrainingCorpus:
-    """Trains the tokenizer on public rows and encodes public, private and held-out rows.
+    """Trains the tokenizer on public rows and encodes what the method reads, and the held-out records.
 
     Args:
+        view: what the method reads; paths of tables that it does not read may be empty.
+        unit: what one record is.
         public_paths: the public shards; the only rows that shape the tokenizer.
         private_paths: the private shards.
-        sentence_paths: the original sentences, for the held-out fold only.
-        scratch: a folder for intermediate files.
+        sentence_paths: the original sentences: for the held-out fold, and for methods that train on original text.
+        redacted_paths: the redacted tables beside them, for methods that mark tokens.
+        scratch: a folder for intermediate files, on the private side.
         tokenizer_kind: ``bpe_public`` (falls back to ``bytes`` without public rows) or ``bytes``.
         vocab_size: the most tokens of a BPE vocabulary.
         speakers: speaker names from the settings; empty takes them from public rows.
         min_speaker_rows: public rows that a speaker needs for a control token of its own.
         context_length: the longest record, in tokens.
         evaluate_fold: the fold to evaluate on.
-        max_eval_sentences: the most sentences to evaluate on.
+        max_eval_sentences: the most records to evaluate on.
         progress: told what is being read.
+
+    Raises:
+        StageError: the tables do not belong together.
     """
-    progress(0, None, "reading public rows")
-    public_rows = _PublicRows(public_paths, scratch)
-    names = tuple(sorted(set(speakers))) or speaker_names(public_rows.rows_by_speaker, min_speaker_rows)
-    has_public = count_rows(public_paths) > 0
-    kind = tokenizer_kind if has_public else "bytes"
+    progress(0, None, "reading rows")
+    redacted = redacted_paths if view.marks_tokens else None
+    sharded = RowStore(scratch, "shards", unit)
+    sharded.add(shard_rows(public_paths), is_private=False)
+    if view.reads_shards:
+        sharded.add(shard_rows(private_paths), is_private=True, hashed=view.plain == "redacted")
+    shards = sharded.records()
+    names = tuple(sorted(set(speakers))) or speaker_names(shards.public_rows_by_speaker, min_speaker_rows)
+    kind = tokenizer_kind if not shards.is_private_row.all() else "bytes"
     if kind == "bytes":
         tokenizer, trained_on = byte_tokenizer(names), "none"
     else:
         progress(0, None, "training the tokenizer on public rows")
-        tokenizer, trained_on = train_bpe((text for text, _ in public_rows), names, vocab_size), "public"
+        tokenizer, trained_on = train_bpe(shards.public_texts(), names, vocab_size), "public"
     control = control_tokens(tokenizer, names)
+    encoder = _Encoder(tokenizer, control, context_length)
     progress(0, None, "encoding rows")
-    private_rows = ((text, speaker) for text, speaker, _, _ in _shard_rows(private_paths))
-    public = _encode(public_rows, tokenizer, control, context_length, scratch / "public_ids.bin")
+    original_store = RowStore(scratch, "original", unit)
+    if view.reads_original:
+        original_store.add(original_rows(sentence_paths, "train", redacted), is_private=True, hashed=False)
+    original = original_store.records()
+
+    every, nothing = np.arange(len(shards)), np.zeros(0, dtype=np.int64)
+    order = "none"
+    plain, plain_records = shards, nothing
+    if view.plain in ("public_shard", "redacted"):
+        of_shards = np.flatnonzero(~shards.is_private) if view.plain == "public_shard" else every
+        plain_records = shards.content_order(of_shards)
+        order = "content_hash" if shards.is_in_content_order(plain_records) else "unknown"
+    elif view.plain == "original":
+        plain, plain_records, order = original, np.arange(len(original)), "unknown"
+    private, private_records = shards, nothing
+    if view.private == "private_shard":
+        private_records = np.flatnonzero(shards.is_private)
+    elif view.private == "original":
+        private, private_records = original, np.arange(len(original))
     return TrainingCorpus(
         tokenizer=tokenizer,
         tokenizer_kind=kind,
         tokenizer_trained_on=trained_on,
-        public_order=public_rows.order,
+        public_order=order,
         speakers=names,
         control=control,
-        public=public,
-        private=_encode(private_rows, tokenizer, control, context_length, scratch / "private_ids.bin"),
+        public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
+        private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),
         held_out=read_held_out(
             sentence_paths,
+            redacted,
             fold=evaluate_fold,
             most=max_eval_sentences,
-            tokenizer=tokenizer,
-            control=control,
-            context_length=context_length,
+            unit=unit,
+            encoder=encoder,
             scratch=scratch,
         ),
     )

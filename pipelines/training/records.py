@@ -1,12 +1,11 @@
-"""Records: how one row becomes token ids, and which of its tokens the model is asked to predict.
+"""Records: how the rows of one record become token ids, and which of them the model is asked to predict.
 
-Everything here looks at one row only. That is what keeps one record's change from reaching another record: no block
+Everything here looks at one record only. That is what keeps one record's change from reaching another record: no block
 is shared, no batch-wide count enters the loss (design, section 5, "Record" and "Training methods").
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,28 +19,24 @@ from pipelines.training.tokenizer import ControlTokens
 IntArray = npt.NDArray[np.int64]
 
 
-def content_hash(speaker: str | None, domain: str | None, label: str | None, text: str) -> bytes:
-    """SHA-256 of what a row says, whatever file or place it came from.
-
-    Public rows are trained on in the order of this hash: corpus order would show where private rows were.
-    """
-    digest = hashlib.sha256()
-    for part in (speaker, domain, label, text):
-        raw = b"" if part is None else part.encode()
-        digest.update(b"\0" if part is None else b"\1" + len(raw).to_bytes(8, "big"))
-        digest.update(raw)
-    return digest.digest()
-
-
 def encode_record(
-    text_ids: Sequence[int], speaker: str | None, control: ControlTokens, context_length: int
+    rows: Sequence[tuple[Sequence[int], str | None]], control: ControlTokens, context_length: int
 ) -> tuple[list[int], bool]:
-    """The ids of one record, ``<BOS> [speaker] text <EOS>``, and whether it had to be cut.
+    """The ids of one record, ``<BOS> ([speaker] text)+ <EOS>``, and whether it had to be cut.
 
     A record longer than the context loses its own end; nothing ever spills into another record.
+
+    Args:
+        rows: for each row of the record, the ids of its text and its speaker.
+        control: the control tokens.
+        context_length: the most ids of a record.
     """
-    prefix = [control.bos] if speaker is None else [control.bos, control.speaker(speaker)]
-    ids = [*prefix, *text_ids, control.eos]
+    ids = [control.bos]
+    for text_ids, speaker in rows:
+        if speaker is not None:
+            ids.append(control.speaker(speaker))
+        ids += text_ids
+    ids.append(control.eos)
     return ids[:context_length], len(ids) > context_length
 
 
@@ -73,12 +68,15 @@ class Records:
         num_targets: (N,) how many of its tokens are targets; 0 for a wholly masked record.
         num_truncated: records that were cut at the context length.
         control: the control tokens.
+        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked. Control
+            tokens are public.
     """
 
     ids: RaggedArray
     num_targets: IntArray
     num_truncated: int
     control: ControlTokens
+    is_private: RaggedArray | None = None
 
     def __len__(self) -> int:
         return len(self.num_targets)

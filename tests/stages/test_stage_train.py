@@ -11,11 +11,12 @@ from pydantic import ValidationError
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
+from pipelines.graph import GRAPH
 from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
 from pipelines.tables import TableWriter
-from pipelines.training import corpus as corpus_module
 from pipelines.training import outputs
+from pipelines.training.rows import StoredRecords
 
 SMALL = {
     "num_layers": 1,
@@ -345,13 +346,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
 
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
     ctx = context(tmp_path)
-    make = corpus_module._PublicRows.__init__
-
-    def unsorted(self, *arguments):
-        make(self, *arguments)
-        self._order = sorted(self._order)  # corpus order
-
-    monkeypatch.setattr(corpus_module._PublicRows, "__init__", unsorted)
+    monkeypatch.setattr(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
     assert train_stage._read(ctx, ctx.configs["train"]).public_order == "unknown"
 
 
@@ -373,3 +368,9 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
         run(ctx)
     assert files(ctx.public_dir) == {}
     assert not (ctx.private_dir / "events.json").exists()
+
+
+def test_only_what_the_method_reads_enters_the_key():
+    assert TrainConfig().unread_inputs() == {"redact"}
+    assert TrainConfig(tokenizer="bytes").unread_inputs() == {"redact"}
+    assert {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})} == {"shard", "split", "gate"}

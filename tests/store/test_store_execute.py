@@ -49,6 +49,22 @@ def test_file_level_inputs_ignore_other_files_of_the_artifact(toy: Toy) -> None:
     assert ran(drive(toy.session())) == {"letters/p-a", "letters/p-b", "letters/p-c"}
 
 
+def test_an_input_that_the_settings_do_not_read_reruns_nothing(toy: Toy) -> None:
+    reading, not_reading = {"count": {"modulus": 3}}, {"count": {"modulus": 3}, "join": {"counted": False}}
+    toy.settings = not_reading
+    drive(toy.session())
+    with_count = [m for m in joint_manifests(toy) if m["stage"] == "join"]
+    assert [set(m["lineage"]["inputs"]) for m in with_count] == [{"upper"}]
+    toy.settings = {**not_reading, "count": {"modulus": 4}}
+    plan = {p.stage: p.action for p in make_plan(toy.session(), None) if p.partition is None}
+    assert plan == {"count": "run", "join": "hit"}
+    assert ran(drive(toy.session())) == {"count"}
+    toy.settings = reading  # the same artifact of count again, but now it is read
+    assert ran(drive(toy.session())) == {"join"}
+    toy.settings = {"count": {"modulus": 4}}
+    assert ran(drive(toy.session())) == {"join"}
+
+
 def test_new_changed_and_removed_input(toy: Toy) -> None:
     drive(toy.session())
     toy.write("d.txt", "del")

@@ -66,10 +66,15 @@ from pipelines.config import StageConfig
 
 class Config(StageConfig):
     separator: str = "|"
+    counted: bool = True
+
+    def unread_inputs(self):
+        return frozenset() if self.counted else frozenset({"count"})
 
 def run(ctx):
     parts = [a.public("public.txt").read_text() for a in ctx.inputs["upper"]]
-    parts.append(ctx.one("count").private("count.txt").read_text())
+    if "count" in ctx.inputs:
+        parts.append(ctx.one("count").private("count.txt").read_text())
     (ctx.private_dir / "join.txt").write_text(ctx.configs["join"].separator.join(parts))
     return {}
 """,

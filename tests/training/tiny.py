@@ -9,6 +9,7 @@ from pipelines.training.ragged import RaggedArray
 from pipelines.training.records import Records, encode_record, target_positions
 from pipelines.training.shape import ModelShape
 from pipelines.training.tokenizer import byte_tokenizer, control_tokens
+from pipelines.training.views import VIEWS, RecordUnit
 
 SPEAKERS = ("SYS", "USR")
 TOKENIZER = byte_tokenizer(SPEAKERS)
@@ -22,7 +23,7 @@ def tiny_model(seed=0, shape=SHAPE):
 
 def ids_of(text, speaker=None, context_length=SHAPE.context_length):
     encoded = TOKENIZER.encode(text, add_special_tokens=False).ids
-    return encode_record(encoded, speaker, CONTROL, context_length)[0]
+    return encode_record([(encoded, speaker)], CONTROL, context_length)[0]
 
 
 def records_of(rows):
@@ -92,6 +93,9 @@ def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settin
             write(path, rows[number::num_files])
             paths[name].append(path)
     settings = {
+        "view": VIEWS["crt"],
+        "unit": RecordUnit(),
+        "redacted_paths": [],
         "tokenizer_kind": "bpe_public",
         "vocab_size": 400,
         "speakers": (),

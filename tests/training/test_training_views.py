@@ -1,0 +1,287 @@
+"""What each method reads, which rows make a record, and which tokens are private."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny import all_ids
+from training_tables import row_of, write_tables
+
+from pipelines.errors import ConfigError, StageError
+from pipelines.training.corpus import read_corpus
+from pipelines.training.rows import RowStore, original_rows, private_ranges, split_private
+from pipelines.training.views import VIEWS, RecordUnit, unread_stages
+
+BLOCKS = RecordUnit(kind="block", sentences_per_block=3)
+DIALOGUES = RecordUnit(kind="dialogue")
+
+
+def corpus_rows(secret="Ann Lee", extra=()):
+    rows = []
+    for number in range(6):
+        doc = f"doc-{number}"
+        rows += [
+            row_of(doc, 0, f"Hello from shop {number}.", "SYS"),
+            row_of(doc, 1, "I am {" + (secret if number == 2 else f"Bo {number}") + "}, hello.", "USR"),
+            row_of(doc, 2, "What can I do for you?", "SYS", is_duplicate=number > 0),
+            row_of(doc, 3, "Track it, please.", "USR"),
+            row_of(doc, 4, f"It is at {{{number} Elm St}} now.", "SYS"),
+        ]
+    rows += [
+        row_of("open", i, text, "SYS") for i, text in enumerate(["We are open.", "Come in.", "Do sit down.", "Tea?"])
+    ]
+    rows += [row_of("other", i, text) for i, text in enumerate(["No secret here.", "None at all.", "Nor any here."])]
+    rows += [row_of("held", i, f"Held {{{secret}}} out {i}.", "USR", "test") for i in range(4)]
+    return [*rows, *extra]
+
+
+def read(folder, rows, method="crt", unit=None, num_partitions=1, **changes):
+    arguments = {
+        "view": VIEWS[method],
+        "unit": unit or RecordUnit(),
+        "scratch": folder,
+        "tokenizer_kind": "bytes",
+        "vocab_size": 400,
+        "speakers": ("SYS", "USR"),
+        "min_speaker_rows": 1,
+        "context_length": 400,
+        "evaluate_fold": "test",
+        "max_eval_sentences": 100,
+        "progress": lambda done, total, message: None,
+    }
+    return read_corpus(**{**arguments, **write_tables(folder, rows, num_partitions), **changes})
+
+
+def texts(corpus, records):
+    """What the records say, control tokens left out."""
+    return sorted(corpus.tokenizer.decode(ids) for ids in all_ids(records))
+
+
+def texts_of(rows, column, keep=lambda redacted: True):
+    """The same of the tables; a mask and the blank before it are one control token."""
+    found = [(s[column] if column == "text" else r[column]) for s, r in rows if r["fold"] == "train" and keep(r)]
+    return sorted(text.replace(" <MASK>", "").replace("<MASK>", "") for text in found)
+
+
+@pytest.mark.parametrize("method", VIEWS)
+def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
+    rows = corpus_rows()
+    corpus = read(tmp_path, rows, method)
+    redacted = texts_of(rows, "redacted_text")
+    original = texts_of(rows, "text")
+    expected = {
+        "crt": (
+            texts_of(rows, "redacted_text", lambda row: not row["num_masked_tokens"]),
+            texts_of(rows, "redacted_text", lambda row: row["num_masked_tokens"]),
+        ),
+        "redacted": (redacted, []),
+        "anonymized": (redacted, []),
+        "jft": (redacted, original),
+        "redaction_schedule": (redacted, original),
+        "dpsgd": ([], original),
+        "no_dp": (original, []),
+        "sdpsgd_lstm": ([], original),
+    }[method]
+    assert (texts(corpus, corpus.public), texts(corpus, corpus.private)) == expected
+    assert "Ann Lee" not in "".join(texts(corpus, corpus.public)) or method == "no_dp"
+    no_promise = {"dpsgd": "none", "sdpsgd_lstm": "none", "no_dp": "unknown"}
+    assert corpus.public_order == no_promise.get(method, "content_hash")
+    assert (corpus.private.is_private is not None) == (method == "sdpsgd_lstm")
+
+
+def test_duplicates_of_original_text_are_records_of_their_own(tmp_path):
+    corpus = read(tmp_path, corpus_rows(), "dpsgd")
+    assert texts(corpus, corpus.private).count("What can I do for you?") == 6
+
+
+@pytest.mark.parametrize("method", ["dpsgd", "no_dp"])
+def test_methods_on_original_text_need_neither_shards_nor_the_redacted_tables(tmp_path, method):
+    corpus = read(tmp_path, corpus_rows(), method, public_paths=[], private_paths=[], redacted_paths=[])
+    assert len(corpus.public) + len(corpus.private) == 37
+
+
+def test_what_need_not_be_read_is_known_beforehand():
+    unread = {name: unread_stages(view, tokenizer_reads_public_rows=False) for name, view in VIEWS.items()}
+    assert unread["dpsgd"] == unread["no_dp"] == {"shard", "redact"}
+    assert unread["sdpsgd_lstm"] == {"shard"}
+    assert all(unread[name] == {"redact"} for name in ("crt", "redacted", "anonymized", "jft", "redaction_schedule"))
+    assert unread_stages(VIEWS["dpsgd"], tokenizer_reads_public_rows=True) == {"redact"}
+
+
+@pytest.mark.parametrize(
+    ("method", "unit"), [(m, u) for m in VIEWS for u in (RecordUnit(), BLOCKS, DIALOGUES)],
+    ids=lambda value: getattr(value, "kind", value),
+)  # fmt: skip
+def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):
+    longer = "Ann-Sophie Lee van der Oever-Kingsley the Third of Somewhere Very Far"
+    both = [read(tmp_path / s[:4], corpus_rows(s), method, unit, context_length=90) for s in ("Ann", longer)]
+    assert all_ids(both[0].public) == all_ids(both[1].public) or method == "no_dp"
+    name = "public" if method == "no_dp" else "private"
+    ours, theirs = (all_ids(getattr(corpus, name)) for corpus in both)
+    assert len(ours) == len(theirs)
+    changed = [at for at in range(len(ours)) if ours[at] != theirs[at]]
+    reads_secret = method not in ("crt", "redacted", "anonymized")
+    assert len(changed) == int(reads_secret)
+    for at in changed:
+        assert len(theirs[at]) > len(ours[at]) or len(ours[at]) == 90
+
+
+@pytest.mark.parametrize("unit", [BLOCKS, DIALOGUES], ids=lambda unit: unit.kind)
+def test_a_record_of_several_rows_is_private_as_soon_as_one_of_them_is(tmp_path, unit):
+    corpus = read(tmp_path, corpus_rows(), "crt", unit)
+    public, private = texts(corpus, corpus.public), texts(corpus, corpus.private)
+    if unit is BLOCKS:
+        other = "No secret here. None at all. Nor any here."
+        assert sorted(public) == [other, "Tea?", "We are open.Come in.Do sit down."]
+        assert len(private) == 12
+    else:
+        assert public == ["No secret here. None at all. Nor any here.", "We are open.Come in.Do sit down.Tea?"]
+        assert len(private) == 6
+    assert all("Track it" not in text for text in public)
+
+
+def test_blocks_hold_whole_rows_in_order_and_are_cut_at_their_own_end(tmp_path):
+    corpus = read(tmp_path, corpus_rows(), "dpsgd", BLOCKS, context_length=48)
+    speakers, bos = corpus.control.speakers, corpus.control.bos
+    encode = lambda text: corpus.tokenizer.encode(text, add_special_tokens=False).ids  # noqa: E731
+    first = [bos, speakers["SYS"], *encode("Hello from shop 2."), speakers["USR"], *encode("I am Ann Lee, hello.")]
+    found = [ids for ids in all_ids(corpus.private) if ids[: len(first)] == first]
+    assert len(found) == 1
+    assert len(found[0]) == 48
+    second = [bos, speakers["USR"], *encode("Track it, please."), speakers["SYS"], *encode("It is at 2 Elm St now.")]
+    assert [*second, corpus.control.eos] in all_ids(corpus.private)
+    assert corpus.private.num_truncated == 6
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1000), num_partitions=st.integers(1, 3), method=st.sampled_from(["crt", "jft"]),
+       unit=st.sampled_from([RecordUnit(), BLOCKS, DIALOGUES]))  # fmt: skip
+def test_what_is_trained_on_without_noise_does_not_show_the_corpus_order(
+    tmp_path_factory, seed, num_partitions, method, unit
+):
+    rows = corpus_rows()
+    documents = list({row[0]["doc_id"] for row in rows})
+    documents = [documents[i] for i in np.random.default_rng(seed).permutation(len(documents))]
+    shuffled = sorted(rows, key=lambda row: documents.index(row[0]["doc_id"]))
+    first = read(tmp_path_factory.mktemp("order"), rows, method, unit)
+    second = read(tmp_path_factory.mktemp("order"), shuffled, method, unit, num_partitions)
+    assert all_ids(first.public) == all_ids(second.public)
+    assert all_ids(first.private) == all_ids(second.private)
+    assert second.public_order == "content_hash"
+
+
+def _marked(corpus):
+    records = corpus.private
+    return [(records.ids[i].tolist(), records.is_private[i].astype(bool).tolist()) for i in range(len(records))]
+
+
+def _parts(corpus):
+    """(public text, private text) of each record."""
+    return sorted(
+        tuple(corpus.tokenizer.decode([t for t, p in zip(*record, strict=True) if p == kind]) for kind in (False, True))
+        for record in _marked(corpus)
+    )
+
+
+def test_tokens_are_marked_where_the_policies_found_something(tmp_path):
+    extra = [
+        row_of("more", 0, "failed on this", failed_closed=True),
+        row_of("more", 1, "{Ann} {Lee}, {Bo}"),
+        row_of("more", 2, "flagged but clean", flagged=True),
+    ]
+    parts = _parts(read(tmp_path, corpus_rows(extra=extra), "sdpsgd_lstm"))
+    assert ("I am, hello.", " Ann Lee") in parts
+    assert ("It is at now.", " 2 Elm St") in parts
+    assert ("", "failed on this") in parts
+    assert (",", "Ann Lee Bo") in parts
+    assert ("flagged but clean", "") in parts
+    assert parts.count(("What can I do for you?", "")) == 1
+    assert parts.count(("", "What can I do for you?")) == 5
+
+
+def test_held_out_tokens_are_marked_too(tmp_path):
+    held_out = read(tmp_path, corpus_rows(), "sdpsgd_lstm").held_out.records
+    assert all(marks.sum() == len(" Ann Lee") for marks in (held_out.is_private[i] for i in range(4)))
+
+
+@pytest.mark.parametrize("unit", [RecordUnit(), DIALOGUES], ids=lambda unit: unit.kind)
+@pytest.mark.parametrize("secret", ["X", "Annie", "12 Elm", "'s", "hello", "\N{SNOWMAN}"])
+def test_public_tokens_do_not_depend_on_private_text(tmp_path, secret, unit):
+    public = [row_of(f"pub{i}", 0, f"Annie Elm said hello, a.b c {i}") for i in range(9)]
+
+    def glued(name):
+        marked = "{" + name + "}"
+        return [row_of("glue", 0, f"a.{marked}b, a{marked} {marked}.c {marked}"), row_of("glue", 1, marked + "s")]
+
+    found = []
+    for name in ("Ann", secret):
+        rows = corpus_rows(name, [*glued(name), *public])
+        corpus = read(tmp_path / str(len(found)), rows, "sdpsgd_lstm", unit, tokenizer_kind="bpe_public")
+        assert corpus.tokenizer_kind == "bpe_public"
+        found.append([[t for t, p in zip(*record, strict=True) if not p] for record in _marked(corpus)])
+    assert found[0] == found[1]
+
+
+_TEXT = st.text(alphabet="ab ,.\n", max_size=14)
+
+
+@settings(max_examples=200, deadline=None)
+@given(text=_TEXT, cuts=st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=4))
+def test_pieces_cover_the_text_and_every_private_character(text, cuts):
+    ranges = [(min(a, b, len(text)), min(max(a, b), len(text))) for a, b in cuts]
+    pieces = split_private(text, ranges)
+    assert "".join(piece for piece, _ in pieces) == text
+    flags = [flag for piece, flag in pieces for _ in piece]
+    assert all(flags[i] for start, end in ranges for i in range(start, end))
+    kinds = [flag for _, flag in pieces]
+    assert all(a != b for a, b in itertools.pairwise(kinds))
+    wrongly = [i for i, flag in enumerate(flags) if flag and not any(s <= i < e for s, e in ranges)]
+    assert all(text[i].isspace() for i in wrongly)
+
+
+def test_a_masked_row_without_spans_is_private_as_a_whole():
+    clean = {"is_duplicate": False, "failed_closed": False, "num_masked_tokens": 0, "spans": []}
+    assert private_ranges("four", clean) == ()
+    for change in ({"is_duplicate": True}, {"failed_closed": True}, {"num_masked_tokens": 1}):
+        assert private_ranges("four", clean | change) == ((0, 4),)
+
+
+def test_tables_that_do_not_belong_together_are_refused(tmp_path):
+    rows = corpus_rows()
+    good = write_tables(tmp_path / "a", rows)
+    swapped = [(s, r | {"sentence_index": r["sentence_index"] + 7}) for s, r in rows]
+    for number, other in enumerate((rows[:-1], swapped)):
+        bad = write_tables(tmp_path / f"b{number}", other)
+        with pytest.raises(StageError, match="rerun redact") as raised:
+            list(original_rows(good["sentence_paths"], "train", bad["redacted_paths"]))
+        assert "Ann" not in str(raised.value)
+    with pytest.raises(StageError, match="rerun redact"):
+        list(original_rows(good["sentence_paths"], "train", []))
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"kind": "block"}, {"sentences_per_block": 3}, {"kind": "block", "sentences_per_block": 0}]
+)
+def test_units_that_make_no_sense_are_refused(arguments):
+    with pytest.raises(ConfigError, match="sentences_per_block"):
+        RecordUnit(**arguments)
+
+
+def test_texts_are_not_held_in_memory(tmp_path):
+    text = "x" * 4_000
+    rows = [row_of(f"d{i}", 0, f"{i} {text}") for i in range(1_500)]
+    paths = write_tables(tmp_path, rows)
+    del rows
+    tracemalloc.start()
+    store = RowStore(tmp_path, "rows", RecordUnit())
+    store.add(original_rows(paths["sentence_paths"], "train"), is_private=True)
+    before_last = tracemalloc.get_traced_memory()[0]
+    stored = store.records()
+    after = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(stored) == 1_500
+    assert max(before_last, after) < 1_000_000  # of 6 MB of text
+    assert stored[3].texts[0].endswith(text)
