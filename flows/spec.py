@@ -51,7 +51,7 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
         inputs=corpus.inputs,
         base_dir=settings.folder,
         format=corpus.format,
-        txt_document=corpus.txt_document,
+        options=corpus.read_options(),
         partition_documents=corpus.partition_documents,
     )
     return corpus_state(request, roots.secret, StatCache(roots.cache / "inputs.json"), read=read, progress=progress)

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from pipelines.corpus.scan import FORMAT_OF_SUFFIX, list_files
+from pipelines.corpus.formats import format_of
+from pipelines.corpus.scan import list_files
 from pipelines.errors import ConfigError, InputError
 
 _LARGE_TXT_BYTES = 1_000_000
-_SUFFIXES = frozenset(FORMAT_OF_SUFFIX)
 
 
 def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int) -> Path:
@@ -79,7 +79,7 @@ def _files(inputs: Sequence[str]) -> list[Path]:
     for name in inputs:
         path = Path(name)
         if path.is_dir():
-            inside = [f for f in path.rglob("*") if f.suffix.lower() in _SUFFIXES and f.is_file()]
+            inside = [f for f in path.rglob("*") if format_of(f.name, "auto") and f.is_file()]
             list_files([name], base_dir=path)  # raises, saying what to do, if there is nothing to read
             found += inside
         elif path.is_file():
@@ -94,10 +94,11 @@ def _files(inputs: Sequence[str]) -> list[Path]:
 
 def _format(files: Sequence[Path]) -> str:
     """``auto`` unless a file was named whose suffix says nothing: then it is text."""
-    return "auto" if all(f.suffix.lower() in _SUFFIXES for f in files) else "txt"
+    return "auto" if all(format_of(f.name, "auto") for f in files) else "txt"
 
 
 def _txt_document(files: Sequence[Path]) -> str:
     """Large text files are read as paragraphs: one document each would be over-long."""
-    large = any(f.suffix.lower() != ".jsonl" and f.stat().st_size > _LARGE_TXT_BYTES for f in files)
+    texts = [f for f in files if format_of(f.name, "auto") in (None, "txt")]
+    large = any(f.stat().st_size > _LARGE_TXT_BYTES for f in texts)
     return "paragraph" if large else "file"

@@ -54,10 +54,10 @@ class Piece:
     Attributes:
         path: where the file is now.
         name: its path relative to the input folder, with ``/``: the identity that doc ids derive from.
-        format: ``txt`` or ``jsonl``.
-        start_byte, end_byte: the half-open byte range.
-        first_row: 1-based number of the first row (line, or paragraph, or 1 for a whole file) in the file.
-        digest: SHA-256 of the bytes, hexadecimal.
+        format: a name of `pipelines.corpus.formats.FORMATS`.
+        start_byte, end_byte: the half-open range of decompressed bytes; of rows, from 0, in Parquet and Arrow files.
+        first_row: 1-based number of the first row (line, paragraph, record, …; 1 for a whole file) in the file.
+        digest: SHA-256 of the bytes (and of a table's header), hexadecimal; ``damaged`` where they cannot be read.
     """
 
     path: str

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipelines.context import pseudonym
-from pipelines.corpus.readers import Document, GoldSpan
+from pipelines.corpus.items import Document, GoldSpan
 from pipelines.corpus.split import Sentence
 
 

@@ -1,4 +1,4 @@
-"""Reads documents from txt and jsonl files, one at a time, and says of every row that it cannot use why not.
+"""Reads documents from input files, one row at a time, and says of every row that it cannot use why not.
 
 Nothing is dropped in silence and nothing stops the run: a bad row becomes a `Rejected` with file, row, reason and
 advice, never with its text.
@@ -6,93 +6,29 @@ advice, never with its text.
 
 from __future__ import annotations
 
+import csv
 import json
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pipelines.context import Piece
-from pipelines.corpus.rows import BOM, HashedStream, Row, iter_rows, row_kind
+from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
+from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
+from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.opening import DamagedFile, open_bytes
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.records import Source, over_long
+from pipelines.corpus.rows import BOM, SEGMENT_BYTES, Row, RowReader
+from pipelines.corpus.scan import DAMAGED
 from pipelines.errors import InputError
 
-Reason = Literal[
-    "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
-    "bad_spans", "empty",
-]  # fmt: skip
-
-FOLDS = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "test": "test"}
-
-# A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a JSON row also holds other fields.
+# A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.
 _TXT_BYTES_PER_CHAR = 4
 _JSON_BYTES_PER_CHAR = 12
-_JSON_OTHER_BYTES = 1 << 20
+_OTHER_BYTES = 1 << 20
 
-
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """How rows become documents; see ``CorpusConfig`` for each field."""
-
-    txt_document: str = "file"
-    text_field: str = "text"
-    id_field: str = "id"
-    domain_field: str = "domain"
-    fold_field: str = "fold"
-    label_field: str = "label"
-    gold_field: str = "spans"
-    max_document_chars: int = 1_000_000
-
-
-@dataclass(frozen=True)
-class GoldSpan:
-    """A secret marked by hand or by a simulator: half-open character offsets in the document's text."""
-
-    start: int
-    end: int
-    label: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Document:
-    """One document. ``gold`` is None when the row has no gold field, and may be empty when it has."""
-
-    name: str
-    row: int
-    text: str
-    source_id: str | None = None
-    domain: str | None = None
-    fold: str | None = None
-    label: str | None = None
-    gold: tuple[GoldSpan, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rejected:
-    """A row that cannot be used. ``detail`` says what to do and never quotes the text."""
-
-    name: str
-    row: int
-    reason: Reason
-    detail: str
-    num_bytes: int
-
-    def row_values(self) -> dict[str, Any]:
-        """The row of the ``rejected`` table."""
-        return {
-            "source_file": self.name,
-            "source_row": self.row,
-            "reason": self.reason,
-            "detail": self.detail,
-            "num_bytes": self.num_bytes,
-        }
-
-
-class _BadRow(Exception):
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(reason)
-        self.reason: Reason = reason
-        self.detail = detail
+_CHANGED = "an input file changed while it was being read. Run again when nothing writes to it."
 
 
 def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
@@ -101,152 +37,173 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
     Memory stays below about 12 bytes for each of ``max_document_chars``, however long a row is.
 
     Raises:
-        InputError: the file cannot be read, or no longer holds the bytes that were indexed.
+        InputError: the file cannot be read, or no longer holds the rows that were indexed.
     """
-    kind = row_kind(piece.format, options.txt_document)
-    limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
-    if piece.format == "jsonl":
-        limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _JSON_OTHER_BYTES
+    if piece.digest == DAMAGED:
+        advice = "the file ends too early or is no such file: nothing from here on is read. Copy or make it again."
+        yield Rejected(name=piece.name, row=piece.first_row, reason="damaged", detail=advice, num_bytes=0)
+        return
     try:
-        with Path(piece.path).open("rb", buffering=1 << 20) as file:
-            file.seek(piece.start_byte)
-            stream = HashedStream(file, piece.start_byte, piece.end_byte - piece.start_byte)
-            at_file_start = piece.start_byte == 0
-            for row in iter_rows(stream, kind, piece.first_row, limit):
-                try:
-                    document = _document(row, piece, options, at_file_start)
-                    if document is not None:
-                        yield document
-                except _BadRow as bad:
-                    yield Rejected(
-                        name=piece.name,
-                        row=row.number,
-                        reason=bad.reason,
-                        detail=bad.detail,
-                        num_bytes=row.num_bytes,
-                    )
-                at_file_start = False
+        if row_kind(piece.format, piece.name, options) in COLUMNAR:
+            yield from _from_columns(piece, options)
+        else:
+            yield from _from_bytes(piece, options)
+    except DamagedFile:
+        raise InputError(_CHANGED) from None
     except OSError:
         raise InputError("an input file can no longer be read. Check corpus.inputs, and run again.") from None
-    if stream.cut() != piece.digest:
-        raise InputError("an input file changed while it was being read. Run again when nothing writes to it.")
 
 
-def _document(row: Row, piece: Piece, options: ReadOptions, at_file_start: bool) -> Document | None:
+def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+    kind = row_kind(piece.format, piece.name, options)
+    is_text = kind in ("file", "line", "paragraph") and piece.format == "txt"
+    limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
+    if not is_text:
+        limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _OTHER_BYTES
+    with open_bytes(Path(piece.path)) as file:
+        reader = RowReader(file, piece.name, piece.format, options)
+        columns = _Columns(reader.header, piece, options)
+        stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
+        at_file_start = piece.start_byte == 0
+        for row in reader.rows(stream, piece.first_row, limit):
+            source = Source(piece.name, piece.format, row.number, options)
+            try:
+                yield from _items(row, source, columns, at_file_start)
+            except BadRow as bad:
+                yield _rejected(source, bad, row.num_bytes)
+            at_file_start = False
+        if stream.cut() != piece.digest:
+            raise InputError(_CHANGED)
+
+
+def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+    from pipelines.corpus.columnar import RowHash, read_rows
+
+    hashed = RowHash()
+    kind = row_kind(piece.format, piece.name, options)
+    rows = read_rows(Path(piece.path), kind, options, piece.start_byte, piece.end_byte)
+    for number, values in enumerate(rows, start=piece.first_row):
+        hashed.add(values)
+        source = Source(piece.name, piece.format, number, options)
+        try:
+            yield from from_record(source, values)
+        except BadRow as bad:
+            text = values.get(options.text_field)
+            size = len(text.encode("utf-8", "replace")) if isinstance(text, str) else 0
+            yield _rejected(source, bad, len(text) if isinstance(text, bytes) else size)
+    if hashed.cut() != piece.digest:
+        raise InputError(_CHANGED)
+
+
+def _rejected(source: Source, bad: BadRow, num_bytes: int) -> Rejected:
+    return Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=num_bytes)
+
+
+class _Columns:
+    """Cuts the rows of a table in text; see `csv` for the quotes.
+
+    Args:
+        header: the line that names the columns; empty for other files.
+    """
+
+    def __init__(self, header: bytes, piece: Piece, options: ReadOptions) -> None:
+        self.kind = row_kind(piece.format, piece.name, options)
+        self._delimiter = delimiter(piece.name, piece.format)
+        self._is_quoted = is_quoted(piece.name, piece.format, options)
+        self.names: list[str] = []
+        if has_header(piece.format, self.kind):
+            try:
+                line = header.removeprefix(BOM).decode("utf-8", "replace")
+                self.names = self.cut(line)
+            except BadRow:
+                self.names = [line]  # every row is rejected, for its columns do not match
+
+    def cut(self, text: str) -> list[str]:
+        """The columns of a row. Raises `BadRow`."""
+        text = text.removesuffix("\n").removesuffix("\r")
+        if not self._is_quoted:
+            return text.split(self._delimiter)
+        csv.field_size_limit(len(text) + SEGMENT_BYTES)
+        try:
+            (cells,) = csv.reader([text], delimiter=self._delimiter)
+        except (csv.Error, ValueError):
+            raise BadRow(
+                "bad_columns", 'a quoted column does not end. Set corpus.quoting = "none" if quotes mean nothing here.'
+            ) from None
+        return cells
+
+    def record(self, text: str) -> dict[str, Any]:
+        """A row by the names of its columns. Raises `BadRow`."""
+        cells = self.cut(text)
+        if len(cells) != len(self.names):
+            raise BadRow("bad_columns", f"has {len(cells)} columns, the first line of the file has {len(self.names)}.")
+        return dict(zip(self.names, cells, strict=True))
+
+
+def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> Items:
+    kind = columns.kind
     if row.data is None:
-        raise _over_long(piece, options)
+        raise _over_long(source, kind)
     data = row.data.removeprefix(BOM) if at_file_start else row.data
-    is_whole_file = piece.format == "txt" and options.txt_document == "file"
-    if not is_whole_file and not data.strip():
-        return None
+    if kind != "file" and not data.strip():
+        return []
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _BadRow(
+        raise BadRow(
             "undecodable", f"not UTF-8 (byte {error.start} of the row). Convert the file, for example with iconv."
         ) from None
     if "\0" in text:
-        raise _BadRow("nul", "holds a NUL character: binary data, or UTF-16. Convert the file to UTF-8.")
-    if piece.format == "jsonl":
-        return _from_json(text, row, piece, options)
+        raise BadRow("nul", "holds a NUL character: binary data, or UTF-16. Convert the file to UTF-8.")
+    if source.format == "txt":
+        return _text(text, source, kind == "file")
+    if kind == "record":
+        return from_record(source, columns.record(text))
+    if kind == "conversation":
+        return multidogo(source, text, columns.names)
+    if kind in TEXTS:
+        return TEXTS[kind](source, text)
+    return _json(text, source)
+
+
+def _text(text: str, source: Source, is_whole_file: bool) -> Items:
+    options = source.options
     if not is_whole_file:
         text = text.removesuffix("\n").removesuffix("\r")
     if len(text) > options.max_document_chars:
-        raise _over_long(piece, options)
+        raise _over_long(source, options.txt_document)
     if not text or text.isspace():
         if not is_whole_file:
-            return None
-        raise _BadRow("empty", "the file holds no text.")
-    return Document(name=piece.name, row=row.number, text=text)
+            return []
+        raise BadRow("empty", "the file holds no text.")
+    return [Document(name=source.name, row=source.row, text=text)]
 
 
-def _over_long(piece: Piece, options: ReadOptions) -> _BadRow:
-    what = f"longer than corpus.max_document_chars = {options.max_document_chars}."
-    if piece.format == "jsonl" or options.txt_document == "paragraph":
-        return _BadRow("over_long", f"{what} Split the document, or raise corpus.max_document_chars.")
-    return _BadRow(
-        "over_long",
-        f'{what} Set corpus.txt_document = "paragraph" if the file holds several texts,'
-        " or raise corpus.max_document_chars.",
-    )
+def _over_long(source: Source, kind: str) -> BadRow:
+    if source.format == "txt" and kind != "paragraph":
+        return over_long(
+            source.options,
+            'Set corpus.txt_document = "paragraph" if the file holds several texts,'
+            " or raise corpus.max_document_chars.",
+        )
+    if kind == "record":
+        return over_long(
+            source.options,
+            'Raise corpus.max_document_chars, or set corpus.quoting = "none" if a quote in the text opened a column.',
+        )
+    return over_long(source.options)
 
 
-def _from_json(line: str, row: Row, piece: Piece, options: ReadOptions) -> Document:
+def _json(text: str, source: Source) -> Items:
+    advice = "A JSONL file holds one JSON object a line; a JSON file, an array of objects."
+    if source.format in ("json", "dart"):
+        text = text.strip(" \t\r\n,[]")
+        if not text:
+            return []
     try:
-        value = json.loads(line)
+        value: Sequence[Any] | dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
-        raise _BadRow("bad_json", "not valid JSON. A JSONL file holds one JSON object a line.") from None
+        raise BadRow("bad_json", f"not valid JSON. {advice}") from None
     if not isinstance(value, dict):
-        raise _BadRow("not_an_object", "not a JSON object. A JSONL file holds one object a line.")
-    text = value.get(options.text_field)
-    if text is None:
-        raise _BadRow("missing_text", "has no text. Set corpus.text_field to the name of the field that holds it.")
-    if not isinstance(text, str):
-        raise _BadRow("wrong_type", "corpus.text_field names a field that is not a string.")
-    if "\0" in text:
-        raise _BadRow("nul", "the text holds a NUL character. Remove it.")
-    if len(text) > options.max_document_chars:
-        raise _over_long(piece, options)
-    if not text or text.isspace():
-        raise _BadRow("empty", "the text is empty.")
-    document = Document(
-        name=piece.name,
-        row=row.number,
-        text=text,
-        source_id=_scalar(value.get(options.id_field), "id_field", allow_fraction=False) or None,
-        domain=_scalar(value.get(options.domain_field), "domain_field"),
-        fold=_fold(value.get(options.fold_field)),
-        label=_scalar(value.get(options.label_field), "label_field"),
-        gold=_gold(value.get(options.gold_field), text),
-    )
-    labels = [span.label for span in document.gold or ()]
-    try:
-        # JSON can escape half a surrogate pair, which no encoding of text can store.
-        for field in (text, document.source_id, document.domain, document.label, *labels):
-            if field is not None:
-                field.encode("utf-8")
-    except UnicodeEncodeError:
-        raise _BadRow(
-            "undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole."
-        ) from None
-    return document
-
-
-def _scalar(value: Any, field: str, allow_fraction: bool = True) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        if allow_fraction:
-            return "true" if value else "false"
-    elif isinstance(value, int) or (allow_fraction and isinstance(value, float) and math.isfinite(value)):
-        return str(value)
-    raise _BadRow("wrong_type", f"corpus.{field} names a field that is neither a string nor a number.")
-
-
-def _fold(value: Any) -> str | None:
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in FOLDS:
-        raise _BadRow("bad_fold", 'the fold is none of "train", "valid" and "test".')
-    return FOLDS[value]
-
-
-def _gold(value: Any, text: str) -> tuple[GoldSpan, ...] | None:
-    if value is None:
-        return None
-    detail = (
-        "corpus.gold_field must be a list of {start, end, label}: character offsets with 0 <= start < end <= length"
-        " of the text, around more than white space, and a label."
-    )
-    if not isinstance(value, list):
-        raise _BadRow("bad_spans", detail)
-    spans: list[GoldSpan] = []
-    for item in value:
-        start, end, label = (item.get(k) for k in ("start", "end", "label")) if isinstance(item, dict) else (0, 0, "")
-        # `type` and not `isinstance`: true and false are integers too.
-        if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
-            raise _BadRow("bad_spans", detail)
-        if not 0 <= start < end <= len(text) or text[start:end].isspace():
-            raise _BadRow("bad_spans", detail)
-        spans.append(GoldSpan(start, end, label))
-    return tuple(spans)
+        raise BadRow("not_an_object", f"not a JSON object. {advice}")
+    return from_record(source, value)

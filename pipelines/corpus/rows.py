@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into rows: lines, paragraphs, or the whole file.
+"""Cuts a stream of bytes into rows: lines, records, paragraphs, articles, dialogues, or the whole file.
 
 Indexing (`pipelines.corpus.scan`) and reading (`pipelines.corpus.readers`) share this one definition, so they can
 never disagree about where a row ends. Memory stays below the caller's limit however long a row is.
@@ -7,13 +7,25 @@ never disagree about where a row ends. Memory stays below the caller's limit how
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from typing import BinaryIO, Literal, NamedTuple
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
 
-RowKind = Literal["file", "line", "paragraph"]
+from pipelines.corpus.formats import RowKind, delimiter, has_header, is_quoted, row_kind
+from pipelines.corpus.opening import skip_to
+from pipelines.corpus.options import ReadOptions
 
 SEGMENT_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
+END_OF_TEXT = b"<|endoftext|>"
+
+_SEPARATORS = b" \t\r\n,[]"
+_JSON_MARKS = re.compile(rb'["{}]')
+_STRING_MARKS = re.compile(rb'["\\]')
+_IDENTIFIER = re.compile(rb"[0-9A-Za-z_-]{1,64}")
+# " = Title = ": sections have more signs on both sides.
+_HEADING = re.compile(rb" ?= [^=\s][^\n]* = ?\r?\n?")
 
 
 class Row(NamedTuple):
@@ -31,69 +43,130 @@ class Row(NamedTuple):
 
 
 class HashedStream:
-    """Reads a range of a binary file line by line and hashes exactly what was handed out.
+    """Reads a range of a binary stream line by line and hashes exactly what was handed out.
 
     Args:
         file: positioned at the first byte of the range.
-        start_byte: where in the file that is.
-        num_bytes: length of the range; None reads to the end of the file.
+        start_byte: where that is.
+        num_bytes: length of the range; None reads to the end.
+        prefix: hashed before the bytes of every cut: what they cannot be read without (a table's header).
     """
 
-    def __init__(self, file: BinaryIO, start_byte: int = 0, num_bytes: int | None = None) -> None:
+    def __init__(self, file: BinaryIO, start_byte: int = 0, num_bytes: int | None = None, prefix: bytes = b"") -> None:
         self._file = file
         self._left = num_bytes
-        self._hash = hashlib.sha256()
+        self._start = hashlib.sha256(prefix)
+        self._hash = self._start.copy()
+        self._ahead: deque[bytes] = deque()
         self.position = start_byte
 
-    def readline(self) -> bytes:
-        """The rest of the line, at most `SEGMENT_BYTES` of it; empty at the end of the range."""
-        size = SEGMENT_BYTES if self._left is None else min(SEGMENT_BYTES, self._left)
-        data = self._file.readline(size) if size else b""
+    def peek(self, ahead: int = 0) -> bytes:
+        """The segment that the next but ``ahead`` call of `readline` would give; empty at the end of the range."""
+        while len(self._ahead) <= ahead:
+            size = SEGMENT_BYTES if self._left is None else min(SEGMENT_BYTES, self._left)
+            data = self._file.readline(size) if size else b""
+            if not data:
+                return b""
+            if self._left is not None:
+                self._left -= len(data)
+            self._ahead.append(data)
+        return self._ahead[ahead]
+
+    def readline(self, at_most: int = SEGMENT_BYTES) -> bytes:
+        """The rest of the line, at most `SEGMENT_BYTES` or ``at_most`` of it; empty at the end of the range."""
+        data = self.peek()
+        if not data:
+            return data
+        self._ahead.popleft()
+        if len(data) > at_most:
+            self._ahead.appendleft(data[at_most:])
+            data = data[:at_most]
         self._hash.update(data)
         self.position += len(data)
-        if self._left is not None:
-            self._left -= len(data)
         return data
 
+    def digest(self) -> str:
+        """SHA-256, hexadecimal, of the prefix and the bytes since the last cut."""
+        return self._hash.hexdigest()
+
     def cut(self) -> str:
-        """SHA-256, hexadecimal, of the bytes since the last cut."""
-        digest = self._hash.hexdigest()
-        self._hash = hashlib.sha256()
+        """`digest`, and starts anew."""
+        digest = self.digest()
+        self._hash = self._start.copy()
         return digest
 
 
-def row_kind(format: str, txt_document: str) -> RowKind:
-    """What a row is in a file of this format.
+class RowReader:
+    """The rows of one file that is made of bytes.
 
-    Raises:
-        ValueError: the format or the kind of document is unknown.
+    Args:
+        file: the decompressed bytes, at their start.
+        name: the file's name.
+        format: its format.
+        options: how its rows become documents.
+
+    Attributes:
+        header: the first line of a table, empty for other files.
     """
-    if format == "jsonl":
-        return "line"
-    if format == "txt":
-        for kind in ("file", "line", "paragraph"):
-            if txt_document == kind:
-                return kind
-    raise ValueError(f"unknown input format {format!r} with txt_document {txt_document!r}")
+
+    def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions) -> None:
+        self._file = file
+        self._kind = row_kind(format, name, options)
+        self._quoted_after = delimiter(name, format).encode() if is_quoted(name, format, options) else None
+        self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind) else b""
+
+    def stream(self, start_byte: int | None = None, num_bytes: int | None = None) -> HashedStream:
+        """A range of the file, by default everything behind the header; to be called once."""
+        start = len(self.header) if start_byte is None else start_byte
+        skip_to(self._file, start, at=len(self.header))
+        return HashedStream(self._file, start, num_bytes, self.header)
+
+    def rows(self, stream: HashedStream, first_row: int = 1, limit_bytes: int = 0) -> Iterator[Row]:
+        """The rows of a range; see `iter_rows`."""
+        return iter_rows(stream, self._kind, first_row, limit_bytes, quoted_after=self._quoted_after)
 
 
-def iter_rows(stream: HashedStream, kind: RowKind, first_row: int = 1, limit_bytes: int = 0) -> Iterator[Row]:
+def iter_rows(
+    stream: HashedStream,
+    kind: RowKind,
+    first_row: int = 1,
+    limit_bytes: int = 0,
+    *,
+    quoted_after: bytes | None = None,
+) -> Iterator[Row]:
     """The rows of a range, in order.
 
     When a row is yielded, the stream stands right behind it, so that `HashedStream.cut` covers whole rows.
 
     Args:
         stream: the range; it starts where a row starts.
-        kind: ``line`` rows keep their line feed, blank lines are rows too; ``paragraph`` rows are separated by lines
-            of ASCII white space only, which belong to no row; ``file`` is a single row, even when it is empty.
+        kind: ``file``: a single row, even when it is empty. ``line``: rows keep their line feed, blank lines are rows
+            too. ``paragraph``: separated by lines of ASCII white space only, which belong to no row. ``record``: a
+            line, or several where a quoted column holds line breaks. ``article``: from one WikiText title to the
+            next. ``conversation``: lines with one first column; a line that has none belongs to the one before.
+            ``episode``: from one line that is numbered 1 to the next. ``dialogue``: up to a line that starts with
+            `END_OF_TEXT`. ``element``: an element of a JSON array.
         first_row: number of the first row.
         limit_bytes: a longer row comes without its data; 0 never keeps data.
+        quoted_after: the delimiter of the columns of a ``record``; None where quotes mean nothing.
+
+    Raises:
+        ValueError: the kind is not one of bytes.
     """
-    if kind == "line":
-        return _lines(stream, first_row, limit_bytes)
+    if kind == "file":
+        return _whole(stream, first_row, limit_bytes)
     if kind == "paragraph":
         return _paragraphs(stream, first_row, limit_bytes)
-    return _whole(stream, first_row, limit_bytes)
+    if kind == "record" and quoted_after is not None:
+        return _records(stream, first_row, limit_bytes, quoted_after)
+    if kind in ("line", "record"):
+        return _lines(stream, first_row, limit_bytes)
+    if kind == "element":
+        return _elements(stream, first_row, limit_bytes)
+    starts = _GROUPS.get(kind)
+    if starts is None:
+        raise ValueError(f"rows of kind {kind!r} are not made of bytes")
+    return _groups(stream, first_row, limit_bytes, starts())
 
 
 class _Buffer:
@@ -172,3 +245,157 @@ def _paragraphs(stream: HashedStream, number: int, limit_bytes: int) -> Iterator
             line_is_blank = True
     if paragraph.num_bytes:
         yield paragraph.row(number)
+
+
+def _records(stream: HashedStream, number: int, limit_bytes: int, delimiter: bytes) -> Iterator[Row]:
+    buffer = _Buffer(limit_bytes)
+    quotes = _Quotes(delimiter[0])
+    while data := stream.readline():
+        buffer.add(data)
+        if not quotes.is_open_after(data) and data.endswith(b"\n"):
+            yield buffer.row(number)
+            number += 1
+            quotes = _Quotes(delimiter[0])
+    if buffer.num_bytes:
+        yield buffer.row(number)
+
+
+class _Quotes:
+    """Whether a quoted column is open (RFC 4180): a quote opens only where a column starts, two inside stand for one.
+
+    Args:
+        delimiter: the byte between columns.
+    """
+
+    def __init__(self, delimiter: int) -> None:
+        self._delimiter = delimiter
+        self._is_open = False
+        self._last = delimiter  # a record starts as a column does
+        self._quote_pending = False  # a quote inside a quoted column: the end of it, or half of a pair
+
+    def is_open_after(self, data: bytes) -> bool:
+        """Takes the next bytes of the record."""
+        at = 0
+        while True:
+            found = data.find(b'"', at)
+            if self._quote_pending and found != at:
+                self._is_open = self._quote_pending = False
+            if found < 0:
+                break
+            before = data[found - 1] if found else self._last
+            if self._quote_pending:  # the second of a pair
+                self._quote_pending = False
+            elif self._is_open:
+                self._quote_pending = True
+            elif before == self._delimiter:
+                self._is_open = True
+            at = found + 1
+            if at == len(data):
+                break
+        self._last = data[-1]
+        return self._is_open and not self._quote_pending
+
+
+def _elements(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[Row]:
+    """Objects of a JSON array, by counting braces outside strings; anything between two objects is a row as well."""
+    buffer = _Buffer(limit_bytes)
+    depth = 0
+    in_string = has_content = False
+    while data := stream.peek():
+        if depth == 0 and not in_string:
+            # Up to the next object: separators belong to the row that follows, anything else is a row of its own.
+            brace = data.find(b"{")
+            between = data if brace < 0 else data[:brace]
+            visible = between.removeprefix(BOM) if stream.position == 0 else between
+            is_content = bool(visible.strip(_SEPARATORS))
+            if brace < 0 or is_content:
+                has_content |= is_content
+                buffer.add(stream.readline(len(between)))
+                continue
+            if has_content:
+                yield buffer.row(number)
+                number += 1
+                has_content = False
+        at = 0
+        while at < len(data):
+            match = (_STRING_MARKS if in_string else _JSON_MARKS).search(data, at)
+            if match is None:
+                break
+            at = match.end()
+            mark = match[0]
+            if mark == b"\\":
+                at += 1
+            elif mark == b'"':
+                in_string = not in_string
+            else:
+                depth += 1 if mark == b"{" else -1
+                if depth == 0:
+                    break
+        is_complete = depth == 0 and not in_string
+        buffer.add(stream.readline(at if is_complete else len(data)))
+        if at > len(data) and stream.peek():  # an escape over the end of a segment: its second half is no mark
+            buffer.add(stream.readline(1))
+        if is_complete:
+            yield buffer.row(number)
+            number += 1
+    if has_content or depth or in_string:
+        yield buffer.row(number)
+
+
+Starts = Callable[[HashedStream, bool], bool]
+"""Whether a row starts at the line that the stream stands at; the flag says whether the line before was blank."""
+
+
+def _groups(stream: HashedStream, number: int, limit_bytes: int, starts: Starts) -> Iterator[Row]:
+    """Runs of whole lines. Lines of white space before the first other line belong to the first row."""
+    buffer = _Buffer(limit_bytes)
+    has_content = False
+    at_line_start = line_is_blank = True
+    while data := stream.peek():
+        if at_line_start:
+            if starts(stream, line_is_blank) and has_content:
+                yield buffer.row(number)
+                number += 1
+                has_content = False
+            line_is_blank = True
+        if data.strip():
+            has_content, line_is_blank = True, False
+        at_line_start = data.endswith(b"\n")
+        buffer.add(stream.readline())
+    if has_content:
+        yield buffer.row(number)
+
+
+def _article_starts(stream: HashedStream, after_blank: bool) -> bool:
+    # Only a title stands alone between two blank lines: a formula such as " = 1 rad / s = " stands in running text.
+    return after_blank and _HEADING.fullmatch(stream.peek()) is not None and not stream.peek(1).strip()
+
+
+def _conversation_starts() -> Starts:
+    current: list[bytes] = [b""]
+
+    def starts(stream: HashedStream, after_blank: bool) -> bool:
+        first, _, _ = stream.peek().partition(b"\t")
+        # The second half of a broken line has words in its first column, and few columns.
+        if first == current[0] or stream.peek().count(b"\t") < 3 or not _IDENTIFIER.fullmatch(first):
+            return False
+        current[0] = first
+        return True
+
+    return starts
+
+
+def _episode_starts(stream: HashedStream, after_blank: bool) -> bool:
+    return stream.peek().startswith(b"1 ")
+
+
+def _dialogue_starts(stream: HashedStream, after_blank: bool) -> bool:
+    return stream.peek().startswith(END_OF_TEXT)
+
+
+_GROUPS: dict[str, Callable[[], Starts]] = {
+    "article": lambda: _article_starts,
+    "conversation": _conversation_starts,
+    "episode": lambda: _episode_starts,
+    "dialogue": lambda: _dialogue_starts,
+}

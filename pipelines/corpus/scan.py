@@ -18,10 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece, pseudonym
-from pipelines.corpus.rows import HashedStream, iter_rows, row_kind
+from pipelines.corpus.formats import COLUMNAR, format_of, row_kind, suffix_of, suffixes
+from pipelines.corpus.opening import DamagedFile, open_bytes
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.rows import HashedStream, RowReader
 from pipelines.errors import InputError
 
-FORMAT_OF_SUFFIX = {".txt": "txt", ".jsonl": "jsonl"}
+DAMAGED = "damaged"
+"""Stands for the digest of a piece that cannot be read: what comes after the last whole row of a damaged file."""
+
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
 
 
@@ -32,7 +37,7 @@ class InputFile:
     Attributes:
         path: where it is.
         name: its path relative to the input, with ``/``; unique in the corpus.
-        format: ``txt`` or ``jsonl``.
+        format: a name of `pipelines.corpus.formats.FORMATS`.
         given: the input, as the user wrote it, that led here; for messages.
     """
 
@@ -54,7 +59,7 @@ class FileList(list[InputFile]):
 
 @dataclass(frozen=True, kw_only=True)
 class PieceIndex:
-    """A run of whole rows in a file; ``end_byte`` is exclusive, ``first_row`` is 1-based."""
+    """A run of whole rows in a file; see `Piece`."""
 
     start_byte: int
     end_byte: int
@@ -104,14 +109,15 @@ class Partition:
 def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto") -> FileList:
     """Finds the input files, in document order (by name).
 
-    A folder is searched in full for ``*.txt`` and ``*.jsonl`` (any case; one of them when ``format`` says so), leaving
-    out hidden files and folders and files called README, LICENSE or NOTICE. A file named outright is always taken. A
-    pattern takes what it matches, by suffix unless ``format`` is given. A file reached twice counts once.
+    A folder is searched in full for files with a suffix of the format (any case, ``.gz`` and ``.zst`` aside; with
+    ``auto`` those of every format that goes by suffix), leaving out hidden files and folders, files called README,
+    LICENSE or NOTICE, and the caches of ``datasets``. A file named outright is always taken. A pattern takes what it
+    matches, by suffix unless ``format`` is given. A file reached twice counts once.
 
     Args:
         inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
         base_dir: the folder of the settings file.
-        format: ``auto`` (by suffix), ``txt`` or ``jsonl``.
+        format: ``auto`` (by suffix), or a name of `pipelines.corpus.formats.FORMATS`.
 
     Raises:
         InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
@@ -128,10 +134,10 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
             seen.add(resolved)
             name = _unique_name(name, resolved, names)
             names[name] = resolved
-            form = FORMAT_OF_SUFFIX[path.suffix.lower()] if format == "auto" else format
+            form = format_of(path.name, format) or format  # `_expand` takes no file of an unknown one
             found.append(InputFile(path=path, name=name, format=form, given=given))
     if not found:
-        wanted = "*.txt or *.jsonl" if format == "auto" else f"*.{format}"
+        wanted = " or ".join(f"*{suffix}" for suffix in suffixes(format))
         shown = ", ".join(str(value) for value in inputs) or "(none)"
         raise InputError(
             f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
@@ -155,7 +161,7 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
             f"corpus.inputs: there is no file or folder {given} (relative paths start at the settings file's folder)."
         ) from None
     if stat.S_ISDIR(mode):
-        if path.suffix.lower() in FORMAT_OF_SUFFIX:
+        if suffix_of(path.name) in suffixes("auto"):
             raise InputError(
                 f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
             )
@@ -164,9 +170,9 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
         raise InputError(f"corpus.inputs: {given} is neither a file nor a folder (a pipe or a device?).")
     if given.endswith("/"):
         raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
-    if format == "auto" and path.suffix.lower() not in FORMAT_OF_SUFFIX:
+    if format_of(path.name, format) is None:
         raise InputError(
-            f'corpus.inputs: the format of {given} is unknown. Set corpus.format = "txt" or "jsonl",'
+            f'corpus.inputs: the format of {given} is unknown. Set corpus.format ("txt", "jsonl", "csv", …),'
             " or rename the file."
         )
     return [(path, _decoded(path.name))]
@@ -181,13 +187,13 @@ def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> lis
     root = path
     while glob.has_magic(str(root)):
         root = root.parent
-    chosen = [file for file in files if format != "auto" or file.suffix.lower() in FORMAT_OF_SUFFIX]
+    chosen = [file for file in files if format_of(file.name, format) is not None]
     found.num_ignored += len(files) - len(chosen)
     return [(file, _decoded(file.relative_to(root).as_posix())) for file in chosen]
 
 
 def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
-    suffixes = tuple(s for s, f in FORMAT_OF_SUFFIX.items() if format in ("auto", f))
+    wanted = suffixes(format)
     chosen: list[tuple[Path, str]] = []
     folders = [root]
     visited: set[tuple[int, int]] = set()
@@ -210,8 +216,10 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
                     folders.append(folder / entry.name)
                 continue
             path = folder / entry.name
-            spare = path.stem.lower() in IGNORED_STEMS
-            if hidden or spare or path.suffix.lower() not in suffixes or not entry.is_file():
+            stem = path.stem.lower()
+            spare = stem in IGNORED_STEMS or (stem.startswith("cache-") and path.suffix == ".arrow")
+            is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
+            if hidden or spare or not is_wanted or not entry.is_file():
                 found.num_ignored += 1
             else:
                 chosen.append((path, _decoded(path.relative_to(root).as_posix())))
@@ -233,14 +241,18 @@ def _unique_name(name: str, resolved: Path, names: Mapping[str, Path]) -> str:
 
 
 def index_file(
-    path: Path, format: str, txt_document: str, partition_documents: int, *, given: str | None = None
+    path: Path, name: str, format: str, options: ReadOptions, partition_documents: int, *, given: str | None = None
 ) -> FileIndex:
     """Reads a file once, in bounded memory, and cuts it into pieces of ``partition_documents`` rows.
 
+    A damaged file (truncated, or no such file at all) ends in a piece with the digest `DAMAGED` behind its last
+    whole row.
+
     Args:
         path: the file.
-        format: ``txt`` or ``jsonl``.
-        txt_document: what a document is in a txt file: ``file``, ``line`` or ``paragraph``.
+        name: its name in the corpus.
+        format: a name of `pipelines.corpus.formats.FORMATS`.
+        options: how its rows become documents.
         partition_documents: rows in a piece; the last piece may have fewer.
         given: the input as the user wrote it, for messages.
 
@@ -249,31 +261,59 @@ def index_file(
     """
     if partition_documents < 1:
         raise ValueError("partition_documents must be at least 1")
-    kind = row_kind(format, txt_document)
-    pieces: list[PieceIndex] = []
     try:
-        with path.open("rb", buffering=1 << 20) as file:
-            stream = HashedStream(file)
-            start, num_rows, first_row = 0, 0, 1
-            for row in iter_rows(stream, kind):
-                num_rows += 1
-                if num_rows == partition_documents:
-                    pieces.append(_piece(start, stream, first_row, num_rows))
-                    start, num_rows, first_row = stream.position, 0, row.number + 1
-            if num_rows:
-                pieces.append(_piece(start, stream, first_row, num_rows))
+        kind = row_kind(format, name, options)
+        if kind in COLUMNAR:
+            from pipelines.corpus.columnar import index_rows  # imports pyarrow
+
+            rows = index_rows(path, kind, options, partition_documents)
+            pieces = [PieceIndex(**piece) for piece in rows.pieces]
+            size, is_damaged = rows.num_rows, rows.is_damaged
+        else:
+            pieces, size, is_damaged = _index_bytes(path, name, format, options, partition_documents)
     except OSError as error:
         where, hint = ("", "") if given is None else (f" of {given}", f" `find -L {given} ! -readable` shows which.")
         raise InputError(
             f"corpus.inputs: a file{where} cannot be read ({os.strerror(error.errno or 0)}).{hint}"
         ) from None
-    return FileIndex(size=stream.position, pieces=tuple(pieces))
+    if is_damaged:
+        first_row = pieces[-1].first_row + pieces[-1].num_rows if pieces else 1
+        pieces.append(PieceIndex(start_byte=size, end_byte=size, first_row=first_row, num_rows=1, digest=DAMAGED))
+    return FileIndex(size=size, pieces=tuple(pieces))
 
 
-def _piece(start: int, stream: HashedStream, first_row: int, num_rows: int) -> PieceIndex:
-    return PieceIndex(
-        start_byte=start, end_byte=stream.position, first_row=first_row, num_rows=num_rows, digest=stream.cut()
-    )
+def _index_bytes(
+    path: Path, name: str, format: str, options: ReadOptions, partition_documents: int
+) -> tuple[list[PieceIndex], int, bool]:
+    """The pieces, where the last row ends, and whether the file is damaged behind it."""
+    pieces: list[PieceIndex] = []
+    start = end = num_rows = 0
+    digest = ""
+    first_row = 1
+    is_damaged = False
+    stream: HashedStream | None = None
+    with open_bytes(path) as file:
+        try:
+            reader = RowReader(file, name, format, options)
+            stream = reader.stream()
+            start = end = stream.position
+            for row in reader.rows(stream):
+                num_rows += 1
+                end = stream.position
+                if num_rows == partition_documents:
+                    pieces.append(_piece(start, end, first_row, num_rows, stream.cut()))
+                    start, num_rows, first_row = end, 0, row.number + 1
+                else:
+                    digest = stream.digest()
+        except DamagedFile:
+            is_damaged = True
+    if num_rows:
+        pieces.append(_piece(start, end, first_row, num_rows, digest))
+    return pieces, end if is_damaged or stream is None else stream.position, is_damaged
+
+
+def _piece(start: int, end: int, first_row: int, num_rows: int, digest: str) -> PieceIndex:
+    return PieceIndex(start_byte=start, end_byte=end, first_row=first_row, num_rows=num_rows, digest=digest)
 
 
 def group(
@@ -354,14 +394,19 @@ def scan(
     *,
     base_dir: Path,
     format: str = "auto",
-    txt_document: str = "file",
+    options: ReadOptions | None = None,
     partition_documents: int = 1000,
     secret: bytes,
 ) -> list[Partition]:
     """`list_files`, `index_file` and `group` in one, without a cache. Raises as they do."""
     files = list_files(inputs, base_dir, format)
     indexed = [
-        (f.name, f.path, f.format, index_file(f.path, f.format, txt_document, partition_documents, given=f.given))
+        (
+            f.name,
+            f.path,
+            f.format,
+            index_file(f.path, f.name, f.format, options or ReadOptions(), partition_documents, given=f.given),
+        )
         for f in files
     ]
     return group(indexed, partition_documents=partition_documents, secret=secret)

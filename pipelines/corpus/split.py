@@ -19,9 +19,11 @@ from typing import Literal, NamedTuple, TypeVar
 import spacy
 from spacy.attrs import IDX  # type: ignore[import-not-found]
 
+from pipelines.corpus.borders import MAX_TOKENS, load_model, model_borders
 from pipelines.errors import ConfigError
 
 T = TypeVar("T")
+Layout = Literal["turns", "whole"]
 
 MAX_RUN_CHARS = 500
 """spaCy peels punctuation off a run without white space one character at a time, in quadratic time; longer runs are
@@ -34,8 +36,9 @@ _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
 _ROLE = re.compile(
-    r"(?:SYS|SYSTEM|USR|USER|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR|SUPPORT|STAFF"
-    r"|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
+    r"(?:SYS|SYSTEM|USR|USER|ACT|ACTION|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR"
+    r"|SUPPORT|STAFF|PERSONA|PARTNER_PERSONA|PARTNER|SELF|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER"
+    r"|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
     re.IGNORECASE,
 )
 _MAX_SPEAKERS = 4
@@ -76,6 +79,15 @@ class _Block(NamedTuple):
     is_turn: bool
 
 
+class _Tokenised(NamedTuple):
+    """A text with its tokens and blocks; ``lows`` and ``highs`` are the blocks' half-open token ranges."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+    blocks: list[tuple[_Block, int, int]]
+
+
 class Splitter:
     """Cuts texts into tokens and sentences; the same text gives the same rows, whatever surrounds it in a batch.
 
@@ -84,22 +96,30 @@ class Splitter:
         mode: ``turns``: every ``SPEAKER: utterance`` starts a turn; lines without a tag belong to the turn before
             them. ``rules``: sentences. ``auto``: turns where a document has at least two lines, all of them tagged,
             by at most four speakers, who are either all roles or do not all speak just once; rules elsewhere.
+            ``senter``, ``parser``: sentences by that component of ``model``, inside lines.
         max_sentence_tokens: longer sentences and turns are cut, at token borders.
+        model: the spaCy model of ``senter`` and ``parser``; its language's tokeniser is used.
 
     Raises:
-        ConfigError: spaCy has no tokeniser for the language, or it needs a package that is not installed.
+        ConfigError: spaCy has no tokeniser for the language, or it needs a package that is not installed; the model
+            is missing or lacks the component.
     """
 
     def __init__(
         self,
         language: str = "en",
-        mode: Literal["auto", "rules", "turns"] = "auto",
+        mode: Literal["auto", "rules", "senter", "parser", "turns"] = "auto",
         max_sentence_tokens: int = 256,
+        model: str = "en_core_web_sm",
     ) -> None:
         if max_sentence_tokens < 1:
             raise ValueError("max_sentence_tokens must be at least 1")
+        self._by_model = mode in ("senter", "parser")
         try:
-            self._nlp = spacy.blank(language)
+            if mode == "senter" or mode == "parser":
+                self._nlp = load_model(model, mode)
+            else:
+                self._nlp = spacy.blank(language)
         except ImportError:
             raise ConfigError(
                 f"split.language = {language!r}: spaCy cannot load a tokeniser for it. Use a code from"
@@ -110,42 +130,80 @@ class Splitter:
         self._known_runs: dict[str, tuple[int, ...]] = {}
         self._known_chars = 0
 
-    def split(self, texts: Iterable[str]) -> Iterator[list[Sentence]]:
+    def split(self, texts: Iterable[str], layout: Layout | None = None) -> Iterator[list[Sentence]]:
         """The sentences of each text, in order; a text without visible characters has none."""
-        for _, sentences in self.split_each(texts, str):
+        for _, sentences in self.split_each(texts, lambda text: (text, layout)):
             yield sentences
 
-    def split_each(self, items: Iterable[T], text_of: Callable[[T], str]) -> Iterator[tuple[T, list[Sentence]]]:
+    def split_each(
+        self, items: Iterable[T], text_of: Callable[[T], tuple[str, Layout | None]]
+    ) -> Iterator[tuple[T, list[Sentence]]]:
         """Each item with the sentences of its text, in order.
+
+        Args:
+            items: what holds the texts.
+            text_of: an item's text, and its layout where that is known: ``turns`` of a dialogue, or ``whole``, one
+                sentence whatever it holds. The mode decides where it is None.
 
         Texts are worked on in batches of bounded size, each inside a spaCy memory zone: what spaCy interns for a batch
         is freed after it, so memory does not grow with the corpus. Nothing of spaCy's leaves the zone.
         """
         source = iter(items)
         batch: list[T] = []
+        texts: list[tuple[str, Layout | None]] = []
         num_chars = 0
         while True:
             item = next(source, None)
             if item is not None:
                 batch.append(item)
-                num_chars += len(text_of(item))
+                texts.append(text_of(item))
+                num_chars += len(texts[-1][0])
             if batch and (item is None or num_chars >= _ZONE_CHARS or len(batch) >= _ZONE_DOCUMENTS):
                 with self._nlp.memory_zone():
-                    results = [self._split_one(text_of(held)) for held in batch]
+                    tokenised = [self._tokenise(text, layout) for text, layout in texts]
+                    found = self._found_by_model(tokenised)
+                    results = [self._cut(one, found) for one in tokenised]
                 yield from zip(batch, results, strict=True)
-                batch, num_chars = [], 0
+                batch, texts, num_chars = [], [], 0
             if item is None:
                 return
 
-    def _split_one(self, text: str) -> list[Sentence]:
+    def _tokenise(self, text: str, layout: Layout | None) -> _Tokenised:
         starts, ends = self._tokens(text)
-        sentences: list[Sentence] = []
-        for block in self._blocks(text):
+        blocks: list[tuple[_Block, int, int]] = []
+        for block in self._blocks(text, layout):
             low = bisect_left(starts, block.start)
             high = bisect_left(starts, block.end, lo=low)
-            if low == high:
-                continue
-            borders = [high] if block.is_turn else _sentence_borders(text, starts, ends, low, high)
+            if low < high:
+                blocks.append((block, low, high))
+        return _Tokenised(text, starts, ends, blocks)
+
+    def _found_by_model(self, texts: Iterable[_Tokenised]) -> Iterator[list[int]]:
+        """The borders inside each block that is left to the model, lazily."""
+
+        def words() -> Iterator[tuple[list[str], list[bool]]]:
+            for text, starts, ends, blocks in texts:
+                for block, low, high in blocks:
+                    if self._is_for_model(block, low, high):
+                        after = [*starts[low + 1 : high], ends[high - 1]]
+                        spaces = [end < start for end, start in zip(ends[low:high], after, strict=True)]
+                        yield [text[s:e] for s, e in zip(starts[low:high], ends[low:high], strict=True)], spaces
+
+        return model_borders(self._nlp, words()) if self._by_model else iter(())
+
+    def _is_for_model(self, block: _Block, low: int, high: int) -> bool:
+        return self._by_model and not block.is_turn and high - low <= MAX_TOKENS
+
+    def _cut(self, tokenised: _Tokenised, found: Iterator[list[int]]) -> list[Sentence]:
+        text, starts, ends, blocks = tokenised
+        sentences: list[Sentence] = []
+        for block, low, high in blocks:
+            if block.is_turn:
+                borders = [high]
+            elif self._is_for_model(block, low, high):
+                borders = [low + border for border in next(found)]
+            else:
+                borders = _sentence_borders(text, starts, ends, low, high)
             for border in borders:
                 is_overlong = border - low > self._max_tokens
                 for first in range(low, border, self._max_tokens):
@@ -191,7 +249,9 @@ class Splitter:
             ends.append(match.end())
         return starts, ends
 
-    def _blocks(self, text: str) -> list[_Block]:
+    def _blocks(self, text: str, layout: Layout | None) -> list[_Block]:
+        if layout == "whole":
+            return [_Block(0, len(text), None, True)]
         lines: list[tuple[int, int]] = []
         start = 0
         for match in _LINE_BREAK.finditer(text):
@@ -199,11 +259,10 @@ class Splitter:
             start = match.end()
         lines.append((start, len(text)))
         lines = [(low, high) for low, high in lines if not text[low:high].isspace() and low < high]
-        if self._mode == "rules":
-            return [_Block(low, high, None, False) for low, high in lines]
-        tags = [_TAG.match(text, low, high) for low, high in lines]
-        if self._mode == "turns" or _is_dialogue(tags):
-            return _turns(lines, tags)
+        if layout == "turns" or self._mode in ("turns", "auto"):
+            tags = [_TAG.match(text, low, high) for low, high in lines]
+            if layout == "turns" or self._mode == "turns" or _is_dialogue(tags):
+                return _turns(lines, tags)
         return [_Block(low, high, None, False) for low, high in lines]
 
 

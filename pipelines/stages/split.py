@@ -12,6 +12,12 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, StageContext
+from pipelines.corpus.options import ReadOptions
+
+FormatName = Literal[
+    "auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "huggingface", "wikitext", "dialogue", "multidogo",
+    "e2e", "dart", "glue", "personachat",
+]  # fmt: skip
 
 
 class CorpusConfig(StageConfig):
@@ -21,28 +27,43 @@ class CorpusConfig(StageConfig):
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
-        description="Files, folders (searched in full for *.txt and *.jsonl) or glob patterns, relative to this file. "
-        "Hidden files and files named README, LICENSE or NOTICE in folders are left out.",
+        description="Files, folders (searched in full for the suffixes of the format) or glob patterns, relative to "
+        "this file. Hidden files and files named README, LICENSE or NOTICE in folders are left out. Any file may be "
+        "compressed (.gz, .zst), Parquet and Arrow aside.",
     )
-    format: Literal["auto", "txt", "jsonl"] = Field(
-        "auto", description="Format of the files: auto goes by .txt and .jsonl; txt or jsonl reads only that."
+    format: FormatName = Field(
+        "auto",
+        description="Format of the files. auto goes by .txt, .jsonl, .csv, .tsv, .parquet and .arrow. json: an array "
+        "of objects. huggingface: a folder saved by the datasets library. wikitext: a document an article. dialogue: "
+        "lines 'SPEAKER: utterance', a file or <|endoftext|> ends a dialogue. multidogo, personachat: their own "
+        "files, a document a conversation. e2e, dart, glue: their own files, a document a row, two texts joined by "
+        "' || '.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
         "file", description="What one document is in a txt file; paragraphs are separated by blank lines."
     )
-    text_field: str = Field("text", description="jsonl: name of the field with the text (required in every row).")
-    id_field: str = Field("id", description="jsonl: name of the field with the document's own id (optional).")
-    domain_field: str = Field(
-        "domain", description="jsonl: name of the field with the domain (optional). It is never redacted."
+    quoting: Literal["auto", "double", "none"] = Field(
+        "auto",
+        description="Whether columns of a csv or tsv file may stand in double quotes; auto: in csv yes, in tsv no.",
     )
-    fold_field: str = Field("fold", description="jsonl: name of the field with train, valid or test (optional).")
+    wikitext_joiners: Literal["keep", "undo"] = Field(
+        "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
+    )
+    text_field: str = Field(
+        "text", description="Name of the field (jsonl, json) or column (tables) with the text; required in every row."
+    )
+    id_field: str = Field("id", description="Name of the field or column with the document's own id (optional).")
+    domain_field: str = Field(
+        "domain", description="Name of the field or column with the domain (optional). It is never redacted."
+    )
+    fold_field: str = Field("fold", description="Name of the field or column with train, valid or test (optional).")
     label_field: str = Field(
-        "label", description="jsonl: name of the field with the class label (optional). It is never redacted."
+        "label", description="Name of the field or column with the class label (optional). It is never redacted."
     )
     gold_field: str = Field(
         "spans",
-        description="jsonl: name of the field with the known secrets (optional), a list of {start, end, label} with "
-        "half-open character offsets in the text.",
+        description="Name of the field or column with the known secrets (optional), a list of {start, end, label} "
+        "with half-open character offsets in the text; as JSON in csv and tsv.",
     )
     partition_documents: int = Field(
         1000, ge=1, description="Rows in a partition at most; a partition is the unit of parallel and repeated work."
@@ -61,15 +82,21 @@ class CorpusConfig(StageConfig):
             raise ValueError("name at least one file, folder or pattern")
         return value
 
+    def read_options(self) -> ReadOptions:
+        """How rows become documents."""
+        return ReadOptions(**self.model_dump(include=set(ReadOptions.__dataclass_fields__)))
+
 
 class SplitConfig(StageConfig):
     """Table ``[split]``: how documents become sentences."""
 
-    mode: Literal["auto", "rules", "turns"] = Field(
+    mode: Literal["auto", "rules", "senter", "parser", "turns"] = Field(
         "auto",
-        description="turns: lines 'SPEAKER: utterance' are rows; rules: sentences; auto: turns where every line of a "
-        "document is one. A speaker's tag that names no role (a person's name) is replaced by SPEAKER_1 and so on.",
+        description="turns: lines 'SPEAKER: utterance' are rows; rules: sentences, by punctuation and line breaks; "
+        "senter, parser: sentences, by that component of split.model; auto: turns where every line of a document is "
+        "one, else rules. A speaker's tag that names no role (a person's name) is replaced by SPEAKER_1 and so on.",
     )
+    model: str = Field("en_core_web_sm", min_length=1, description="spaCy model of the modes senter and parser.")
     language: str = Field("en", min_length=2, description="Language code of spaCy's tokeniser rules.")
     max_sentence_tokens: int = Field(
         256, ge=8, description="Longer sentences are cut at token borders and marked, in tokens."
@@ -87,18 +114,27 @@ class SplitConfig(StageConfig):
             raise ValueError("valid_fraction and test_fraction leave nothing to train on; their sum must be below 1")
         return self
 
+    def package_references(self) -> tuple[str, ...]:
+        """The model's distribution."""
+        if self.mode not in ("senter", "parser"):
+            return ()
+        from pipelines.policies.language import model_distribution
+
+        return (model_distribution(self.model),)
+
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes sentences, documents, rejected, gold and figures of one partition."""
     from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
-    from pipelines.corpus.readers import Document, ReadOptions, read_documents
+    from pipelines.corpus.items import Document
+    from pipelines.corpus.readers import read_documents
     from pipelines.corpus.split import Splitter
     from pipelines.tables import TableWriter
 
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
-    options = ReadOptions(**corpus.model_dump(include=set(ReadOptions.__dataclass_fields__)))
-    splitter = Splitter(settings.language, settings.mode, settings.max_sentence_tokens)
+    options = corpus.read_options()
+    splitter = Splitter(settings.language, settings.mode, settings.max_sentence_tokens, settings.model)
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     folds: Counter[str] = Counter()
@@ -120,7 +156,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                         tables["rejected"].append(**item.row_values())
 
         names = DocumentNames(ctx.secret)
-        for (piece, document), sentences in splitter.split_each(usable(), lambda item: item[1].text):
+        for (piece, document), sentences in splitter.split_each(usable(), lambda item: (item[1].text, item[1].layout)):
             doc_id, base = names.name(document, piece.first_row)
             fold = document.fold or fold_of(base, settings.valid_fraction, settings.test_fraction)
             num_tokens = sum(len(sentence.token_starts) for sentence in sentences)

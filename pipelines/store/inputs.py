@@ -11,6 +11,8 @@ from typing import Any
 
 from pipelines.context import Progress, silent
 from pipelines.corpus import scan
+from pipelines.corpus.formats import index_settings
+from pipelines.corpus.options import ReadOptions
 from pipelines.store.code import CodeDigests
 from pipelines.store.files import canonical_json
 from pipelines.store.session import PartitionPlan
@@ -24,7 +26,7 @@ class CorpusRequest:
     inputs: Sequence[str]
     base_dir: Path
     format: str
-    txt_document: str
+    options: ReadOptions
     partition_documents: int
 
 
@@ -53,7 +55,8 @@ def corpus_state(
     indexed = []
     unread = 0
     for done, file in enumerate(files):
-        tag = f"corpus:{code}:{file.format}:{request.txt_document}:{request.partition_documents}"
+        settings = index_settings(file.format, file.name, request.options)
+        tag = f"corpus:{code}:{file.format}:{settings}:{request.partition_documents}"
         if not read:
             value = cache.peek(file.path, tag)
             if value is None:
@@ -71,5 +74,6 @@ def corpus_state(
 
 
 def _index(path: Path, *, request: CorpusRequest, file: scan.InputFile) -> dict[str, Any]:
-    index = scan.index_file(path, file.format, request.txt_document, request.partition_documents, given=file.given)
-    return index.to_json()
+    return scan.index_file(
+        path, file.name, file.format, request.options, request.partition_documents, given=file.given
+    ).to_json()

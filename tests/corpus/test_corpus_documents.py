@@ -1,7 +1,7 @@
 import pytest
 
 from pipelines.corpus.documents import DocumentNames, fold_of
-from pipelines.corpus.readers import Document
+from pipelines.corpus.items import Document
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError
 

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 
 from pipelines.context import Piece
-from pipelines.corpus.readers import Document, GoldSpan, ReadOptions, Rejected, read_documents
+from pipelines.corpus.items import Document, GoldSpan, Rejected
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
 
 
 def pieces(path: Path, txt_document: str = "file", rows: int = 1000) -> list[Piece]:
-    parts = scan([path.name], base_dir=path.parent, txt_document=txt_document, partition_documents=rows, secret=b"k")
+    options = ReadOptions(txt_document=txt_document)
+    parts = scan([path.name], base_dir=path.parent, options=options, partition_documents=rows, secret=b"k")
     return [piece for part in parts for piece in part.pieces]
 
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.corpus.readers import Document, ReadOptions, Rejected, read_documents
+from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, list_files, scan
 from pipelines.errors import InputError
 
@@ -112,7 +114,7 @@ def test_a_corpus_of_empty_files_is_refused(tmp_path):
 
 def test_a_file_that_cannot_be_read_is_reported_by_what_the_user_gave(tmp_path):
     with pytest.raises(InputError, match="a file of corpus cannot be read") as caught:
-        index_file(tmp_path / "john_smith.txt", "txt", "file", 10, given="corpus")
+        index_file(tmp_path / "john_smith.txt", "john_smith.txt", "txt", ReadOptions(), 10, given="corpus")
     assert "john_smith" not in str(caught.value)
 
 
@@ -142,7 +144,7 @@ def test_pieces_hold_every_row_once_and_agree_with_the_reader(tmp_path_factory, 
     path = write(tmp_path_factory.mktemp("index") / "f.txt", data)
     expected_lines = data.removesuffix(b"\n").split(b"\n") if data else []
     for kind, expected in (("line", expected_lines), ("paragraph", naive_paragraphs(data))):
-        index = index_file(path, "txt", kind, rows)
+        index = index_file(path, path.name, "txt", ReadOptions(txt_document=kind), rows)
         assert index.size == len(data)
         assert index.num_rows == len(expected)
         assert [p.num_rows for p in index.pieces[:-1]] == [rows] * (len(index.pieces) - 1)
@@ -164,14 +166,14 @@ def test_pieces_hold_every_row_once_and_agree_with_the_reader(tmp_path_factory, 
 
 
 def test_whole_files_are_one_row_even_when_empty(tmp_path):
-    index = index_file(write(tmp_path / "a.txt", ""), "txt", "file", 5)
+    index = index_file(write(tmp_path / "a.txt", ""), "a.txt", "txt", ReadOptions(), 5)
     assert [(p.num_rows, p.end_byte) for p in index.pieces] == [(1, 0)]
 
 
 def test_a_longer_secret_moves_no_border(tmp_path):
     def rows_of(secret: str) -> list[tuple[int, int]]:
         rows = [f'{{"text": "row {i} {secret if i == 3 else ""}"}}' for i in range(20)]
-        index = index_file(write(tmp_path / "a.jsonl", "\n".join(rows)), "jsonl", "file", 6)
+        index = index_file(write(tmp_path / "a.jsonl", "\n".join(rows)), "a.jsonl", "jsonl", ReadOptions(), 6)
         return [(p.first_row, p.num_rows) for p in index.pieces]
 
     assert rows_of("x") == rows_of("x" * 500_000) == [(1, 6), (7, 6), (13, 6), (19, 2)]

@@ -22,7 +22,7 @@ def partitions(path: Path, corpus: CorpusConfig) -> list[Partition]:
         [path],
         base_dir=path.parent,
         format=corpus.format,
-        txt_document=corpus.txt_document,
+        options=corpus.read_options(),
         partition_documents=corpus.partition_documents,
         secret=SECRET,
     )

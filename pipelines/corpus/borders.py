@@ -1,0 +1,53 @@
+"""Sentence borders from a spaCy model, over tokens that are given."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import spacy
+from spacy.tokens import Doc
+
+from pipelines.errors import ConfigError
+from pipelines.policies.language import model_distribution, model_module
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+MAX_TOKENS = 20_000
+"""Longer blocks are left to the rules: a model's memory grows with the block."""
+
+_BATCH_BLOCKS = 128
+
+
+def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
+    """A spaCy model with only what finds sentences.
+
+    Raises:
+        ConfigError: the model is not installed, or has no such component.
+    """
+    module = model_module(model)
+    if importlib.util.find_spec(module) is None:
+        raise ConfigError(
+            f"split.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
+        )
+    nlp = spacy.load(module)
+    if component not in nlp.component_names:
+        raise ConfigError(f"split.model: '{model}' has no component {component}; set split.mode to another one")
+    nlp.enable_pipe(component)
+    vectors = [name for name in nlp.component_names if name in ("tok2vec", "transformer")]
+    nlp.select_pipes(enable=[*vectors, component])
+    return nlp
+
+
+def model_borders(nlp: Language, blocks: Iterable[tuple[Sequence[str], Sequence[bool]]]) -> Iterator[list[int]]:
+    """The token indices, each exclusive, at which the sentences of each block end.
+
+    Args:
+        nlp: as `load_model` gives it.
+        blocks: words of each block, and whether white space follows each. At least one word.
+    """
+    docs = (Doc(nlp.vocab, words=list(words), spaces=list(spaces)) for words, spaces in blocks)
+    for doc in nlp.pipe(docs, batch_size=_BATCH_BLOCKS):
+        yield [*(token.i for token in doc if token.i and token.is_sent_start), len(doc)]

@@ -1,0 +1,204 @@
+"""Rows of Parquet files and of Arrow files (a saved ``datasets`` folder), in bounded memory.
+
+Indexing and reading share `_batches`, so that they can never disagree about a row; the digest of a piece covers the
+values of the columns that are read, and no others: rewriting a file with other row groups or codecs changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.corpus.formats import RowKind
+from pipelines.corpus.opening import DamagedFile
+from pipelines.corpus.options import ReadOptions
+
+_BATCH_ROWS = 1_024
+_ARROW_FILE_MAGIC = b"ARROW1"
+
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowIndex:
+    """Where the pieces of a columnar file are; ``pieces`` holds the fields of `pipelines.corpus.scan.PieceIndex`."""
+
+    pieces: list[dict[str, Any]]
+    num_rows: int
+    is_damaged: bool
+
+
+class RowHash:
+    """SHA-256 of rows, whatever the batches that they came in."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, values: Mapping[str, Any]) -> None:
+        """Takes the next row."""
+        text = json.dumps(values, sort_keys=True, default=_as_text)
+        self._hash.update(text.encode() + b"\n")
+
+    def cut(self) -> str:
+        """The digest, hexadecimal; starts anew."""
+        digest = self._hash.hexdigest()
+        self._hash = hashlib.sha256()
+        return digest
+
+
+def _as_text(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else repr(value)
+
+
+def index_rows(path: Path, kind: RowKind, options: ReadOptions, partition_documents: int) -> RowIndex:
+    """Reads a file once and cuts it into pieces of ``partition_documents`` rows.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    pieces: list[dict[str, Any]] = []
+    hashed = RowHash()
+    start = at = 0
+    is_damaged = False
+
+    def close() -> None:
+        nonlocal start
+        if at > start:
+            piece = {"start_byte": start, "end_byte": at, "first_row": start + 1, "num_rows": at - start}
+            pieces.append({**piece, "digest": hashed.cut()})
+            start = at
+
+    try:
+        for values in read_rows(path, kind, options):
+            hashed.add(values)
+            at += 1
+            if at - start == partition_documents:
+                close()
+    except DamagedFile:
+        is_damaged = True
+    close()
+    return RowIndex(pieces, at, is_damaged)
+
+
+def read_rows(
+    path: Path, kind: RowKind, options: ReadOptions, start: int = 0, stop: int | None = None
+) -> Iterator[Values]:
+    """The mapped columns of rows ``start`` (from 0) to ``stop``; a text that is not UTF-8 comes as bytes.
+
+    Raises:
+        DamagedFile: the file is no such file, or ends too early.
+        OSError: it cannot be read.
+    """
+    with path.open("rb"):  # the operating system's own errors, told apart from Arrow's
+        pass
+    source = _parquet if kind == "parquet" else _arrow
+    try:
+        for batch, skip in source(path, options.columns, start):
+            columns = {field: _values(column) for field, column in zip(batch.schema.names, batch.columns, strict=True)}
+            for at in range(skip, batch.num_rows):
+                if stop is not None and start >= stop:
+                    return
+                yield {field: values[at] for field, values in columns.items()}
+                start += 1
+    except pa.ArrowException as error:
+        raise DamagedFile from error
+    except OSError as error:
+        if error.errno is None:
+            raise DamagedFile from error
+        raise
+
+
+def _parquet(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Batches from the row group of row ``start`` on, each with the number of its rows to leave out."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        present = [name for name in columns if name in file.schema_arrow.names]
+        first = 0
+        while first < file.num_row_groups and start >= file.metadata.row_group(first).num_rows:
+            start -= file.metadata.row_group(first).num_rows
+            first += 1
+        groups = list(range(first, file.num_row_groups))
+        if not present:
+            yield from _nothing(sum(file.metadata.row_group(group).num_rows for group in groups), start)
+            return
+        for batch in file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=present):
+            skip = min(start, batch.num_rows)
+            start -= skip
+            yield batch, skip
+
+
+def _arrow(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    with pa.memory_map(str(path)) as source:
+        is_file = source.read(len(_ARROW_FILE_MAGIC)) == _ARROW_FILE_MAGIC
+        source.seek(0)
+        reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+        present = [name for name in columns if name in reader.schema.names]
+        names = _class_names(reader.schema)
+        for whole in (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader:
+            whole.validate(full=False)
+            for offset in range(0, whole.num_rows, _BATCH_ROWS):
+                batch = whole.slice(offset, _BATCH_ROWS)
+                skip = min(start, batch.num_rows)
+                start -= skip
+                if skip == batch.num_rows:
+                    continue
+                if not present:
+                    yield from _nothing(batch.num_rows, skip)
+                    continue
+                named = [_named(batch.column(name), names.get(name)) for name in present]
+                yield pa.RecordBatch.from_arrays(named, names=present), skip
+
+
+def _nothing(num_rows: int, skip: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Rows without any of the mapped columns, so that each can be rejected."""
+    for at in range(0, num_rows, _BATCH_ROWS):
+        size = min(_BATCH_ROWS, num_rows - at)
+        yield pa.RecordBatch.from_arrays([pa.nulls(size)], names=[""]), min(max(skip - at, 0), size)
+
+
+def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """The names of class labels, by column, that ``datasets`` keeps beside the schema."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        found = {name: feature["names"] for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return {}
+    return {k: v for k, v in found.items() if isinstance(v, list) and all(isinstance(name, str) for name in v)}
+
+
+def _named(column: pa.Array, names: list[str] | None) -> pa.Array:
+    if names is None or not pa.types.is_integer(column.type):
+        return column
+    values = column.to_pylist()
+    return pa.array([names[v] if v is not None and 0 <= v < len(names) else v if v is None else str(v) for v in values])
+
+
+def _values(column: pa.Array) -> list[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:  # Arrow does not check the text of a file
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            return [_value(column[at]) for at in range(len(column))]
+        return [_decoded(value) for value in column.cast(pa.large_binary()).to_pylist()]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        return b"\xff"  # a nested text that cannot be decoded; readers reject it as such
+
+
+def _decoded(value: bytes | None) -> str | bytes | None:
+    try:
+        return None if value is None else value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value

@@ -1,0 +1,233 @@
+"""Corpora by name: what their rows mean.
+
+Each function takes one row and gives its documents; a row that cannot be used raises `BadRow`, a line of a
+conversation that cannot be used comes as a `Rejected` beside the document of the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from pipelines.corpus.items import BadRow, Document, GoldSpan, Reason, Rejected
+from pipelines.corpus.records import PAIR, Record, Source, document, named, plain
+from pipelines.corpus.rows import END_OF_TEXT
+
+Items = list[Document | Rejected]
+
+_JOINERS = re.compile(r" @([-,.])@ ")
+_BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_DIALOGUE_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):[ \t]*")
+_WORD = re.compile(r"\S+")
+_LINE_NUMBER = re.compile(r"([0-9]+) (.*)", re.DOTALL)
+_PERSONAS = {"your persona: ": "PERSONA", "partner's persona: ": "PARTNER_PERSONA"}
+_ROLES = {"agent": "SYS", "customer": "USR"}
+
+_MEANINGS = ("mr", "meaning_representation")
+_REFERENCES = ("ref", "human_reference", "ref_tokenised", "target")
+_GLUE_PAIRS = (
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("premise", "hypothesis"),
+    ("#1 String", "#2 String"),
+    ("a", "b"),
+)
+_GLUE_SINGLE = ("sentence", "content", "text", "a")
+_GLUE_LABELS = ("label", "gold_label", "is_duplicate", "Quality", "score")
+_GLUE_IDS = ("idx", "index", "pairID", "id")
+
+
+def wikitext(source: Source, text: str) -> Items:
+    """An article; titles and headings are lines of their own, with their signs."""
+    if source.options.wikitext_joiners == "undo":
+        text = _JOINERS.sub(r"\1", text)
+    return [document(source, text, {})]
+
+
+def dialogue(source: Source, text: str) -> Items:
+    """Lines ``SPEAKER: utterance`` (the blank after the colon may be missing), blank lines aside."""
+    lines: list[str] = []
+    for line in _BREAKS.split(text.removeprefix(END_OF_TEXT.decode())):
+        line = line.strip()
+        if line:
+            tag = _DIALOGUE_TAG.match(line)
+            lines.append(f"{tag[1]}: {line[tag.end() :]}" if tag else line)
+    if lines and not any(_DIALOGUE_TAG.match(line) for line in lines):
+        raise BadRow("no_turns", 'no line starts with "SPEAKER:". Set corpus.format = "txt" for plain text.')
+    return [document(source, "\n".join(lines), {}, layout="turns")]
+
+
+def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
+    """One conversation: a turn a line, with gold spans where the file labels slots.
+
+    The domain is the file's folder; both speakers are there only in the files that name the author's role.
+    """
+    items: Items = []
+    turns: list[str] = []
+    gold: list[GoldSpan] = []
+    num_chars = 0
+    conversation: str | None = None
+    for number, line in enumerate(text.split("\n"), start=1):
+        cells = line.removesuffix("\r").split("\t")
+        if cells == [""]:
+            continue
+        record = dict(zip(header, cells, strict=False))
+        utterance = _BREAKS.sub(" ", record.get("utterance", "")).strip()
+        labels = record.get("slot-labels", "").split()
+        words = list(_WORD.finditer(utterance))
+        problem: tuple[Reason, str] | None = None
+        if len(cells) != len(header):
+            problem = ("bad_columns", f"has {len(cells)} columns, not {len(header)}: an utterance with a line break?")
+        elif not utterance:
+            problem = ("empty", "the utterance is empty.")
+        elif "slot-labels" in header and len(labels) != len(words):
+            problem = ("bad_spans", "has another number of slot labels than of words.")
+        if problem is not None:
+            where = f"line {number} of the conversation "
+            size = len(line.encode("utf-8"))
+            items.append(
+                Rejected(name=source.name, row=source.row, reason=problem[0], detail=where + problem[1], num_bytes=size)
+            )
+            continue
+        conversation = conversation or record.get("conversationId")
+        turn = f"{_ROLES.get(record.get('authorRole', 'customer'), 'USR')}: "
+        start = num_chars + len(turn)
+        gold += [GoldSpan(start + low, start + high, label) for low, high, label in _slots(words, labels)]
+        turns.append(turn + utterance)
+        num_chars += len(turns[-1]) + 1
+    if turns:
+        parent = PurePosixPath(source.name).parent.name
+        spans = tuple(gold) if "slot-labels" in header else None
+        made = document(
+            source,
+            "\n".join(turns),
+            {},
+            source_id=conversation,
+            domain=parent or None,
+            gold=spans,
+            layout="turns",
+        )
+        items.insert(0, made)
+    return items
+
+
+def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[int, int, str]]:
+    """Neighbouring words of one label are one slot."""
+    slots: list[tuple[int, int, str]] = []
+    before = "O"
+    for word, label in zip(words, labels, strict=False):
+        if label != "O":
+            if label == before:
+                slots[-1] = (slots[-1][0], word.end(), label)
+            else:
+                slots.append((word.start(), word.end(), label))
+        before = label
+    return slots
+
+
+def personachat(source: Source, text: str) -> Items:
+    """One episode of ParlAI's text format: persona lines, then the partner's utterance and the reply, by tabs."""
+    items: Items = []
+    turns: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        match = _LINE_NUMBER.fullmatch(line.removesuffix("\r"))
+        if match is None:
+            detail = f"line {number} of the episode has no number. A line starts with its number and a blank."
+            size = len(line.encode("utf-8"))
+            items.append(
+                Rejected(name=source.name, row=source.row, reason="bad_columns", detail=detail, num_bytes=size)
+            )
+            continue
+        persona = next((start for start in _PERSONAS if match[2].startswith(start)), None)
+        if persona is not None:
+            said = [(_PERSONAS[persona], match[2][len(persona) :])]
+        else:
+            said = list(zip(("PARTNER", "SELF"), match[2].split("\t"), strict=False))
+        for speaker, utterance in said:
+            utterance = _BREAKS.sub(" ", utterance).strip()
+            if utterance and utterance != "__SILENCE__":
+                turns.append(f"{speaker}: {utterance}")
+    if turns:
+        items.insert(0, document(source, "\n".join(turns), {}, layout="turns"))
+    return items
+
+
+def e2e(source: Source, record: Record) -> Items:
+    """A meaning representation and its reference, as one row."""
+    meaning, reference = named(record, _MEANINGS), named(record, _REFERENCES)
+    if meaning is None or reference is None:
+        raise BadRow("missing_text", "has no columns mr and ref.")
+    return [_pair(source, meaning, reference, record)]
+
+
+def dart(source: Source, record: Record) -> Items:
+    """Triples and each of their references, as one row each."""
+    triples, annotations = record.get("tripleset"), record.get("annotations")
+    if isinstance(annotations, Mapping):  # one list a field, as the `datasets` library stores it
+        texts = annotations.get("text")
+        annotations = [{"text": text} for text in texts] if isinstance(texts, list) else None
+    is_usable = (
+        isinstance(triples, list)
+        and all(isinstance(t, list) and all(isinstance(part, str) for part in t) for t in triples)
+        and isinstance(annotations, list)
+        and all(isinstance(a, Mapping) and isinstance(a.get("text"), str) for a in annotations)
+    )
+    if not is_usable or not triples or not annotations:
+        raise BadRow("missing_text", "has no tripleset with annotations.")
+    meaning = " | ".join(" : ".join(triple) for triple in triples)
+    return [
+        _pair(source, meaning, annotation["text"], record, source_id=f"{source.row}.{number}")
+        for number, annotation in enumerate(annotations, start=1)
+    ]
+
+
+def _pair(source: Source, first: str, second: str, record: Record, source_id: str | None = None) -> Document:
+    if not second.strip():
+        raise BadRow("empty", "the second text is empty.")
+    text = _BREAKS.sub(" ", first).strip() + PAIR + _BREAKS.sub(" ", second).strip()
+    return document(source, text, record, source_id=source_id, layout="whole")
+
+
+def glue(source: Source, record: Record) -> Items:
+    """One sentence, or two to compare, with a label; by the column names of the nine tasks."""
+    options = source.options
+    mapped: dict[str, Any] = {
+        options.id_field: record.get(options.id_field) or named(record, _GLUE_IDS),
+        options.label_field: named(record, (options.label_field, *_GLUE_LABELS)),
+        options.fold_field: record.get(options.fold_field),
+        options.domain_field: record.get(options.domain_field),
+    }
+    for first, second in _GLUE_PAIRS:
+        one, two = named(record, (first,)), named(record, (second,))
+        if one is not None and two is not None:
+            return [_pair(source, one, two, mapped)]
+    single = named(record, _GLUE_SINGLE)
+    if single is None:
+        raise BadRow("missing_text", "has none of the columns of a GLUE task (sentence; sentence1 and sentence2; …).")
+    return [document(source, _BREAKS.sub(" ", single).strip(), mapped, layout="whole")]
+
+
+TEXTS: Mapping[str, Callable[[Source, str], Items]] = {
+    "article": wikitext,
+    "dialogue": dialogue,
+    "episode": personachat,
+}
+"""By row kind: formats whose rows are texts. A conversation needs the table's header too."""
+
+
+def _plain(source: Source, record: Record) -> Items:
+    return [*plain(source, record)]
+
+
+RECORDS: Mapping[str, Callable[[Source, Record], Items]] = {"e2e": e2e, "dart": dart, "glue": glue}
+"""By format; every other format takes the mapped columns."""
+
+
+def from_record(source: Source, record: Record) -> Items:
+    """The documents of a record. Raises `BadRow`."""
+    return RECORDS.get(source.format, _plain)(source, record)

@@ -1,0 +1,75 @@
+"""What reading gives: documents, and rows that cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Reason = Literal[
+    "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
+    "bad_spans", "empty", "bad_columns", "no_turns", "damaged",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GoldSpan:
+    """A secret marked by hand or by a simulator: half-open character offsets in the document's text."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """One document.
+
+    Attributes:
+        name: the file's name.
+        row: 1-based position of its row in the file.
+        text: the text, not empty.
+        source_id: the document's own id.
+        domain, fold, label: as the corpus gives them.
+        gold: None when the row has no gold field; may be empty when it has.
+        layout: how it splits, where the format says so: ``turns`` of a dialogue, or ``whole``, one row for all of it.
+    """
+
+    name: str
+    row: int
+    text: str
+    source_id: str | None = None
+    domain: str | None = None
+    fold: str | None = None
+    label: str | None = None
+    gold: tuple[GoldSpan, ...] | None = None
+    layout: Literal["turns", "whole"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """A row, or a line of one, that cannot be used. ``detail`` says what to do and never quotes the text."""
+
+    name: str
+    row: int
+    reason: Reason
+    detail: str
+    num_bytes: int
+
+    def row_values(self) -> dict[str, Any]:
+        """The row of the ``rejected`` table."""
+        return {
+            "source_file": self.name,
+            "source_row": self.row,
+            "reason": self.reason,
+            "detail": self.detail,
+            "num_bytes": self.num_bytes,
+        }
+
+
+class BadRow(Exception):
+    """Why a row cannot be used; turned into a `Rejected`, never shown."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
+        self.detail = detail

@@ -1,0 +1,180 @@
+"""From a record (a JSON object, a line of a table) to documents, by the columns that the settings name."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from pipelines.corpus.formats import FOLDS, FORMATS, fold_of_name
+from pipelines.corpus.items import BadRow, Document, GoldSpan
+from pipelines.corpus.options import ReadOptions
+
+PAIR = " || "
+"""Stands between the two texts of one row: a meaning representation and its reference, two sentences to compare."""
+
+Record = Mapping[str, Any]
+
+_GOLD_KEYS = (("start", "start_position"), ("end", "end_position"), ("label", "entity_type"))
+
+
+class Source(NamedTuple):
+    """Where a row comes from."""
+
+    name: str
+    format: str
+    row: int
+    options: ReadOptions
+
+
+def over_long(options: ReadOptions, hint: str = "") -> BadRow:
+    """The row has more characters than the settings allow."""
+    return BadRow(
+        "over_long",
+        f"longer than corpus.max_document_chars = {options.max_document_chars}."
+        f" {hint or 'Split the document, or raise corpus.max_document_chars.'}",
+    )
+
+
+def document(
+    source: Source,
+    text: str,
+    record: Record,
+    *,
+    source_id: str | None = None,
+    domain: str | None = None,
+    gold: tuple[GoldSpan, ...] | None = None,
+    layout: Literal["turns", "whole"] | None = None,
+) -> Document:
+    """A document with the metadata of its record, checked.
+
+    Args:
+        source: where it comes from.
+        text: its text.
+        record: holds id, domain, fold and label under the names that the settings give.
+        source_id, domain, gold, layout: what the format itself says; a domain in the record goes first.
+
+    Raises:
+        BadRow: it cannot be used.
+    """
+    options = source.options
+    if "\0" in text:
+        raise BadRow("nul", "the text holds a NUL character. Remove it.")
+    if len(text) > options.max_document_chars:
+        raise over_long(options)
+    if not text or text.isspace():
+        raise BadRow("empty", "the text is empty.")
+    fold = _fold(_string(record.get(options.fold_field)))
+    if fold is None and FORMATS[source.format].names_fold:
+        fold = fold_of_name(source.name)
+    made = Document(
+        name=source.name,
+        row=source.row,
+        text=text,
+        source_id=source_id or _scalar(record.get(options.id_field), "id_field", allow_fraction=False) or None,
+        domain=_scalar(record.get(options.domain_field), "domain_field") or domain,
+        fold=fold,
+        label=_scalar(record.get(options.label_field), "label_field"),
+        gold=gold,
+        layout=layout,
+    )
+    try:
+        # JSON can escape half a surrogate pair, which no encoding of text can store.
+        for field in (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ())):
+            if field is not None:
+                field.encode("utf-8")
+    except UnicodeEncodeError:
+        raise BadRow(
+            "undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole."
+        ) from None
+    return made
+
+
+def plain(source: Source, record: Record) -> list[Document]:
+    """The text of one column. Raises `BadRow`."""
+    text = text_of(record, source.options)
+    gold = _gold(record.get(source.options.gold_field), text)
+    layout: Literal["turns"] | None = "turns" if source.format == "dialogue" else None
+    return [document(source, text, record, gold=gold, layout=layout)]
+
+
+def text_of(record: Record, options: ReadOptions) -> str:
+    """The column ``text_field``. Raises `BadRow`."""
+    text = _string(record.get(options.text_field))
+    if text is None:
+        raise BadRow("missing_text", "has no text. Set corpus.text_field to the name of the field that holds it.")
+    if not isinstance(text, str):
+        raise BadRow("wrong_type", "corpus.text_field names a field that is not a string.")
+    return text
+
+
+def named(record: Record, names: tuple[str, ...]) -> str | None:
+    """The first of several columns that is there; text as it is, numbers written out. Raises `BadRow`."""
+    for name in names:
+        value = _scalar(record.get(name), "text_field")
+        if value is not None:
+            return value
+    return None
+
+
+def _string(value: Any) -> Any:
+    """Bytes, which tables may hold in place of text, as text. Raises `BadRow`."""
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadRow("undecodable", "a column is not UTF-8. Convert it.") from None
+
+
+def _scalar(value: Any, field: str, allow_fraction: bool = True) -> str | None:
+    value = _string(value)
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        if allow_fraction:
+            return "true" if value else "false"
+    elif isinstance(value, int) or (allow_fraction and isinstance(value, float) and math.isfinite(value)):
+        try:
+            return str(value)
+        except ValueError:  # Python writes out no integer of more than 4,300 digits
+            pass
+    raise BadRow("wrong_type", f"corpus.{field} names a field that is neither a string nor a number.")
+
+
+def _fold(value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or value not in FOLDS:
+        raise BadRow("bad_fold", 'the fold is none of "train", "valid" and "test".')
+    return FOLDS[value]
+
+
+def _gold(value: Any, text: str) -> tuple[GoldSpan, ...] | None:
+    value = _string(value)
+    if value is None or value == "":
+        return None
+    detail = (
+        "corpus.gold_field must be a list of {start, end, label}: character offsets with 0 <= start < end <= length"
+        " of the text, around more than white space, and a label."
+    )
+    if isinstance(value, str):  # a table's column
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise BadRow("bad_spans", detail) from None
+    if not isinstance(value, list):
+        raise BadRow("bad_spans", detail)
+    spans: list[GoldSpan] = []
+    for item in value:
+        if not isinstance(item, dict):
+            raise BadRow("bad_spans", detail)
+        start, end, label = (next((item[key] for key in keys if key in item), None) for keys in _GOLD_KEYS)
+        # `type` and not `isinstance`: true and false are integers too.
+        if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
+            raise BadRow("bad_spans", detail)
+        if not 0 <= start < end <= len(text) or text[start:end].isspace():
+            raise BadRow("bad_spans", detail)
+        spans.append(GoldSpan(start, end, label))
+    return tuple(spans)
