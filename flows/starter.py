@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from pipelines.corpus.formats import format_of
+from pipelines.corpus.formats import format_of, suffix_of, suffixes
 from pipelines.corpus.scan import list_files
 from pipelines.errors import ConfigError, InputError
 
@@ -79,7 +79,7 @@ def _files(inputs: Sequence[str]) -> list[Path]:
     for name in inputs:
         path = Path(name)
         if path.is_dir():
-            inside = [f for f in path.rglob("*") if format_of(f.name, "auto") and f.is_file()]
+            inside = [f for f in path.rglob("*") if suffix_of(f.name) in suffixes("auto") and f.is_file()]
             list_files([name], base_dir=path)  # raises, saying what to do, if there is nothing to read
             found += inside
         elif path.is_file():

@@ -103,10 +103,10 @@ def read_rows(
         for batch, skip in source(path, options.columns, start):
             columns = {field: _values(column) for field, column in zip(batch.schema.names, batch.columns, strict=True)}
             for at in range(skip, batch.num_rows):
-                if stop is not None and start >= stop:
-                    return
                 yield {field: values[at] for field, values in columns.items()}
                 start += 1
+                if start == stop:  # what comes behind may be damaged
+                    return
     except pa.ArrowException as error:
         raise DamagedFile from error
     except OSError as error:
@@ -141,7 +141,6 @@ def _arrow(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[p
         present = [name for name in columns if name in reader.schema.names]
         names = _class_names(reader.schema)
         for whole in (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader:
-            whole.validate(full=False)
             for offset in range(0, whole.num_rows, _BATCH_ROWS):
                 batch = whole.slice(offset, _BATCH_ROWS)
                 skip = min(start, batch.num_rows)
@@ -151,7 +150,10 @@ def _arrow(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[p
                 if not present:
                     yield from _nothing(batch.num_rows, skip)
                     continue
-                named = [_named(batch.column(name), names.get(name)) for name in present]
+                taken = [_as_bytes(batch.column(name)) for name in present]
+                for column in taken:
+                    column.validate(full=True)  # the file's offsets may point anywhere
+                named = [_named(column, names.get(name)) for name, column in zip(present, taken, strict=True)]
                 yield pa.RecordBatch.from_arrays(named, names=present), skip
 
 
@@ -179,26 +181,31 @@ def _named(column: pa.Array, names: list[str] | None) -> pa.Array:
     return pa.array([names[v] if v is not None and 0 <= v < len(names) else v if v is None else str(v) for v in values])
 
 
-def _values(column: pa.Array) -> list[Any]:
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Text without the claim that it is UTF-8, which Arrow does not check and then fails on."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_string(column.type):
+        return column.view(pa.binary())
+    return column.view(pa.large_binary()) if pa.types.is_large_string(column.type) else column
+
+
+def _values(column: pa.Array) -> list[Any]:
     try:
-        return list(column.to_pylist())
-    except UnicodeDecodeError:  # Arrow does not check the text of a file
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return [_value(column[at]) for at in range(len(column))]
-        return [_decoded(value) for value in column.cast(pa.large_binary()).to_pylist()]
+        return [_decoded(value) for value in _as_bytes(column).to_pylist()]
+    except UnicodeDecodeError:  # inside a list or a struct
+        return [_value(column[at]) for at in range(len(column))]
 
 
 def _value(scalar: pa.Scalar) -> Any:
     try:
         return scalar.as_py()
     except UnicodeDecodeError:
-        return b"\xff"  # a nested text that cannot be decoded; readers reject it as such
+        return b"\xff"  # readers reject what is not UTF-8
 
 
-def _decoded(value: bytes | None) -> str | bytes | None:
+def _decoded(value: Any) -> Any:
     try:
-        return None if value is None else value.decode("utf-8")
+        return value.decode("utf-8") if isinstance(value, bytes) else value
     except UnicodeDecodeError:
         return value

@@ -91,8 +91,8 @@ def format_of(name: str, format: str) -> str | None:
 
 
 def suffixes(format: str) -> tuple[str, ...]:
-    """The suffixes that a folder is searched for."""
-    return tuple(AUTO if format == "auto" else FORMATS[format].kinds)
+    """The suffixes that a folder is searched for; ``auto`` leaves tables in text out, which often hold no corpus."""
+    return tuple(s for s in AUTO if s not in (".csv", ".tsv")) if format == "auto" else tuple(FORMATS[format].kinds)
 
 
 def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:

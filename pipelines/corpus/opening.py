@@ -11,6 +11,7 @@ from typing import BinaryIO, cast
 from pipelines.corpus.formats import compression_of
 
 _BUFFER_BYTES = 1 << 20
+_PART_BYTES = 1 << 16  # what is read at a time is what is lost before the damage
 
 
 class DamagedFile(Exception):
@@ -28,7 +29,7 @@ class _Guarded(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         try:
-            data = self._inner.read(len(buffer))
+            data = self._inner.read(min(len(buffer), _PART_BYTES))
         except (EOFError, zlib.error) as error:
             raise DamagedFile from error
         except OSError as error:

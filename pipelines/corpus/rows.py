@@ -307,9 +307,8 @@ def _elements(stream: HashedStream, number: int, limit_bytes: int) -> Iterator[R
             brace = data.find(b"{")
             between = data if brace < 0 else data[:brace]
             visible = between.removeprefix(BOM) if stream.position == 0 else between
-            is_content = bool(visible.strip(_SEPARATORS))
-            if brace < 0 or is_content:
-                has_content |= is_content
+            has_content |= bool(visible.strip(_SEPARATORS))
+            if between and (brace < 0 or has_content):
                 buffer.add(stream.readline(len(between)))
                 continue
             if has_content:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece, pseudonym
-from pipelines.corpus.formats import COLUMNAR, format_of, row_kind, suffix_of, suffixes
+from pipelines.corpus.formats import AUTO, COLUMNAR, format_of, row_kind, suffix_of, suffixes
 from pipelines.corpus.opening import DamagedFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import HashedStream, RowReader
@@ -142,7 +142,8 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
         raise InputError(
             f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
             f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs;"
-            ' for files of another suffix give a pattern such as "folder/*.raw" and set corpus.format = "txt".'
+            ' for files of another suffix give a pattern such as "folder/*.raw" and set corpus.format = "txt";'
+            ' for csv and tsv files give a pattern such as "folder/*.csv".'
         )
     found.sort(key=lambda file: file.name)
     return found
@@ -161,7 +162,7 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
             f"corpus.inputs: there is no file or folder {given} (relative paths start at the settings file's folder)."
         ) from None
     if stat.S_ISDIR(mode):
-        if suffix_of(path.name) in suffixes("auto"):
+        if suffix_of(path.name) in AUTO:
             raise InputError(
                 f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
             )

@@ -33,11 +33,11 @@ class CorpusConfig(StageConfig):
     )
     format: FormatName = Field(
         "auto",
-        description="Format of the files. auto goes by .txt, .jsonl, .csv, .tsv, .parquet and .arrow. json: an array "
-        "of objects. huggingface: a folder saved by the datasets library. wikitext: a document an article. dialogue: "
-        "lines 'SPEAKER: utterance', a file or <|endoftext|> ends a dialogue. multidogo, personachat: their own "
-        "files, a document a conversation. e2e, dart, glue: their own files, a document a row, two texts joined by "
-        "' || '.",
+        description="Format of the files. auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a "
+        "pattern, .csv and .tsv. json: an array of objects. huggingface: a folder saved by the datasets library. "
+        "wikitext: a document an article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or at "
+        "<|endoftext|>. multidogo, personachat: their own files, a document a conversation. e2e, dart, glue: their "
+        "own files, a document a row, two texts joined by ' || '.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
         "file", description="What one document is in a txt file; paragraphs are separated by blank lines."
