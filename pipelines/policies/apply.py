@@ -1,79 +1,140 @@
-"""Runs policies over many sentences: every distinct sentence once, one spaCy pass for all of them, failing closed."""
+"""Runs policies over many sentences: every distinct sentence once, in this process or in several.
+
+Worker processes own a model each and return integer offsets; the parent keeps order, so the answer is the same for any
+number of them.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from itertools import groupby
+from types import TracebackType
+from typing import Any, Final
 
-from pipelines.policies.language import load_pipeline, make_doc
-from pipelines.policies.protocol import Policy, Sentence, Span, check_offsets, check_spans
-from pipelines.policies.redact import literal_mask_spans
+from pipelines.errors import StageError
+from pipelines.policies import registry
+from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
+from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
 
-if TYPE_CHECKING:
-    from spacy.language import Language
-    from spacy.tokens import Doc
-
-FAILED_LABEL: Final = "FAILED_CLOSED"
-CHUNK_SENTENCES: Final = 2_048
-SPACY_BATCH: Final = 128
+CHUNK_SENTENCES: Final = 1_024
 MAX_REMEMBERED: Final = 500_000
+_PRELOAD: Final = ["spacy", "pipelines.policies.judging"]
 
 
-class Request(NamedTuple):
-    """One row to judge. ``redact`` is false for a row that is masked whole anyway: then only the flag is wanted."""
-
-    text: str
-    starts: Sequence[int]
-    ends: Sequence[int]
-    redact: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the policies say about one sentence.
+@dataclass(frozen=True, kw_only=True)
+class RedactorSpec:
+    """Everything that a redactor is made from, so that a worker process can make its own.
 
     Attributes:
-        spans: to be masked, sorted; one span over the whole row when a policy failed on it.
-        failed_closed: a policy failed on this row.
-        flagged: the conservative policy found something, or failed, or there is none.
-        conservative_failed: the conservative policy failed on this row.
+        policies, conservative, observed: names, as in the settings.
+        options: what the policies are told, but for their name.
+        exclude, exclude_labels: as `Exclusions`.
     """
 
-    spans: tuple[Span, ...]
-    failed_closed: bool
-    flagged: bool
-    conservative_failed: bool
+    policies: tuple[str, ...]
+    conservative: str | None = None
+    observed: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    exclude: tuple[str, ...] = ()
+    exclude_labels: tuple[str, ...] = ()
+
+    def make(self) -> Judge:
+        """Makes the policies and loads the model.
+
+        Raises:
+            ConfigError: a policy or the model cannot be loaded; before any work.
+        """
+
+        def made(name: str, setting: str) -> Policy:
+            return registry.make_policy(PolicyOptions(name=name, **self.options), setting)
+
+        return Judge(
+            {name: made(name, "redact.policies") for name in self.policies},
+            made(self.conservative, "redact.conservative") if self.conservative is not None else None,
+            self.options.get("model", PolicyOptions.model),
+            observed={name: made(name, "redact.also_levels") for name in self.observed},
+            exclusions=Exclusions(self.exclude, self.exclude_labels),
+        )
+
+
+_judge: Judge | None = None
+"""The judge of a worker process."""
+
+
+def _start_worker(spec: RedactorSpec) -> None:
+    global _judge
+    _judge = spec.make()
+
+
+def _judge_in_worker(requests: list[Request]) -> list[Verdict]:
+    assert _judge is not None  # noqa: S101 - the initialiser has made it
+    return _judge.judge(requests)
 
 
 class Redactor:
-    """Judges sentences by a union of policies and, separately, by a conservative policy.
-
-    A verdict depends on the sentence alone: not on the batch it came in, nor on which other policies run.
+    """Judges any number of sentences; what it saw before it does not judge again.
 
     Args:
-        policies: the union, by name.
-        conservative: decides private or public only; None flags every row.
-        model: the spaCy model, loaded only when a policy needs it and then with what is needed.
+        judge: judges in this process, and documents always.
+        spec: what worker processes make their own judge from; needed for more than one.
+        workers: processes that judge; with 1, this one does.
+
+    Use as a context manager where there are worker processes.
     """
 
-    def __init__(self, policies: Mapping[str, Policy], conservative: Policy | None, model: str) -> None:
-        self._policies = dict(sorted(policies.items()))
-        self._conservative = conservative
-        used = [*self._policies.values(), *([conservative] if conservative is not None else [])]
-        needs = frozenset().union(*(policy.needs for policy in used))
-        self._nlp: Language | None = load_pipeline(model, needs) if needs else None
+    def __init__(self, judge: Judge, spec: RedactorSpec | None = None, workers: int = 1) -> None:
+        self._judge = judge
         self._seen: dict[bytes, Verdict] = {}
+        self._pool: ProcessPoolExecutor | None = None
+        if workers > 1:
+            if spec is None:
+                raise ValueError("several workers need a spec")
+            # Plain fork hangs after polars or torch ran in the parent; a fork server never ran them.
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(list(_PRELOAD))
+            self._pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(spec,))
+        self._in_flight = 2 * workers
 
-    def judge(self, requests: Sequence[Request]) -> list[Verdict]:
+    @classmethod
+    def from_spec(cls, spec: RedactorSpec, workers: int = 1) -> Redactor:
+        """A redactor with policies by name. Raises as `RedactorSpec.make`."""
+        return cls(spec.make(), spec, workers)
+
+    @property
+    def looks_at_documents(self) -> bool:
+        """Whether `judge` has to be given whole documents."""
+        return self._judge.looks_at_documents
+
+    def judge(self, requests: Sequence[Request], documents: Sequence[str] | None = None) -> list[Verdict]:
         """One verdict a request, in order.
+
+        Args:
+            requests: the rows.
+            documents: the document that each row is part of. Rows of one document stand together, and all of them are
+                given in one call. None: every row is a document of its own.
 
         Raises:
             ValueError: a request's token offsets do not fit its text (see `protocol.check_offsets`).
+            StageError: a worker process died.
             MemoryError: never taken for a failing policy, since a rerun would then give other bytes.
         """
+        verdicts = self._judge_rows(requests)
+        if not self.looks_at_documents:
+            return verdicts
+        numbers = documents if documents is not None else list(map(str, range(len(requests))))
+        whole: list[Verdict] = []
+        for _, group in groupby(range(len(requests)), key=numbers.__getitem__):
+            rows = list(group)
+            whole += self._judge.judge_document([requests[i] for i in rows], [verdicts[i] for i in rows])
+        return whole
+
+    def _judge_rows(self, requests: Sequence[Request]) -> list[Verdict]:
         verdicts: dict[bytes, Verdict] = {}
         todo: dict[bytes, Request] = {}
         keys = [_identity(request) for request in requests]
@@ -81,79 +142,42 @@ class Redactor:
             known = self._seen.get(key)
             if known is not None:
                 verdicts[key] = known
-            else:
-                if key not in todo:
-                    check_offsets(request.text, request.starts, request.ends)
-                todo.setdefault(key, request)
+            elif key not in todo:
+                check_offsets(request.text, request.starts, request.ends)
+                todo[key] = request
         pending = list(todo.items())
-        for at in range(0, len(pending), CHUNK_SENTENCES):
-            chunk = pending[at : at + CHUNK_SENTENCES]
-            for (key, _), verdict in zip(chunk, self._judge_chunk([request for _, request in chunk]), strict=True):
+        chunks = [pending[at : at + CHUNK_SENTENCES] for at in range(0, len(pending), CHUNK_SENTENCES)]
+        for chunk, judged in zip(chunks, self._judge_chunks(chunks), strict=True):
+            for (key, _), verdict in zip(chunk, judged, strict=True):
                 verdicts[key] = verdict
                 if len(self._seen) < MAX_REMEMBERED:
                     self._seen[key] = verdict
         return [verdicts[key] for key in keys]
 
-    def _judge_chunk(self, requests: Sequence[Request]) -> list[Verdict]:
-        if self._nlp is None:
-            return [self._judge_one(request, None) for request in requests]
-        read = [r for r in requests if r.redact or (self._conservative is not None and self._conservative.needs)]
-        with self._nlp.memory_zone():  # frees the strings of this chunk, so memory does not grow with the corpus
-            docs = dict(zip(map(id, read), _annotate(self._nlp, read), strict=True))
-            return [self._judge_one(request, docs.get(id(request))) for request in requests]
+    def _judge_chunks(self, chunks: Iterable[list[tuple[bytes, Request]]]) -> Iterator[list[Verdict]]:
+        if self._pool is None:
+            for chunk in chunks:
+                yield self._judge.judge([request for _, request in chunk])
+            return
+        try:
+            waiting: list[Future[list[Verdict]]] = []
+            for chunk in chunks:
+                if len(waiting) >= self._in_flight:
+                    yield waiting.pop(0).result()
+                waiting.append(self._pool.submit(_judge_in_worker, [request for _, request in chunk]))
+            for future in waiting:
+                yield future.result()
+        except BrokenProcessPool:
+            raise StageError("a worker process died; it may have run out of memory: use fewer workers") from None
 
-    def _judge_one(self, request: Request, doc: Doc | None) -> Verdict:
-        sentence = Sentence(request.text, request.starts, request.ends, doc)
-        num_tokens = sentence.num_tokens
-        spans: list[Span] = []
-        failed = False
-        if request.redact:
-            spans += literal_mask_spans(sentence)
-            for name, policy in self._policies.items():
-                found = _find(policy, sentence)
-                if found is None:
-                    failed = True
-                    spans = [Span(0, num_tokens, FAILED_LABEL, name)] if num_tokens else []
-                    break
-                spans += found
-        flagged, conservative_failed = True, False
-        if self._conservative is not None:
-            reasons = _find(self._conservative, sentence)
-            flagged, conservative_failed = reasons is None or bool(reasons), reasons is None
-        return Verdict(tuple(sorted(set(spans))), failed, flagged, conservative_failed)
+    def __enter__(self) -> Redactor:
+        return self
 
-
-def _find(policy: Policy, sentence: Sentence) -> list[Span] | None:
-    """A policy's checked spans, or None if it or its Doc failed. What went wrong is dropped: it may quote the text."""
-    if policy.needs and sentence.doc is None:
-        return None
-    try:
-        return check_spans(policy.find(sentence), sentence.num_tokens)
-    except MemoryError:
-        raise
-    except Exception:
-        return None
-
-
-def _annotate(nlp: Language, requests: Sequence[Request]) -> list[Doc | None]:
-    """Annotated Docs; None where spaCy failed, which every policy that needs one then takes for a failure."""
-    try:
-        docs = [make_doc(nlp, r.text, r.starts, r.ends) for r in requests]
-        return list(nlp.pipe(docs, batch_size=SPACY_BATCH))
-    except MemoryError:
-        raise
-    except Exception:
-        return [_annotate_one(nlp, request) for request in requests]
-
-
-def _annotate_one(nlp: Language, request: Request) -> Doc | None:
-    """One sentence at a time, so that one that spaCy cannot digest costs no other row its annotation."""
-    try:
-        return next(iter(nlp.pipe([make_doc(nlp, request.text, request.starts, request.ends)])))
-    except MemoryError:
-        raise
-    except Exception:
-        return None
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _identity(request: Request) -> bytes:

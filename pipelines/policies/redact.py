@@ -7,6 +7,7 @@ neither the cause nor, with collapsing, the length of a secret is left in the te
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from pipelines.policies.mask import MASK
 from pipelines.policies.protocol import Sentence, Span
@@ -85,3 +86,39 @@ def redact_text(
         at = end
     parts.append(text[at:])
     return "".join(parts)
+
+
+_JFT_ORDER: Final = ("PROPN", "PRON", "VERB", "ROOT", "OBJ", "SUBJ")
+"""Of a token's labels the code of Just Fine-tune Twice writes the last that it looks at; an entity's comes first."""
+
+
+def render_jft(
+    text: str, starts: Sequence[int], ends: Sequence[int], spans: Iterable[Span], *, typed: bool = False
+) -> str:
+    """The rendering of the code of Just Fine-tune Twice, for comparison with its data.
+
+    One ``<mask>``, or ``<LABEL>``, for each masked token; of neighbours that are the same mask and stand exactly one
+    space apart, the first is kept. So punctuation ends a run, and with ``typed`` a change of label does.
+
+    Args:
+        text: the original sentence.
+        starts, ends: character offsets of its tokens.
+        spans: what to mask.
+        typed: write labels.
+    """
+    labels: dict[int, str] = {}
+    for span in sorted(spans, key=lambda s: -_JFT_ORDER.index(s.label) if s.label in _JFT_ORDER else -len(_JFT_ORDER)):
+        for token in range(span.start_token, span.end_token):
+            labels[token] = f"<{span.label}>" if typed else "<mask>"
+    parts: list[str] = []
+    at = 0
+    for token, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        parts += (text[at:start], labels.get(token, text[start:end]))
+        at = end
+    parts.append(text[at:])
+    masks = frozenset(labels.values())
+    kept: list[str] = []
+    for piece in "".join(parts).split(" "):
+        if not (kept and piece in masks and piece == kept[-1]):
+            kept.append(piece)
+    return " ".join(kept)

@@ -7,6 +7,7 @@ an edit to any other policy reruns nothing.
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -15,15 +16,26 @@ from pipelines.errors import ConfigError
 from pipelines.policies.protocol import Policy, PolicyOptions
 
 POLICIES: Final[Mapping[str, str]] = {
+    "addresses": "pipelines.policies.addresses:AddressesPolicy",
     "conservative": "pipelines.policies.conservative:ConservativePolicy",
     "customersim": "pipelines.policies.customersim:CustomerSimPolicy",
     "digits": "pipelines.policies.digits:DigitsPolicy",
+    "high_contextual": "pipelines.policies.contextual:HighContextualPolicy",
     "high_entity": "pipelines.policies.entities:HighEntityPolicy",
+    "jft_code": "pipelines.policies.contextual:JftCodePolicy",
+    "jft_code_low": "pipelines.policies.contextual:JftCodeLowPolicy",
+    "keywords": "pipelines.policies.keywords:KeywordsPolicy",
+    "low_contextual": "pipelines.policies.contextual:LowContextualPolicy",
     "low_entity": "pipelines.policies.entities:LowEntityPolicy",
+    "names": "pipelines.policies.names:NamesPolicy",
     "presidio": "pipelines.policies.presidio:PresidioPolicy",
+    "propagate": "pipelines.policies.propagate:PropagatePolicy",
     "regex": "pipelines.policies.regex:RegexPolicy",
 }
 """Built-in policies: name -> ``module:Class``."""
+
+ENTRY_POINTS: Final = "reticent.policies"
+"""Installed packages offer policies of their own under names in this group of entry points."""
 
 
 def is_plugin(name: str) -> bool:
@@ -41,9 +53,9 @@ def check_name(name: str) -> None:
         module, _, attribute = name.partition(":")
         if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
             raise ValueError(f"'{name}' is not an import path of the form package.module:Class")
-    elif name not in POLICIES:
+    elif name not in POLICIES and name not in _installed():
         raise ValueError(
-            f"unknown policy '{name}'; {_nearest(name)}known: {', '.join(sorted(POLICIES))}, "
+            f"unknown policy '{name}'; {_nearest(name)}known: {', '.join(sorted({*POLICIES, *_installed()}))}, "
             "or an import path package.module:Class"
         )
 
@@ -51,7 +63,15 @@ def check_name(name: str) -> None:
 def reference(name: str) -> str:
     """``module:Class`` of a policy. Raises ValueError as `check_name`."""
     check_name(name)
-    return POLICIES.get(name, name)
+    return name if is_plugin(name) else POLICIES.get(name) or _installed()[name]
+
+
+@functools.cache
+def _installed() -> dict[str, str]:
+    """Policies of other installed packages; looked for only when a name is none of ours, since looking is slow."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value.replace(" ", "") for point in entry_points(group=ENTRY_POINTS)}
 
 
 def policy_modules(names: Iterable[str]) -> tuple[str, ...]:
@@ -92,5 +112,5 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
 
 def _nearest(name: str) -> str:
     stem = name.rpartition(":")[2] if is_plugin(name) else name
-    near = difflib.get_close_matches(stem.lower(), POLICIES, n=1, cutoff=0.4)
+    near = difflib.get_close_matches(stem.lower(), {**POLICIES, **_installed()}, n=1, cutoff=0.4)
     return f"did you mean '{near[0]}'? " if near else ""

@@ -15,7 +15,7 @@ from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import iter_batches, open_table
 
 if TYPE_CHECKING:
-    from pipelines.policies.apply import Verdict
+    from pipelines.policies.judging import Verdict
 
 _SENTENCE_COLUMNS = (
     "doc_id",
@@ -29,16 +29,20 @@ _SENTENCE_COLUMNS = (
     "label",
 )
 _DECISION_COLUMNS = ("doc_id", "sentence_index", "is_duplicate")
+LANGUAGE_SAMPLE_ROWS = 2_000
 _CARRIED = ("doc_id", "sentence_index", "speaker", "domain", "fold", "label")
 
 
-def lockstep(sentences: Path, decisions: Path, batch_rows: int) -> Iterator[tuple[list[dict[str, Any]], int]]:
+def lockstep(
+    sentences: Path, decisions: Path, batch_rows: int, *, whole_documents: bool = False
+) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Reads both tables side by side, in batches.
 
     Args:
         sentences: a sentences table.
         decisions: the dedup decisions of the same rows in the same order.
         batch_rows: at most so many rows are held.
+        whole_documents: no document is cut by a batch; up to one document more than ``batch_rows`` is then held.
 
     Yields:
         The rows of a batch (sentence columns and ``is_duplicate``), and the number of rows in all.
@@ -53,6 +57,7 @@ def lockstep(sentences: Path, decisions: Path, batch_rows: int) -> Iterator[tupl
                 f"sentences.parquet has {total} rows but decisions.parquet {right.metadata.num_rows}; rerun dedup"
             )
     at = 0
+    held: list[dict[str, Any]] = []
     for left_batch, right_batch in zip(
         iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, batch_rows),
         iter_batches(decisions, "decisions", _DECISION_COLUMNS, batch_rows),
@@ -64,26 +69,49 @@ def lockstep(sentences: Path, decisions: Path, batch_rows: int) -> Iterator[tupl
         rows: list[dict[str, Any]] = left_batch.to_pylist()
         for row, is_duplicate in zip(rows, right_batch.column("is_duplicate").to_pylist(), strict=True):
             row["is_duplicate"] = is_duplicate
-        yield rows, total
         at += len(rows)
+        if whole_documents:
+            held += rows
+            cut = len(held)
+            while cut > 0 and held[cut - 1]["doc_id"] == held[-1]["doc_id"]:
+                cut -= 1  # the last document may go on in the next batch
+            rows, held = held[:cut], held[cut:]
+        if rows:
+            yield rows, total
+    if held:
+        yield held, total
+
+
+def check_language(sentences: Path, language: str) -> None:
+    """Looks at the first sentences of a table, before any work.
+
+    Raises:
+        ConfigError: they are plainly in another language.
+    """
+    from pipelines.policies.wrong_language import check_text
+
+    first = next(iter(iter_batches(sentences, "sentences", ("text",), LANGUAGE_SAMPLE_ROWS)), None)
+    if first is not None:
+        check_text(first.column("text").to_pylist(), language)
 
 
 def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) -> dict[str, Any]:
     """One row of the redacted table.
 
     A duplicate, and a row on which a policy failed, become one mask token whatever ``collapse`` says: their length
-    must not tell them apart from any other fully masked row. The verdict on a duplicate was asked for without spans.
+    must not tell them apart from any other fully masked row. What was found in a duplicate is not kept.
     """
     starts, ends = row["token_starts"], row["token_ends"]
+    spans = () if row["is_duplicate"] else verdict.spans
     if row["is_duplicate"] or verdict.failed_closed:
         text, num_masked = MASK, len(starts)
     else:
-        mask = token_mask(len(starts), verdict.spans)
+        mask = token_mask(len(starts), spans)
         text, num_masked = redact_text(row["text"], starts, ends, mask, collapse=collapse), sum(mask)
     return {
         **{name: row[name] for name in _CARRIED},
         "redacted_text": text,
-        "spans": [{**s._asdict(), "start": starts[s.start_token], "end": ends[s.end_token - 1]} for s in verdict.spans],
+        "spans": [{**s._asdict(), "start": starts[s.start_token], "end": ends[s.end_token - 1]} for s in spans],
         "flagged_by_conservative": verdict.flagged,
         "num_tokens": len(starts),
         "num_masked_tokens": num_masked,
@@ -97,11 +125,13 @@ class RedactionFigures:
     """Counts over one partition; no text. Token counts are taken before collapsing.
 
     Masked tokens are those that the policies mask, on rows that are no duplicates; a token under two labels counts
-    once for each label and once in the total.
+    once for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
+    masked on the same rows.
     """
 
     policies: tuple[str, ...]
     conservative: str | None
+    also_levels: tuple[str, ...] = ()
     num_sentences: int = 0
     num_tokens: int = 0
     num_duplicates: int = 0
@@ -113,6 +143,9 @@ class RedactionFigures:
     masked_tokens_by_label: Counter[str] = field(default_factory=Counter)
     masked_tokens_by_policy: Counter[str] = field(default_factory=Counter)
     spans_by_label: Counter[str] = field(default_factory=Counter)
+    observed_tokens_by_policy: Counter[str] = field(default_factory=Counter)
+    masked_tokens_by_domain: Counter[str] = field(default_factory=Counter)
+    tokens_by_domain: Counter[str] = field(default_factory=Counter)
 
     def add(self, out: Mapping[str, Any], verdict: Verdict) -> None:
         """Counts one row of the redacted table and the verdict that made it."""
@@ -126,6 +159,11 @@ class RedactionFigures:
             self.num_duplicate_tokens += num_tokens
             return
         self.num_masked_tokens += out["num_masked_tokens"]
+        if out["domain"] is not None:
+            self.tokens_by_domain[out["domain"]] += num_tokens
+            self.masked_tokens_by_domain[out["domain"]] += out["num_masked_tokens"]
+        for name, count in verdict.observed:
+            self.observed_tokens_by_policy[name] += count
         self.num_failed_closed += out["failed_closed"]
         by_label: dict[str, list[Any]] = {}
         by_policy: dict[str, list[Any]] = {}

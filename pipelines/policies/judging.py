@@ -1,0 +1,243 @@
+"""Judges a chunk of sentences by several policies: one spaCy pass for all of them, failing closed row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pipelines.errors import ConfigError
+from pipelines.policies.language import Annotator, load_pipeline, make_doc
+from pipelines.policies.phrases import pieces
+from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, check_spans
+from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+FAILED_LABEL: Final = "FAILED_CLOSED"
+
+
+class Request(NamedTuple):
+    """One row to judge. ``redact`` is false for a row that is masked whole anyway: then only the flag is wanted."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    redact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the policies say about one sentence.
+
+    Attributes:
+        spans: to be masked, sorted; one span over the whole row when a policy failed on it.
+        failed_closed: a policy failed on this row.
+        flagged: the conservative policy found something, or failed, or there is none.
+        conservative_failed: the conservative policy failed on this row.
+        observed: for each policy that is only watched, how many tokens it would mask; all of them where it failed.
+    """
+
+    spans: tuple[Span, ...]
+    failed_closed: bool
+    flagged: bool
+    conservative_failed: bool
+    observed: tuple[tuple[str, int], ...] = ()
+
+
+class Exclusions:
+    """What is left unmasked although a policy found it.
+
+    Args:
+        phrases: a find with just these words is dropped, in any case; one that holds more words is not.
+        labels: finds with these labels are dropped.
+    """
+
+    def __init__(self, phrases: Iterable[str] = (), labels: Iterable[str] = ()) -> None:
+        self._phrases = frozenset(pieces(phrase) for phrase in phrases) - {()}
+        self._labels = frozenset(labels)
+
+    def kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
+        """The spans that no exclusion covers. A row that failed, and a mask in the original text, stay masked."""
+        return [
+            s for s in spans if s.label == FAILED_LABEL or s.policy == LITERAL_POLICY or not self._drops(s, sentence)
+        ]
+
+    def _drops(self, span: Span, sentence: Sentence) -> bool:
+        if span.label in self._labels:
+            return True
+        if not self._phrases:
+            return False
+        text = sentence.text[sentence.starts[span.start_token] : sentence.ends[span.end_token - 1]]
+        return pieces(text) in self._phrases
+
+
+class Judge:
+    """Judges sentences by a union of policies and, separately, by a conservative policy.
+
+    A verdict depends on the sentence alone: not on the batch it came in, nor on which other policies run.
+
+    Args:
+        policies: the union, by name.
+        conservative: decides private or public only; None flags every row.
+        model: the spaCy model, loaded only when a policy needs it and then with what is needed.
+        observed: policies whose coverage is wanted but which mask nothing.
+        exclusions: what is left unmasked.
+
+    Raises:
+        ConfigError: the conservative policy looks at whole documents, so it would vouch for every sentence; or the
+            model is not installed or lacks a component.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, Policy],
+        conservative: Policy | None,
+        model: str,
+        *,
+        observed: Mapping[str, Policy] | None = None,
+        exclusions: Exclusions | None = None,
+    ) -> None:
+        self._policies = dict(sorted(policies.items()))
+        self._conservative = conservative
+        self._observed = dict(sorted((observed or {}).items()))
+        self._exclusions = exclusions or Exclusions()
+        if isinstance(conservative, DocumentPolicy):
+            raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
+        self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
+        used = [*self._policies.values(), *self._observed.values(), *([conservative] if conservative else [])]
+        needs = frozenset().union(*(policy.needs for policy in used))
+        self._needs = needs
+        self._wanting = [policy for policy in used if hasattr(policy, "wants")]
+        self._annotator: Annotator | None = None
+        if needs:
+            on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if self._wanting else frozenset()
+            self._annotator = Annotator(load_pipeline(model, needs | on_demand))
+
+    @property
+    def looks_at_documents(self) -> bool:
+        """Whether a policy wants to see whole documents."""
+        return bool(self._document_policies)
+
+    def judge(self, requests: Sequence[Request]) -> list[Verdict]:
+        """One verdict a request, in order, by all policies but those for whole documents."""
+        if self._annotator is None:
+            return [self._judge_one(request, None) for request in requests]
+        asked = [*self._observed.values(), *([self._conservative] if self._conservative else [])]
+        always = any(policy.needs for policy in asked)
+        read = [request for request in requests if request.redact or always]
+        with self._annotator.nlp.memory_zone():  # frees the strings of this chunk: memory does not grow with the corpus
+            docs = dict(zip(map(id, read), self._annotate(self._annotator, read), strict=True))
+            return [self._judge_one(request, docs.get(id(request))) for request in requests]
+
+    def judge_document(self, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> list[Verdict]:
+        """The verdicts on all sentences of one document, with what the policies for documents add.
+
+        If one of those fails, every row of the document is masked.
+        """
+        sentences = [Sentence(request.text, request.starts, request.ends) for request in requests]
+        found = [verdict.spans for verdict in verdicts]
+        more: list[list[Span]] = [[] for _ in requests]
+        for name, policy in self._document_policies.items():
+            try:
+                answers = policy.find_in_document(sentences, found)
+                for add, spans, sentence in zip(more, answers, sentences, strict=True):
+                    add += self._exclusions.kept(check_spans(spans, sentence.num_tokens), sentence)
+            except MemoryError:
+                raise
+            except Exception:
+                return [
+                    Verdict(_whole(len(r.starts), name), True, v.flagged, v.conservative_failed, v.observed)
+                    for r, v in zip(requests, verdicts, strict=True)
+                ]
+        return [
+            verdict
+            if verdict.failed_closed or not add or not request.redact
+            else Verdict(
+                tuple(sorted({*verdict.spans, *add})),
+                False,
+                verdict.flagged,
+                verdict.conservative_failed,
+                verdict.observed,
+            )
+            for request, verdict, add in zip(requests, verdicts, more, strict=True)
+        ]
+
+    def _annotate(self, annotator: Annotator, requests: Sequence[Request]) -> list[Doc | None]:
+        """Annotated Docs; None where spaCy failed, which every policy that needs one then takes for a failure."""
+        try:
+            return list(self._annotate_all(annotator, requests))
+        except MemoryError:
+            raise
+        except Exception:  # one sentence at a time, so that one that spaCy cannot digest costs no other row anything
+            return [self._annotate_one(annotator, request) for request in requests]
+
+    def _annotate_one(self, annotator: Annotator, request: Request) -> Doc | None:
+        try:
+            return self._annotate_all(annotator, [request])[0]
+        except MemoryError:
+            raise
+        except Exception:
+            return None
+
+    def _annotate_all(self, annotator: Annotator, requests: Sequence[Request]) -> list[Doc]:
+        docs = [make_doc(annotator.nlp, r.text, r.starts, r.ends) for r in requests]
+        annotator.annotate(docs, self._needs)
+        by_want: dict[frozenset[str], list[Doc]] = {}
+        for request, doc in zip(requests, docs, strict=True):
+            sentence = Sentence(request.text, request.starts, request.ends, doc)
+            wanted = frozenset().union(*(policy.wants(sentence) for policy in self._wanting))
+            if wanted:
+                by_want.setdefault(wanted, []).append(doc)
+        for wanted, group in sorted(by_want.items(), key=lambda item: sorted(item[0])):
+            annotator.annotate(group, wanted)
+        return docs
+
+    def _judge_one(self, request: Request, doc: Doc | None) -> Verdict:
+        sentence = Sentence(request.text, request.starts, request.ends, doc)
+        num_tokens = sentence.num_tokens
+        spans: list[Span] = []
+        failed = False
+        if request.redact:
+            for name, policy in self._policies.items():
+                found = _find(policy, sentence)
+                if found is None:
+                    failed = True
+                    spans = list(_whole(num_tokens, name))
+                    break
+                spans += self._exclusions.kept(found, sentence)
+            if not failed:
+                spans += literal_mask_spans(sentence)
+        flagged, conservative_failed = True, False
+        if self._conservative is not None:
+            reasons = _find(self._conservative, sentence)
+            flagged, conservative_failed = reasons is None or bool(reasons), reasons is None
+        return Verdict(
+            tuple(sorted(set(spans))),
+            failed,
+            flagged,
+            conservative_failed,
+            tuple((name, _coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
+        )
+
+
+def _whole(num_tokens: int, policy: str) -> tuple[Span, ...]:
+    """The span over a whole row on which a policy failed."""
+    return (Span(0, num_tokens, FAILED_LABEL, policy),) if num_tokens else ()
+
+
+def _coverage(found: list[Span] | None, num_tokens: int) -> int:
+    return num_tokens if found is None else sum(token_mask(num_tokens, found))
+
+
+def _find(policy: Policy, sentence: Sentence) -> list[Span] | None:
+    """A policy's checked spans, or None if it or its Doc failed. What went wrong is dropped: it may quote the text."""
+    if policy.needs and sentence.doc is None:
+        return None
+    try:
+        return check_spans(policy.find(sentence), sentence.num_tokens)
+    except MemoryError:
+        raise
+    except Exception:
+        return None
