@@ -68,7 +68,7 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
         size = corpus.dedup_stability or 1
         found = [
             f"the claim is about the corpus after splitting into sentences, before deduplication: one replaced "
-            f"sentence changes at most {size} training record"
+            f"{training.record if not corpus.reads_redacted else 'sentence'} changes at most {size} training record"
             f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}",
             splitting,
         ]
@@ -96,6 +96,8 @@ ONE_SENTENCE = "the secret stands in one kept sentence; one that stands in sever
 
 def about_caught(corpus: CorpusFacts) -> list[str]:
     """When a masked secret costs nothing."""
+    if not corpus.reads_redacted:
+        return ["training reads the original text: redaction gives no credit, and every secret counts as missed"]
     if not corpus.collapses:
         return [
             "redact.collapse is false, so masks show a secret's length: a masked secret costs as much as a missed one"
@@ -109,8 +111,13 @@ def about_caught(corpus: CorpusFacts) -> list[str]:
 
 def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
     """How missed secrets are kept out of the public set."""
+    if not corpus.reads_redacted:
+        return ["there is no public set: every sentence is trained on as a private record"]
     if not corpus.has_conservative:
-        return ["there is no conservative policy, so every sentence is private and delta2 is 0"]
+        return [
+            "no sentence is trained on as a public one (there is no conservative policy, or the method has no public "
+            "set), so delta2 is 0"
+        ]
     if delta2 is None:
         return []
     if delta2.upper == 0:

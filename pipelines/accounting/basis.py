@@ -31,8 +31,9 @@ class Claim:
 
     Attributes:
         notion: what is promised: ``dp_private_set``, ``confidentiality``, ``confidentiality_of_caught_secrets``,
-            ``group_confidentiality``, ``group_confidentiality_at_average_rate`` (never a guarantee) or
-            ``bayesian_confidentiality``.
+            ``confidentiality_of_masked_secrets``, ``group_confidentiality``,
+            ``group_confidentiality_at_average_rate`` (never a guarantee), ``bayesian_confidentiality``,
+            ``selective_dp``, ``selective_dp_of_the_policy`` or ``light_noise_estimate`` (never a guarantee).
         statement: the promise in words.
         epsilon, delta: its numbers; None where it is refused.
         epsilon_unamplified: epsilon of the training itself, without credit for redaction.
@@ -111,10 +112,14 @@ class ClaimBuilder:
     review: Review
     loss: PrivacyLoss  # of one record, replace_one, no credit for anything
     add_or_remove: PrivacyLoss
+    on_redacted: PrivacyLoss  # the part of it that read redacted text
+    on_original: PrivacyLoss  # the part that read original text
 
     @property
     def on(self) -> str:
         """The corpus that claims are about: ``raw`` or ``deduplicated``."""
+        if not self.corpus.reads_redacted:
+            return "raw"
         return "deduplicated" if self.corpus.dedup_stability is None or self.training.record != "sentence" else "raw"
 
     @property
@@ -145,18 +150,21 @@ class ClaimBuilder:
         """A claim without numbers; ``extra`` are assumptions of its own, which come first."""
         is_dp = notion == "dp_private_set"
         rests_on = common(self.training)
+        on = values.get("corpus", self.on)
         if not is_dp:
-            rests_on += about_corpus(self.corpus, self.training, self.on)
+            rests_on += about_corpus(self.corpus, self.training, on)
         return Claim(
             notion=notion,
             statement=statement,
             theorem=theorem,
             unit=self.training.record,
-            corpus="private_set" if is_dp else self.on,
             epsilon_unamplified=finite(self.loss.epsilon),
-            dedup_stability=None if is_dp else self.corpus.dedup_stability,
             assumptions=(*extra, *rests_on),
-            **values,
+            **{
+                "corpus": "private_set" if is_dp else on,
+                "dedup_stability": None if is_dp else self.corpus.dedup_stability,
+                **values,
+            },
         )
 
     def issue(self, claim: Claim, epsilon: float, delta: float) -> Claim:
@@ -184,7 +192,7 @@ class ClaimBuilder:
 
     def gamma(self) -> FalseNegativeRate | None:
         """gamma as claims may use it; None where unknown, partial, told by a proxy, or where masks show lengths."""
-        return self.review.false_negative_rate if self.review.is_usable and self.corpus.collapses else None
+        return self.review.false_negative_rate if self.review.is_usable and self.corpus.gives_credit else None
 
     def misses_nothing(self) -> bool:
         """Whether it is known for certain that the policy masks every labelled secret of the corpus."""

@@ -8,11 +8,11 @@ test run with a known seed, say).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
-from pipelines.accounting.accountants import all_epsilons
+from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.assumptions import (
     ONE_SENTENCE,
     about_caught,
@@ -25,11 +25,15 @@ from pipelines.accounting.confidentiality import (
     AmplifiedLoss,
     PrivacyLoss,
     bayesian_confidentiality,
+    bayesian_with_original,
     group_confidentiality,
+    group_loss,
     num_missed_of_group,
 )
-from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.accounting.events import Event, NeighboringRelation, is_silent
+from pipelines.accounting.methods import ClaimName, rule_of
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
+from pipelines.accounting.selective import light_noise, masked, selective, selective_of_the_policy
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
 __all__ = ["Claim", "Review", "build_claims"]
@@ -38,7 +42,20 @@ _NO_CREDIT = (
     "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
     "set redact.collapse = true"
 )
-_HEADLINES = ("confidentiality", "bayesian_confidentiality", "confidentiality_of_caught_secrets", "dp_private_set")
+_SPLIT_CREDIT = (
+    "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate; phases on the "
+    "original text are added without credit, and there every copy of a sentence counts"
+)
+_ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
+_HEADLINES = (
+    "confidentiality",
+    "selective_dp",
+    "bayesian_confidentiality",
+    "confidentiality_of_caught_secrets",
+    "confidentiality_of_masked_secrets",
+    "selective_dp_of_the_policy",
+    "dp_private_set",
+)
 
 
 def build_claims(training: TrainingFacts, corpus: CorpusFacts, review: Review, groups: Sequence[int]) -> dict[str, Any]:
@@ -56,24 +73,38 @@ def build_claims(training: TrainingFacts, corpus: CorpusFacts, review: Review, g
     """
     relations = (NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE)
     figures = [f for relation in relations for f in all_epsilons(training.event, training.target_delta, relation)]
-    delta = 0.0 if is_silent(training.event) else training.target_delta
     pld = {f.relation: f.epsilon if f.epsilon is not None else math.inf for f in figures if f.accountant == "pld"}
+    if training.reads_original:
+        corpus = replace(
+            corpus,
+            dedup_stability=1,
+            dedup_reason=_ORIGINAL_IS_READ,
+            dedup_min_tokens=0,
+            has_conservative=False,
+            reads_redacted=False,
+        )
+    rule = rule_of(training.method, training.variant)
+    if not rule.has_public_set:
+        corpus = replace(corpus, has_conservative=False)
+    on_original = _loss(training, training.event_on("original"))
+    is_one_part = is_silent(training.event_on("original"))
     builder = ClaimBuilder(
         training,
         corpus,
         review,
-        PrivacyLoss(pld[NeighboringRelation.REPLACE_ONE], delta),
-        PrivacyLoss(pld[NeighboringRelation.ADD_OR_REMOVE_ONE], delta),
+        _loss(training, training.event, pld[NeighboringRelation.REPLACE_ONE]),
+        _loss(training, training.event, pld[NeighboringRelation.ADD_OR_REMOVE_ONE]),
+        on_redacted=_loss(
+            training,
+            training.event_on("redacted", "reviewed"),
+            pld[NeighboringRelation.REPLACE_ONE] if is_one_part else None,
+        ),
+        on_original=on_original,
     )
-    claims = [
-        _dp_private_set(builder),
-        _confidentiality(builder),
-        _caught(builder),
-        *(claim for size in groups for claim in _group(builder, size)),
-        _bayesian(builder),
-    ]
-    if training.method != "crt":
-        claims = [claims[0], *(_other_method(claim, training.method) for claim in claims[1:])]
+    claims = [claim for name in rule.claims for claim in _BUILDERS[name](builder, groups)]
+    unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
+    if unmet:
+        claims = [claim if claim.notion == "dp_private_set" else _refused(claim, "; ".join(unmet)) for claim in claims]
     # A claim whose delta means nothing is never shown first; one that is void for another reason only when all are.
     shown = [(i, c) for i, c in enumerate(claims) if c.refused is None and LARGE_DELTA not in c.not_guaranteed_because]
     shown = [(i, c) for i, c in shown if c.is_guarantee] or shown
@@ -101,6 +132,13 @@ def _dp_private_set(b: ClaimBuilder) -> Claim:
             "delta": b.add_or_remove.delta,
         },
     )
+    if rule_of(b.training.method, b.training.variant).is_unnoised:
+        return replace(
+            claim,
+            as_in_paper={},
+            refused="training adds no noise to a part of what it reads of private records (masked text, or spans that "
+            "are called public), so epsilon is infinite; see the other claims",
+        )
     return b.issue(claim, b.loss.epsilon, b.loss.delta)
 
 
@@ -111,7 +149,11 @@ def _confidentiality(b: ClaimBuilder) -> Claim:
         "confidentiality",
         f"Whoever sees the model can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
         "its place, was trained on. Epsilon is "
-        + ("for a secret that the policy misses; for one that it masks it is 0." if b.corpus.collapses else "for any."),
+        + (
+            "for a secret that the policy misses; for one that it masks it is 0."
+            if b.corpus.gives_credit
+            else "for any."
+        ),
         "CRT, Theorem 8.1",
         extra=(
             ONE_SENTENCE,
@@ -242,7 +284,7 @@ def _bayesian(b: ClaimBuilder) -> Claim:
         return replace(
             claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
         )
-    if not b.corpus.collapses:
+    if not b.corpus.gives_credit:
         return replace(claim, refused=_NO_CREDIT)
     if b.review.is_trusted and not b.review.covers_corpus:
         return replace(claim, refused=f"{PART_ONLY}. Label every training document")
@@ -251,17 +293,41 @@ def _bayesian(b: ClaimBuilder) -> Claim:
     refusal = b.escape_refusal(escape)
     if refusal is not None:
         return replace(claim, refused=refusal)
-    amplified = bayesian_confidentiality(b.sentence_loss, worst_gamma, escape)
+    on_redacted = group_loss(b.on_redacted, b.records_per_sentence)
+    amplified = bayesian_with_original(on_redacted, worst_gamma, escape, b.on_original)
+    if training_reads_original := not is_silent(b.training.event_on("original")):
+        claim = replace(claim, assumptions=(_SPLIT_CREDIT, *claim.assumptions))
     point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
     paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
-    claim = replace(
-        claim, as_in_paper=_json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"}
-    )
+    if not training_reads_original:
+        claim = replace(
+            claim,
+            as_in_paper=_json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
+        )
     return b.issue(claim, amplified.epsilon, amplified.delta)
 
 
-def _other_method(claim: Claim, method: str) -> Claim:
-    reason = f"the theorem is about the method crt, not {method}"
+_BUILDERS: Final[Mapping[ClaimName, Callable[[ClaimBuilder, Sequence[int]], list[Claim]]]] = {
+    "dp": lambda b, _: [_dp_private_set(b)],
+    "confidentiality": lambda b, _: [_confidentiality(b)],
+    "caught": lambda b, _: [_caught(b)],
+    "masked": lambda b, _: [masked(b)],
+    "group": lambda b, groups: [claim for size in groups for claim in _group(b, size)],
+    "bayesian": lambda b, _: [_bayesian(b)],
+    "selective": lambda b, _: [selective(b)],
+    "selective_policy": lambda b, _: [selective_of_the_policy(b)],
+    "light_noise": lambda b, _: [light_noise(b)],
+}
+
+
+def _loss(training: TrainingFacts, event: Event, known: float | None = None) -> PrivacyLoss:
+    """The loss of an event under replace_one, or ``known``, at the target delta; (0, 0) where nothing ran."""
+    if is_silent(event):
+        return PrivacyLoss(0.0, 0.0)
+    return PrivacyLoss(epsilon(event, training.target_delta) if known is None else known, training.target_delta)
+
+
+def _refused(claim: Claim, reason: str) -> Claim:
     return replace(claim, epsilon=None, delta=None, is_guarantee=False, not_guaranteed_because=(), refused=reason)
 
 

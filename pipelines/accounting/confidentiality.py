@@ -117,6 +117,28 @@ def bayesian_confidentiality(
     )
 
 
+def bayesian_with_original(
+    on_redacted: PrivacyLoss, false_negative_rate: FalseNegativeRate, delta2: Delta2, on_original: PrivacyLoss
+) -> AmplifiedLoss:
+    """As `bayesian_confidentiality`, where other phases read the original text, for which redaction gives no credit.
+
+    The amplified loss of all phases on redacted text, plus the plain loss of those on the original. Basic composition
+    holds: for each secret and each outcome y of the redacted phases, the original phases obey
+    Pr[S | D_x, y] <= e^eps2 Pr[S | D', y] + delta2'; averaging over x and y leaves the Bayesian statement about y,
+    and a test function in [0, 1] after it.
+
+    Raises:
+        TypeError: another kind of rate, or a loss that was amplified already.
+    """
+    _require_unamplified(on_original)
+    amplified = bayesian_confidentiality(on_redacted, false_negative_rate, delta2)
+    return AmplifiedLoss(
+        epsilon=amplified.epsilon + on_original.epsilon,
+        delta=amplified.delta + on_original.delta,
+        unamplified=compose([on_redacted, on_original]),
+    )
+
+
 def num_missed_of_group(group_size: int, false_negative_rate: FalseNegativeRate | None) -> int:
     """How many secrets of a group count as missed: gamma's share, rounded up; all of them when gamma is unknown.
 
@@ -193,8 +215,16 @@ def jft_amplified(base: PrivacyLoss, miss_rate: MissRate) -> AmplifiedLoss:
     )
 
 
-def jft_light_noise(event: Event, delta: float, miss_rate: MissRate, relation: NeighboringRelation) -> AmplifiedLoss:
+def jft_light_noise(
+    event: Event,
+    delta: float,
+    miss_rate: MissRate,
+    relation: NeighboringRelation,
+    on_original: Event | None = None,
+) -> AmplifiedLoss:
     """JFT's own accounting of light noise: the epsilon of the event with every sampling rate p replaced by p m.
+
+    ``on_original`` is what ran after it on the original text, whose rates stay as they are.
 
     Never a guarantee, for the reasons given at `jft_amplified`.
 
@@ -205,11 +235,12 @@ def jft_light_noise(event: Event, delta: float, miss_rate: MissRate, relation: N
     from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
 
     rate = require(miss_rate, MissRate)
-    scaled = _scale_sample_rates(event, rate.upper)
+    after = () if on_original is None else (on_original,)
+    scaled = Composed(events=(_scale_sample_rates(event, rate.upper), *after))
     return AmplifiedLoss(
         epsilon=epsilon(scaled, delta, relation),
         delta=delta,
-        unamplified=PrivacyLoss(epsilon(event, delta, relation), delta),
+        unamplified=PrivacyLoss(epsilon(Composed(events=(event, *after)), delta, relation), delta),
         is_guarantee=False,
     )
 

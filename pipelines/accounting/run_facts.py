@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
-from pipelines.accounting.events import Event, UnsupportedEventError, from_json, is_silent
+from pipelines.accounting.events import (
+    Composed,
+    Event,
+    NonPrivate,
+    UnsupportedEventError,
+    from_json,
+    is_silent,
+    leaves,
+)
+from pipelines.accounting.methods import Rows, rule_of
+from pipelines.miss_rate.rates import MissRate
 
 SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """A part of training that reads private records in one form.
+
+    Attributes:
+        name: for people.
+        rows: what it reads of them.
+        event: what ran; `NonPrivate` where no noise was added.
+    """
+
+    name: str
+    rows: Rows
+    event: Event
+
+    @property
+    def is_unnoised(self) -> bool:
+        """Whether some of it ran without noise."""
+        return any(isinstance(leaf, NonPrivate) for _, leaf in leaves(self.event))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,13 +50,17 @@ class TrainingFacts:
         method: the training method.
         record: the unit that was sampled and clipped.
         num_private_records, num_public_records: records of each set.
-        event: what ran on the private records.
+        event: what ran on the private records, all phases.
         target_delta: the delta that epsilon is stated at.
         target_epsilon: what the noise was calibrated for, if it was.
         insecure_test_seed: whether noise and samples came from a known seed.
         tokenizer_trained_on: ``public``, ``none``, or what else it was fitted on.
         public_order: in which order public rows were trained on.
         notes: assumptions that training names itself.
+        variant: of the method, such as ``light_noise`` of jft.
+        phases: ``event`` by what was read of the private records.
+        met: preconditions that training recorded as met.
+        light_noise_miss_rate: the m that the noise of phase 1 was chosen with; None where that was not done.
     """
 
     method: str
@@ -39,6 +74,19 @@ class TrainingFacts:
     tokenizer_trained_on: str
     public_order: str
     notes: tuple[str, ...] = ()
+    variant: str | None = None
+    phases: tuple[Phase, ...] = ()
+    met: frozenset[str] = frozenset()
+    light_noise_miss_rate: MissRate | None = None
+
+    def event_on(self, *rows: Rows) -> Event:
+        """What ran on private records in these forms."""
+        return Composed(events=tuple(phase.event for phase in self.phases if phase.rows in rows))
+
+    @property
+    def reads_original(self) -> bool:
+        """Whether nothing but the original text was read, so that redaction gives no credit."""
+        return bool(self.phases) and all(phase.rows == "original" for phase in self.phases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +101,9 @@ class CorpusFacts:
         couples_rows: names of policies, the conservative one included, that look beyond one sentence.
         plugins: names of policies, the conservative one included, of which it cannot be known whether they do.
         collapses: whether a run of masks becomes one.
+        redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
+            replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
+        reads_redacted: whether training read redacted text at all.
     """
 
     dedup_stability: int | None
@@ -62,6 +113,13 @@ class CorpusFacts:
     couples_rows: tuple[str, ...] = field(default=())
     plugins: tuple[str, ...] = field(default=())
     collapses: bool = True
+    redactor_is_stable: bool = False
+    reads_redacted: bool = True
+
+    @property
+    def gives_credit(self) -> bool:
+        """Whether a masked secret leaves no trace in what training read."""
+        return self.collapses and self.reads_redacted
 
 
 def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
@@ -90,6 +148,11 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             tokenizer_trained_on=str(document["tokenizer"]["trained_on"]),
             public_order=str(document["public_order"]),
             notes=tuple(str(note) for note in document.get("assumption_notes", ())),
+            variant=None if document.get("variant") is None else str(document["variant"]),
+            phases=_phases(document),
+            # Only a plain true counts.
+            met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
+            light_noise_miss_rate=MissRate(**rate) if (rate := document.get("light_noise_miss_rate")) else None,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -97,8 +160,34 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
         ) from error
     if not 0 < facts.target_delta < 1:
         raise UnsupportedEventError(f"events.json: target_delta must be between 0 and 1, not {facts.target_delta}")
+    if Counter(_mechanisms(facts.event)) != sum((Counter(_mechanisms(p.event)) for p in facts.phases), Counter()):
+        raise UnsupportedEventError("events.json: the events of its phases are not those of the whole run; rerun train")
     if is_silent(facts.event) and facts.num_private_records > 0:
         raise UnsupportedEventError(
             "events.json counts private records but no event that used them; an epsilon of 0 would be a guess"
         )
     return facts
+
+
+def _mechanisms(event: Event) -> Counter[Any]:
+    found: Counter[Any] = Counter()
+    for count, leaf in leaves(event):
+        found[leaf] += count
+    return found
+
+
+def _phases(document: Mapping[str, Any]) -> tuple[Phase, ...]:
+    method, variant = str(document["method"]), document.get("variant")
+    listed = document.get("phases")
+    if listed is None:
+        rule = rule_of(method, variant)
+        if rule.rows is None and rule.claims != ("dp",):
+            raise ValueError(f"the method {method} must list its phases")
+        rows = rule.rows or "original"  # of a method that is not in the table nothing is known
+        return (Phase(name=method, rows=rows, event=from_json(document["event"])),)
+    for phase in listed:
+        if phase["rows"] not in get_args(Rows):
+            raise ValueError(f"rows of a phase are one of {', '.join(get_args(Rows))}")
+        if phase["rows"] != "original" and is_silent(from_json(phase["event"])):
+            raise ValueError("a phase on redacted text without noise must have the event non_private, not none")
+    return tuple(Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in listed)

@@ -18,6 +18,10 @@ TITLES: Final[Mapping[str, str]] = {
     "group_confidentiality": "Confidentiality of a group of secrets",
     "group_confidentiality_at_average_rate": "A group of secrets with the average share of misses",
     "bayesian_confidentiality": "Bayesian confidentiality",
+    "confidentiality_of_masked_secrets": "Confidentiality of masked secrets",
+    "selective_dp": "Selective differential privacy of the true secrets",
+    "selective_dp_of_the_policy": "Selective differential privacy of what the policy masks",
+    "light_noise_estimate": "Light noise, as JFT estimates it",
 }
 _FIELDS: Final = (
     "notion",

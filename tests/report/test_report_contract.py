@@ -9,6 +9,7 @@ from typing import Any
 
 import pipelines.accounting.basis
 import pipelines.accounting.claims
+import pipelines.accounting.selective
 from pipelines.accounting.claims import Claim
 from pipelines.miss_rate.estimate import not_measured
 from pipelines.policies.tables import RedactionFigures
@@ -34,6 +35,7 @@ def test_claims(raw: dict[str, Any]) -> None:
 
 
 def test_titles() -> None:
-    source = inspect.getsource(pipelines.accounting.claims) + inspect.getsource(pipelines.accounting.basis)
+    modules = (pipelines.accounting.claims, pipelines.accounting.basis, pipelines.accounting.selective)
+    source = "".join(inspect.getsource(module) for module in modules)
     assert TITLES
     assert all(f'"{notion}"' in source for notion in TITLES)

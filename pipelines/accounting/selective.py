@@ -1,0 +1,171 @@
+"""Claims of methods that read redacted text without noise, or with light noise: JFT, S-DPSGD, redaction schedules.
+
+Selective DP replaces one record by another that differs in tokens that F calls sensitive: its relation is
+replace_one. Wherever something ran without noise, it must have read the same in both worlds, so redact(D) must equal
+redact(D') for F-neighbours: F is named in every claim, and the redactor must be known to be stable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipelines.accounting.assumptions import ONE_SENTENCE, about_caught
+from pipelines.accounting.basis import Claim, ClaimBuilder, finite
+from pipelines.accounting.confidentiality import jft_light_noise
+from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.accounting.methods import THEOREM_SELECTIVE, rule_of
+
+_UNSTABLE = (
+    "selective DP needs a redactor that reads the same in both worlds, redact(D) = redact(D') for F-neighbours: the "
+    "text outside the masks is trained on without noise. That is known of the policy 'digits' only, with "
+    "redact.collapse = true; other policies may mask other tokens when a secret is replaced"
+)
+_RECALL = (
+    "F is the true secrets, so the redactor must mask every one of them (JFT, Theorem 1, condition 1), and what it "
+    "missed was trained on without noise. Recall 1 is recorded only by labels of every training sentence without a "
+    "miss; a sample never shows it"
+)
+
+
+_EVERY_COPY = (
+    "the phases on original text read every copy of a sentence: a secret whose sentence has k copies is a group of k"
+)
+
+
+def _unnoised(b: ClaimBuilder) -> bool:
+    """Whether text of private records was read without noise: masked text, or spans that are called public."""
+    is_by_nature = rule_of(b.training.method, b.training.variant).is_unnoised
+    return is_by_nature or any(phase.is_unnoised for phase in b.training.phases)
+
+
+def _is_stable(b: ClaimBuilder) -> bool:
+    return b.corpus.redactor_is_stable and b.corpus.collapses
+
+
+def selective(b: ClaimBuilder) -> Claim:
+    """(F, epsilon, delta)-selective DP with F the true secrets."""
+    unnoised = _unnoised(b)
+    is_screened = any(phase.rows == "reviewed" for phase in b.training.phases)
+    claim = b.claim(
+        "selective_dp",
+        "Whoever sees the model can hardly tell whether the secrets of one record were replaced by others. F is the "
+        "true secrets" + (", as labels mark them." if unnoised else ", whatever they are."),
+        _theorem(b) if unnoised else f"{_theorem(b)} (DP implies selective DP for every F)",
+        extra=(
+            *(_about_unnoised(b) if unnoised else ()),
+            "F says where secrets stand, and that is the same in both worlds",
+        ),
+        **_neighbours(b, unnoised),
+        as_in_paper=_add_or_remove(b),
+    )
+    if not unnoised:
+        return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
+    review = b.review
+    gamma = review.false_negative_rate if review.is_usable and review.is_census else None
+    if not is_screened and not (gamma is not None and gamma.upper == 0):
+        return replace(claim, refused=_RECALL)
+    if not _is_stable(b):
+        return replace(claim, refused=_UNSTABLE)
+    return b.issue(claim, *_of_noised_original(b))
+
+
+def selective_of_the_policy(b: ClaimBuilder) -> Claim:
+    """(F, epsilon, delta)-selective DP with F the redaction policy itself."""
+    claim = b.claim(
+        "selective_dp_of_the_policy",
+        "As selective DP, with F the redaction policy: it protects the tokens that the policy masks and nothing that "
+        "the policy misses.",
+        _theorem(b),
+        extra=(*_about_unnoised(b), "neighbours differ only in tokens that the policy masks, in both worlds"),
+        **_neighbours(b, unnoised=True),
+        as_in_paper=_add_or_remove(b),
+    )
+    if not _is_stable(b):
+        return replace(claim, refused=_UNSTABLE)
+    return b.issue(claim, *_of_noised_original(b))
+
+
+def masked(b: ClaimBuilder) -> Claim:
+    """Confidentiality of a secret that the policy masks: what read redacted text saw the same in both worlds."""
+    claim = b.claim(
+        "confidentiality_of_masked_secrets",
+        "Whoever sees the model can hardly tell whether a secret that the policy masks, or a mask in its place, was "
+        "trained on. Nothing is promised for a secret that the policy misses.",
+        "CRT, Proposition 5, for what read redacted text; differential privacy for what read the original",
+        extra=(
+            ONE_SENTENCE,
+            *about_caught(b.corpus),
+            *(() if is_silent(b.training.event_on("original")) else (_EVERY_COPY,)),
+            *(("a mask that names the kind of a secret shows that kind",) if b.training.method == "anonymized" else ()),
+        ),
+    )
+    if not b.corpus.gives_credit:
+        return replace(
+            claim,
+            refused="redact.collapse is false: the number of masks shows how many tokens a secret has; set "
+            "redact.collapse = true",
+        )
+    return b.issue(claim, *_of_noised_original(b))
+
+
+def light_noise(b: ClaimBuilder) -> Claim:
+    """JFT's own figure for light noise, with every rate p of phase 1 replaced by p m. Never a guarantee."""
+    claim = b.claim(
+        "light_noise_estimate",
+        "JFT's estimate of selective DP under light noise. The sound statements beside it are Bayesian "
+        "confidentiality, with gamma, and differential privacy, without any credit.",
+        "JFT, section 3.1 (an empirical estimate, as the paper says)",
+        extra=(
+            "misses are taken for a subsample that is drawn anew at every step; they are drawn once, and a record "
+            "holds many tokens, so this figure may be far too low",
+        ),
+        not_guaranteed_because=("it is an estimate: missed tokens are no subsample",),
+    )
+    miss_rate, event = b.training.light_noise_miss_rate, b.training.event_on("redacted", "reviewed")
+    if miss_rate is None:
+        return replace(claim, refused="the miss rate m that the noise was chosen with is not recorded")
+    if _unnoised(b):
+        return replace(claim, refused="phase 1 ran without noise, so there is no light noise to account for")
+    found = jft_light_noise(
+        event, b.training.target_delta, miss_rate, NeighboringRelation.REPLACE_ONE, b.training.event_on("original")
+    )
+    return b.issue(claim, found.epsilon, found.delta)
+
+
+def _of_noised_original(b: ClaimBuilder) -> tuple[float, float]:
+    """What the phases on original text cost; the phases on redacted text cost nothing where they read the same."""
+    return b.on_original.epsilon, b.on_original.delta
+
+
+def _theorem(b: ClaimBuilder) -> str:
+    theorem = rule_of(b.training.method, b.training.variant).theorem
+    return f"{theorem}, with the replace-one relation" if theorem == THEOREM_SELECTIVE else theorem
+
+
+def _neighbours(b: ClaimBuilder, unnoised: bool) -> dict[str, str]:
+    # Replacing a token changes which sentences are copies, and a mask for a copy would be read without noise.
+    return {"corpus": "deduplicated"} if unnoised and b.corpus.reads_redacted else {}
+
+
+def _about_unnoised(b: ClaimBuilder) -> tuple[str, ...]:
+    if b.training.method == "sdpsgd_lstm":
+        return (
+            "the positions of private spans are public, and the same in both worlds",
+            "public spans are trained on without noise and hold no secret",
+        )
+    return (
+        "the redacted text is trained on without noise: redact(D) = redact(D') for neighbours, which is known of the "
+        "policies in use",
+        "the policy masks every value that a secret may be replaced by",
+    )
+
+
+def _add_or_remove(b: ClaimBuilder) -> dict[str, float | str | None]:
+    from pipelines.accounting.accountants import epsilon
+
+    event = b.training.event_on("original") if _unnoised(b) else b.training.event
+    if is_silent(event):
+        return {}
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    found = finite(epsilon(event, b.training.target_delta, relation))
+    return {"relation": relation.value, "epsilon": found, "delta": b.training.target_delta}

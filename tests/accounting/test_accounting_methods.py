@@ -1,0 +1,199 @@
+"""Every training method's claims: what is issued, what is refused, and which recorded facts decide it."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.claims import Review, build_claims
+from pipelines.accounting.confidentiality import amplify_epsilon
+from pipelines.accounting.events import UnsupportedEventError, from_json
+from pipelines.accounting.methods import RULES
+from pipelines.accounting.run_facts import CorpusFacts, parse_training
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+
+MU = "one kind of secret of a test"
+DP = {
+    "type": "self_composed",
+    "count": 5,
+    "event": {"type": "poisson_sampled", "sample_rate": 0.1, "event": {"type": "gaussian", "noise_multiplier": 4.0}},
+}
+UNNOISED = {"type": "non_private"}
+TWO_PHASES = [
+    {"name": "redacted", "rows": "redacted", "event": UNNOISED},
+    {"name": "private", "rows": "original", "event": DP},
+]
+LIGHT_PHASES = [{**TWO_PHASES[0], "event": DP}, TWO_PHASES[1]]
+RATE = {"value": 0.005, "upper": 0.01, "confidence": 0.95}
+MET = {name: True for rule in RULES.values() for name in rule.requires}
+RUNS = {
+    "no_dp": {"event": UNNOISED},
+    "redacted": {"event": UNNOISED},
+    "anonymized": {"event": UNNOISED},
+    "dpsgd": {"event": DP},
+    "crt": {"event": DP},
+    "jft/direct": {"phases": TWO_PHASES},
+    "jft/manual_screening": {"phases": [{**TWO_PHASES[0], "rows": "reviewed"}, TWO_PHASES[1]]},
+    "jft/light_noise": {"phases": LIGHT_PHASES, "light_noise_miss_rate": RATE},
+    "jft/conservative_light_noise": {"phases": LIGHT_PHASES, "light_noise_miss_rate": {**RATE, "upper": 0.2}},
+    "redaction_schedule": {"phases": TWO_PHASES},
+    "sdpsgd_lstm": {"event": DP},
+}
+
+
+def build(name, clean=False, stable=False, preconditions=MET, gamma=0.1, conservative=False, **changes):
+    run = {**RUNS[name], **changes}
+    method, _, variant = name.partition("/")
+    if "event" not in run:
+        run["event"] = {"type": "composed", "events": [p["event"] for p in run["phases"]]}
+    training = parse_training(
+        {
+            "schema_version": 1,
+            "method": method,
+            "variant": variant or None,
+            "record": "sentence",
+            "num_private_records": 1000,
+            "num_public_records": 0,
+            "target_delta": 1e-6,
+            "target_epsilon": None,
+            "insecure_test_seed": False,
+            "tokenizer": {"kind": "bytes", "trained_on": "none"},
+            "public_order": "content_hash",
+            "preconditions": preconditions,
+            **run,
+        }
+    )
+    upper = 0.0 if clean else gamma
+    rate = FalseNegativeRate(value=0.0, upper=upper, confidence=1.0, mu=MU)
+    review = Review(
+        source="gold",
+        is_trusted=True,
+        false_negative_rate=rate,
+        delta2=Delta2(value=0.0, upper=0.5, confidence=1.0, mu=MU) if conservative else Delta2.zero(MU),
+        worst_label=(rate, Delta2.zero(MU)),
+        is_census=clean,
+    )
+    corpus = CorpusFacts(
+        dedup_stability=1, dedup_reason="exact.", redactor_is_stable=stable, has_conservative=conservative
+    )
+    found = build_claims(training, corpus, review, (2,))
+    json.dumps(found, allow_nan=False)
+    return {c["notion"]: c for c in found["claims"]}
+
+
+def private():
+    return epsilon(from_json(DP), 1e-6)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_method_has_a_run_here_and_says_relation_unit_and_assumptions(name):
+    for one in build(name).values():
+        assert one["relation"] == "replace_one"
+        assert one["unit"] == "sentence"
+        assert one["assumptions"]
+        assert one["group_size"] >= 1
+        assert one["refused"] or math.isfinite(one["epsilon"])
+
+
+def test_without_noise_nothing_is_promised():
+    for one in build("no_dp").values():
+        assert "no noise" in one["refused"]
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.is_unnoised])
+def test_what_reads_text_without_noise_has_no_differential_privacy(name):
+    assert "adds no noise" in build(name)["dp_private_set"]["refused"]
+
+
+def test_dpsgd_reads_the_original_so_redaction_gives_no_credit():
+    found = build("dpsgd", clean=True, conservative=True)
+    for notion, cost in (("dp_private_set", 1), ("confidentiality", 1), ("group_confidentiality", 2)):
+        assert found[notion]["is_guarantee"]
+        assert found[notion]["epsilon"] == pytest.approx(cost * private())
+    assert found["selective_dp"]["is_guarantee"]
+    assert "DP implies" in found["selective_dp"]["theorem"]
+    text = " ".join(found["confidentiality"]["assumptions"])
+    assert "redaction gives no credit" in text
+    assert "duplicates included" in text
+    assert found["confidentiality"]["corpus"] == "raw"
+
+
+@pytest.mark.parametrize(("name", "cost"), [("redacted", 0), ("anonymized", 0), ("jft/direct", 1)])
+def test_masked_secrets_cost_what_read_the_original(name, cost):
+    one = build(name)["confidentiality_of_masked_secrets"]
+    assert one["is_guarantee"]
+    assert one["epsilon"] == pytest.approx(cost * private())
+    assert "Nothing is promised" in one["statement"]
+    assert ("every copy" in " ".join(one["assumptions"])) == bool(cost)
+
+
+@pytest.mark.parametrize("name", ["redacted", "jft/direct", "redaction_schedule", "sdpsgd_lstm"])
+def test_selective_dp_needs_recall_1_and_a_stable_redactor(name):
+    found = build(name, clean=False, stable=True)
+    assert "a sample never shows it" in found["selective_dp"]["refused"]
+    assert found["selective_dp_of_the_policy"]["is_guarantee"]
+    assert "nothing that the policy misses" in found["selective_dp_of_the_policy"]["statement"]
+    found = build(name, clean=True, stable=False)
+    for notion in ("selective_dp", "selective_dp_of_the_policy"):
+        assert "redact(D) = redact(D')" in found[notion]["refused"]
+    one = build(name, clean=True, stable=True)["selective_dp"]
+    assert one["is_guarantee"]
+    assert one["epsilon"] == pytest.approx(0 if name == "redacted" else private())
+    if name != "sdpsgd_lstm":
+        assert one["corpus"] == "deduplicated"
+    if name != "redacted":
+        assert one["as_in_paper"]["epsilon"] < one["epsilon"]
+
+
+def test_screened_rows_stand_in_for_recall_1():
+    assert build("jft/manual_screening", stable=True)["selective_dp"]["is_guarantee"]
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.requires])
+def test_a_precondition_that_is_not_recorded_as_met_refuses(name):
+    method = RULES[name]
+    for missing in method.requires:
+        for recorded in ({**MET, missing: "yes"}, {k: v for k, v in MET.items() if k != missing}):
+            for notion, one in build(name, clean=True, stable=True, preconditions=recorded).items():
+                if notion != "dp_private_set":
+                    assert one["refused"] == method.requires[missing]
+                    assert one["epsilon"] is None
+
+
+@pytest.mark.parametrize("name", ["jft/light_noise", "jft/conservative_light_noise"])
+def test_light_noise_is_an_estimate_with_the_sound_forms_beside_it(name):
+    found = build(name, conservative=True)
+    estimate = found["light_noise_estimate"]
+    assert not estimate["is_guarantee"]
+    assert "estimate" in estimate["not_guaranteed_because"][0]
+    sound = found["bayesian_confidentiality"]
+    assert sound["is_guarantee"]
+    # gamma once, on phase 1 as a whole; phase 2 reads the original and gets no credit.
+    assert sound["epsilon"] == pytest.approx(amplify_epsilon(private(), 0.1) + private())
+    assert sound["delta"] == pytest.approx(0.1 * 1e-6 + 1e-6)
+    both = epsilon(from_json({"type": "composed", "events": [DP, DP]}), 1e-6)
+    assert found["dp_private_set"]["epsilon"] == pytest.approx(both)
+    assert found["selective_dp"]["epsilon"] == pytest.approx(both)
+    assert estimate["epsilon"] < both
+
+
+def test_light_noise_without_a_recorded_miss_rate_is_refused():
+    found = build("jft/light_noise", light_noise_miss_rate=None)
+    assert "not recorded" in found["light_noise_estimate"]["refused"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"phases": None, "event": DP},  # of a method with several
+        {"phases": TWO_PHASES, "event": DP},  # one phase is left out of the whole
+        {"phases": [{**TWO_PHASES[0], "event": {"type": "none"}}, TWO_PHASES[1]], "event": DP},
+        {"phases": [{**TWO_PHASES[0], "rows": "masked"}, TWO_PHASES[1]]},
+    ],
+)
+def test_phases_that_contradict_the_run_are_refused(changes):
+    with pytest.raises(UnsupportedEventError):
+        build("jft/direct", **changes)
