@@ -20,7 +20,7 @@ from pipelines.store.keys import ingredients_of, make_key, own_ingredients, stag
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
-from pipelines.store.publish import prepare_build, publish, quarantine, scratch_dir
+from pipelines.store.publish import joint_manifest_damage, prepare_build, publish, quarantine, scratch_dir
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session
 
@@ -95,7 +95,10 @@ def find(session: Session, stage: str, key: str) -> Manifest | None:
     if manifest is None:
         return None
     if (stage, key) not in session.verified:
-        if manifests.damage(session.roots, manifest, full=session.spec.runtime.verify == "full"):
+        full = session.spec.runtime.verify == "full"
+        if full and joint_manifest_damage(session.roots, manifest):
+            return None
+        if manifests.damage(session.roots, manifest, full=full):
             return None
         session.verified.add((stage, key))
     return manifest

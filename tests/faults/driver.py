@@ -66,13 +66,16 @@ def one_run(config: Path, last: str) -> int:
 def serve() -> None:
     """Answers each request with the child's process id, and with its exit status when it has ended."""
     import importlib
+    import pkgutil
 
     from inject import die, striking
 
-    for name in ("numpy", "pyarrow.parquet", "scipy.stats", "spacy", "torch", "transformers", "tokenizers"):
+    import pipelines
+
+    for module in pkgutil.walk_packages(pipelines.__path__, "pipelines."):
+        importlib.import_module(module.name)
+    for name in ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2"):  # used by what those only name
         importlib.import_module(name)
-    for stage in GRAPH.values():
-        importlib.import_module(stage.module)
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

@@ -11,7 +11,10 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +40,6 @@ fraction = 0.5
 
 def _environment(root: Path, workers: int) -> dict[str, str]:
     return {
-        **os.environ,
         "RETICENT__STORE__ROOT": str(root),
         "RETICENT__STORE__SECRET_FILE": str(root.parent / "secret"),
         "RETICENT__RUNTIME__WORKERS": str(workers),
@@ -47,17 +49,11 @@ def _environment(root: Path, workers: int) -> dict[str, str]:
 def _start(config: Path, root: Path, workers: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, str(DRIVER), str(config)],
-        env=_environment(root, workers),
+        env={**os.environ, **_environment(root, workers)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-
-
-def _finish(config: Path, root: Path, workers: int) -> None:
-    process = _start(config, root, workers)
-    _, error = process.communicate(timeout=240)
-    assert process.returncode == 0, error.decode()
 
 
 def _data(root: Path) -> dict[str, bytes]:
@@ -80,30 +76,11 @@ def _assert_nothing_half_written(root: Path) -> int:
     return count
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A settings file, and the data files of a run with one worker."""
-    folder = tmp_path_factory.mktemp("bytes")
-    write_customersim(folder / "corpus", 60, 3)
-    (folder / "secret").write_text("5" * 64)
-    config = folder / "reticent.toml"
-    config.write_text(SETTINGS)
-    _finish(config, folder / "one", 1)
-    return config, _data(folder / "one")
-
-
-def test_two_workers_give_the_same_bytes(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
-    config, expected = undisturbed
-    root = config.parent / "two"
-    _finish(config, root, 2)
-    assert _data(root) == expected
-    assert len(expected) > 20
-
-
 class Server:
     """A driver that has the heavy libraries loaded and runs each request in a forked child."""
 
     def __init__(self, error: Path) -> None:
+        self._error = error
         self._process = subprocess.Popen(
             [sys.executable, str(DRIVER), "serve"],
             stdin=subprocess.PIPE,
@@ -112,42 +89,47 @@ class Server:
             text=True,
         )
 
+    def log(self) -> str:
+        return self._error.read_text()
+
     def _read(self) -> int:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the driver died"
         return int(line)
 
-    def run(
-        self,
-        config: Path,
-        root: Path,
-        *,
-        workers: int,
-        kill_at: int | None = None,
-        kill_after: float | None = None,
-        with_workers: bool = True,
-    ) -> int:
-        """Returns the exit code; negative if it was killed."""
+    def begin(self, config: Path, root: Path, *, workers: int, last: str = "report", kill_at: int | None = None) -> int:
+        """Starts a run; returns its process id, which is also its session's."""
         request = {
             "config": str(config),
-            "last": "report",
-            "environment": {k: v for k, v in _environment(root, workers).items() if k.startswith("RETICENT")},
+            "last": last,
+            "environment": _environment(root, workers),
             "kill_at": kill_at,
             "root": str(root),
         }
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        child = self._read()
+        return self._read()
+
+    def end(self) -> int:
+        """Waits for the run's end. Returns the exit code; negative if it was killed."""
+        return os.waitstatus_to_exitcode(self._read())
+
+    def run(self, config: Path, root: Path, *, workers: int, last: str = "report", **kill: Any) -> int:
+        """A whole run. ``kill_after`` so many seconds, or ``kill_at`` a change of a file, it is killed.
+
+        ``with_workers`` says whether its worker processes are killed, too, or orphaned.
+        """
+        child = self.begin(config, root, workers=workers, last=last, kill_at=kill.get("kill_at"))
         # A process that is waited for by the driver keeps its id until the driver answers, so this cannot hit another.
-        kill = os.killpg if with_workers else os.kill  # else its workers are orphaned
-        timer = threading.Timer(kill_after or 180, lambda: kill(child, signal.SIGKILL))
+        send = os.killpg if kill.get("with_workers", True) else os.kill
+        timer = threading.Timer(kill.get("kill_after", 180), lambda: send(child, signal.SIGKILL))
         timer.start()
-        status = self._read()
+        code = self.end()
         timer.cancel()
         timer.join()
-        return os.waitstatus_to_exitcode(status)
+        return code
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -164,6 +146,7 @@ context_length = 48
 vocab_size = 400
 epochs = 1
 expected_batch_size = 64
+noise_multiplier = 2.0
 """
 
 
@@ -177,112 +160,143 @@ def _steps(root: Path) -> int:
     return 18 * len(list((root / "private/manifests").glob("*/*.json")))
 
 
-def _kill_whole_runs(folder: Path, kills: int, seed: int, dialogues: int) -> Counter[str]:
-    """Whole runs, training included, are killed and started again until there were enough kills.
+@dataclass(frozen=True)
+class Undisturbed:
+    """A finished run: what killed ones are compared with."""
 
-    Every other kill strikes at a random change of a file, the rest at a random time.
-    """
+    config: Path
+    root: Path
+    seconds: float
+    data: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("driver") / "log")
+    yield made
+    made.close()
+
+
+def _undisturbed(server: Server, folder: Path, dialogues: int) -> Undisturbed:
     write_customersim(folder / "corpus", dialogues, 3)
     (folder / "secret").write_text("5" * 64)
     config = folder / "reticent.toml"
     config.write_text(SETTINGS + TINY_MODEL)
-    server = Server(folder / "driver.log")
+    started = time.monotonic()
+    assert server.run(config, folder / "undisturbed", workers=1) == 0, server.log()
+    seconds = time.monotonic() - started
+    return Undisturbed(config, folder / "undisturbed", seconds, _prepared(_data(folder / "undisturbed")))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    return _undisturbed(server, tmp_path_factory.mktemp("whole"), 30)
+
+
+def _kill_whole_runs(server: Server, whole: Undisturbed, *, kills: int, seed: int, pools: bool) -> Counter[str]:
+    """Whole runs, training included, are killed and started again until there were enough kills.
+
+    Every other kill strikes at a random change of a file, the rest at a random time.
+
+    Args:
+        pools: every fourth run has worker processes.
+    """
+    steps = _steps(whole.root)
+    rng = random.Random(seed)
     counts: Counter[str] = Counter()
-    try:
-        started = time.monotonic()
-        assert server.run(config, folder / "undisturbed", workers=1) == 0, (folder / "driver.log").read_text()
-        duration = time.monotonic() - started
-        expected = _prepared(_data(folder / "undisturbed"))
-        steps = _steps(folder / "undisturbed")
-        rng = random.Random(seed)
-        while counts["killed"] < kills:
-            root = folder / f"store-{counts['finished']}"
-            for attempt in range(kills):
-                done = 0 if not (root / "private/manifests").is_dir() else _steps(root)
-                if attempt % 2:
-                    at = {"kill_at": rng.randrange(max(steps - done, 25)), "workers": 1}
-                else:
-                    at = {"kill_after": rng.uniform(0.05, duration), "workers": 1 + (counts["killed"] % 4 == 0)}
-                    at["with_workers"] = bool(rng.randrange(2))
-                code = server.run(config, root, **at)
-                assert code in (0, -signal.SIGKILL), (folder / "driver.log").read_text()
-                if (root / "private/manifests").is_dir():
-                    _assert_nothing_half_written(root)
-                if code == 0 or counts["killed"] >= kills:
-                    break
-                counts["killed"] += 1
-            assert server.run(config, root, workers=1) == 0, (folder / "driver.log").read_text()
-            counts["finished"] += 1
-            assert _prepared(_data(root)) == expected
-            assert {p.parent.name for p in (root / "private/manifests").glob("*/*.json")} == set(GRAPH)
-            assert not list((root / "private/quarantine").iterdir())
-            assert _assert_nothing_half_written(root) == _assert_nothing_half_written(folder / "undisturbed")
-    finally:
-        server.close()
+    while counts["killed"] < kills:
+        root = whole.config.parent / f"store-{counts['finished']}"
+        for attempt in range(kills):
+            done = 0 if not (root / "private/manifests").is_dir() else _steps(root)
+            if attempt % 2:
+                at = {"kill_at": rng.randrange(max(steps - done, 25)), "workers": 1}
+            else:
+                workers = 2 if pools and counts["killed"] % 4 == 0 else 1
+                at = {"kill_after": rng.uniform(0.05, whole.seconds), "workers": workers}
+                at["with_workers"] = bool(rng.randrange(2))
+            code = server.run(whole.config, root, **at)
+            assert code in (0, -signal.SIGKILL), server.log()
+            if (root / "private/manifests").is_dir():
+                _assert_nothing_half_written(root)
+            if code == 0 or counts["killed"] >= kills:
+                break
+            counts["killed"] += 1
+        assert server.run(whole.config, root, workers=1) == 0, server.log()
+        counts["finished"] += 1
+        assert _prepared(_data(root)) == whole.data
+        assert {p.parent.name for p in (root / "private/manifests").glob("*/*.json")} == set(GRAPH)
+        assert not list((root / "private/quarantine").iterdir())
+        assert _assert_nothing_half_written(root) == _assert_nothing_half_written(whole.root)
     return counts
 
 
-def test_whole_runs_killed(tmp_path: Path) -> None:
-    counts = _kill_whole_runs(tmp_path, kills=4, seed=2, dialogues=20)
-    assert counts["killed"] == 4
+def test_whole_runs_killed(server: Server, undisturbed: Undisturbed) -> None:
+    assert _kill_whole_runs(server, undisturbed, kills=3, seed=2, pools=False)["killed"] == 3
 
 
 @pytest.mark.slow
-def test_a_hundred_kills_over_whole_runs(tmp_path: Path) -> None:
-    counts = _kill_whole_runs(tmp_path, kills=100, seed=7, dialogues=40)
+def test_a_hundred_kills_over_whole_runs(server: Server, tmp_path: Path) -> None:
+    whole = _undisturbed(server, tmp_path, 40)
+    counts = _kill_whole_runs(server, whole, kills=100, seed=7, pools=True)
     assert counts["killed"] == 100
     assert counts["finished"] >= 5
 
 
-def test_orphaned_workers_die_with_their_parent(undisturbed: tuple[Path, dict[str, bytes]], tmp_path: Path) -> None:
-    config, _ = undisturbed
-    root = config.parent / "orphans"
-    process = _start(config, root, 2)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and not list((root / "private/work").glob("*")):
-        time.sleep(0.05)
-    process.kill()  # the parent only
-    process.communicate()
-
-    def alive() -> list[str]:
-        found = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
-        return [line for line in found.splitlines() if line.split()[1] == str(process.pid)]
-
-    deadline = time.monotonic() + 20
-    while alive() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert alive() == []
+def _of_session(session: int, word: str = "") -> list[int]:
+    """Processes of a session, zombies aside."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            if not folder.name.isdigit():
+                continue
+            state, _, _, of = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if state != "Z" and int(of) == session and word in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+        except OSError:  # it ended meanwhile
+            continue
+    return found
 
 
-def test_a_dead_worker_is_replaced(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
-    """Killing a worker process costs a retry, not the run."""
-    config, expected = undisturbed
-    root = config.parent / "worker-lost"
-    process = _start(config, root, 2)
-    killed = False
+def _building_in_a_pool(session: int, root: Path) -> list[int]:
+    """The fork server and its two workers, once a partition is being built; the youngest last."""
     deadline = time.monotonic() + 120
-    while process.poll() is None and time.monotonic() < deadline and not killed:
-        found = subprocess.run(["ps", "-eo", "pid,sess,args"], capture_output=True, text=True, check=True).stdout
-        workers = [
-            int(line.split()[0])
-            for line in found.splitlines()
-            if line.split()[1] == str(process.pid) and "forkserver" in line and list((root / "private/work").glob("*"))
-        ]
-        if len(workers) >= 3:  # the fork server and its two workers: the youngest is a worker
-            os.kill(max(workers), signal.SIGKILL)
-            killed = True
-        time.sleep(0.05)
-    _, error = process.communicate(timeout=240)
-    assert process.returncode == 0, error.decode()
-    assert killed
-    assert _data(root) == expected
+    while time.monotonic() < deadline and _of_session(session):
+        found = _of_session(session, "forkserver") if any((root / "private/work").glob("*")) else []
+        if len(found) >= 3:
+            return sorted(found)
+        time.sleep(0.02)
+    raise AssertionError("no worker processes")
 
 
-def test_run_records_hold_no_text(undisturbed: tuple[Path, dict[str, bytes]]) -> None:
-    config, _ = undisturbed
-    rows = [json.loads(line) for p in (config.parent / "corpus").glob("*.jsonl") for line in p.read_text().splitlines()]
+def test_workers_die_with_their_parent_are_replaced_and_give_the_same_bytes(
+    server: Server, undisturbed: Undisturbed
+) -> None:
+    """First the parent is killed, then, in the run after it, a worker: that costs a try, not the run."""
+    root = undisturbed.config.parent / "two-workers"
+    run = server.begin(undisturbed.config, root, workers=2, last="shard")
+    _building_in_a_pool(run, root)
+    os.kill(run, signal.SIGKILL)
+    assert server.end() == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while _of_session(run) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert _of_session(run) == []
+
+    run = server.begin(undisturbed.config, root, workers=2, last="shard")
+    worker = _building_in_a_pool(run, root)[-1]
+    os.kill(worker, signal.SIGKILL)
+    assert server.end() == 0, server.log()
+    data = _data(root)
+    assert len(data) > 20
+    assert data.items() <= undisturbed.data.items()
+    assert {path.split("/")[2] for path in data} == set(list(GRAPH)[: list(GRAPH).index("shard") + 1])
+
+
+def test_run_records_hold_no_text(undisturbed: Undisturbed) -> None:
+    corpus = undisturbed.config.parent / "corpus"
+    rows = [json.loads(line) for p in corpus.glob("*.jsonl") for line in p.read_text().splitlines()]
     secrets = {row["text"][s["start"] : s["end"]] for row in rows for s in row["spans"]}
-    for path in (config.parent / "one/private").glob("**/*.json"):
+    for path in (undisturbed.root / "private").glob("**/*.json"):
         text = path.read_text()
         assert not any(secret in text for secret in secrets if len(secret) > 6), path
 

@@ -30,6 +30,7 @@ context_length = 48
 vocab_size = 400
 epochs = 1
 expected_batch_size = 64
+noise_multiplier = 2.0
 """
 
 

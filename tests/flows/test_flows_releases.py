@@ -127,7 +127,6 @@ def test_runs_are_listed_and_found_by_a_unique_beginning(config: Path) -> None:
             diff_document(config, {}, wrong, "latest")
 
 
-@pytest.mark.slow
 def test_a_model_from_before_the_ledger_counts(config: Path) -> None:
     roots = open_roots(config.parent / "reticent-store/private", config.parent / "reticent-store/public")
     (roots.private / "ledger" / "releases.jsonl").unlink()

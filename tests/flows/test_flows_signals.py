@@ -31,18 +31,20 @@ def _start(config: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def _wait_for_training(config: Path) -> None:
-    """Until the checkpoint folder of training is there: the private steps are under way soon after."""
-    deadline = time.monotonic() + 120
+def _wait_for_training(config: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until training has written a checkpoint: its steps are under way."""
+    deadline = time.monotonic() + 240
     work = config.parent / "reticent-store/private/work"
     done = config.parent / "reticent-store/private/manifests/shard"
-    while time.monotonic() < deadline and not (done.is_dir() and list(work.glob("*/scratch/*"))):
+    while not (done.is_dir() and list(work.glob("*/scratch/*"))):
+        assert process.poll() is None, (config.parent / "stderr.txt").read_text()
+        assert time.monotonic() < deadline, "training has not begun"
         time.sleep(0.1)
     time.sleep(1.0)
 
 
 def _left_over(session: int, home: Path) -> list[str]:
-    found = subprocess.run(["ps", "-eo", "sess,args"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(["ps", "-wweo", "sess,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in found.splitlines() if line.split()[0] == str(session) or str(home) in line]
 
 
@@ -51,7 +53,7 @@ def _left_over(session: int, home: Path) -> list[str]:
 def test_signals_during_training(tmp_path: Path, number: signal.Signals, code: int) -> None:
     config = small_project(tmp_path, dialogues=20)
     process = _start(config)
-    _wait_for_training(config)
+    _wait_for_training(config, process)
     assert process.poll() is None
     started = time.monotonic()
     process.send_signal(number)

@@ -1,0 +1,155 @@
+"""Every file of a finished store, once with one byte changed and once deleted: detected, quarantined, rebuilt."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from driver import run_until
+from project import small_project
+
+from flows.spec import TRAINING
+from pipelines.graph import GRAPH, SOURCE
+from pipelines.store import manifest as manifests
+from pipelines.store.execute import PartitionKeys, execute, find
+from pipelines.store.maintenance import verify
+from pipelines.store.roots import Roots
+from pipelines.store.session import Session, open_session
+
+
+@dataclass
+class Finished:
+    """A store with everything built, and which artifact is whose."""
+
+    folder: Path
+    spec: Path
+    artifacts: dict[tuple[str, str | None], str]
+
+    def session(self) -> Session:
+        open_session.cache_clear()  # a new process remembers nothing either
+        return open_session(str(self.spec))
+
+    def inputs(self, session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
+        found: dict[str, PartitionKeys] = {}
+        for edge in GRAPH[stage].inputs:
+            if edge.stage != SOURCE:
+                names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+                found[edge.stage] = tuple((p, self.artifacts[(edge.stage, p)]) for p in names)
+        return found
+
+    def files(self, roots: Roots, stage: str, key: str) -> list[Path]:
+        """Data files, the manifest beside them, and the joint manifest."""
+        folders = [roots.object_dir(root, stage, key) for root in GRAPH[stage].roots]
+        found = [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file()]
+        return [*found, roots.manifest_path(stage, key)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    folder = tmp_path_factory.mktemp("finished")
+    config = small_project(folder, dialogues=12)
+    built = run_until(config, "report")
+    (spec,) = (folder / "reticent-store/private/runs").glob("*/spec.json")
+    yield Finished(folder, spec, {(o.stage, o.partition): o.key or "" for o in built})
+    open_session.cache_clear()
+
+
+def _flip(path: Path) -> None:
+    """Changes one bit somewhere; the place depends on the file's name only."""
+    data = bytearray(path.read_bytes())
+    place = random.Random(path.name).randrange(len(data)) if data else 0
+    path.write_bytes(bytes(data[:place]) + bytes([data[place] ^ 1] if data else b"x") + bytes(data[place + 1 :]))
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {"byte": _flip, "deleted": Path.unlink}
+
+
+def _quarantined(roots: Roots) -> list[Path]:
+    return [*roots.quarantine.glob("*"), *(roots.public / "quarantine").glob("*")]
+
+
+def _bytes(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("stage", [name for name in GRAPH if name not in TRAINING])
+def test_every_prepared_file(finished: Finished, stage: str, how: str) -> None:
+    """Rebuilt to the same bytes, by a run that nobody told of the damage.
+
+    But for the manifests beside the files, which no run reads: ``verify --repair`` has them replaced.
+    """
+    roots = finished.session().roots
+    for (name, partition), key in finished.artifacts.items():
+        if name != stage:
+            continue
+        folders = [roots.object_dir(root, stage, key) for root in GRAPH[stage].roots]
+        before = [_bytes(folder) for folder in folders]
+        for path in finished.files(roots, stage, key):
+            DAMAGES[how](path)
+            is_gone = how == "deleted" and path == roots.manifest_path(stage, key)  # so nothing says that it exists
+            found = [] if is_gone else [(stage, key)]
+            beside = path.name == manifests.MANIFEST
+            assert [(c.stage, c.key) for c in verify(roots, repair=beside) if c.problem] == found, path.name
+            session = finished.session()
+            outcome = execute(session, stage, partition, finished.inputs(session, stage, partition))
+            assert (outcome.state, outcome.key) == ("completed", key), path.name
+            for folder, old in zip(folders, before, strict=True):
+                assert _bytes(folder) == old
+            assert bool(_quarantined(roots)) != is_gone, path.name
+            for folder in _quarantined(roots):
+                assert folder.name.startswith(f"{stage}-{key[:16]}-")
+                shutil.rmtree(folder)
+            assert [c for c in verify(roots) if c.problem] == []
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("stage", TRAINING)
+def test_every_file_of_what_is_trained(finished: Finished, stage: str, how: str) -> None:
+    """Detected and quarantined, each; put back by hand, as training again would be another release."""
+    roots = finished.session().roots
+    key = finished.artifacts[(stage, None)]
+    for path in finished.files(roots, stage, key):
+        data, mode = path.read_bytes(), path.stat().st_mode
+        DAMAGES[how](path)
+        if path != roots.manifest_path(stage, key) or how == "byte":
+            assert [(c.stage, c.key) for c in verify(roots) if c.problem] == [(stage, key)], path.name
+        path.write_bytes(data)
+        path.chmod(mode)
+        assert [c for c in verify(roots) if c.problem] == []
+
+
+def test_a_damaged_model_is_quarantined_and_trained_again(finished: Finished) -> None:
+    session = finished.session()
+    roots, key = session.roots, finished.artifacts[("train", None)]
+    weights = roots.object_dir("public", "train", key) / "model/model.safetensors"
+    _flip(weights)
+    outcome = execute(session, "train", None, finished.inputs(session, "train", None))
+    assert (outcome.state, outcome.key) == ("completed", key)
+    assert [c for c in verify(roots) if c.problem] == []
+    assert {p.name for p in _quarantined(roots)} == {f"train-{key[:16]}-0"}  # in both roots
+    assert len(_quarantined(roots)) == 2
+    lines = (roots.private / "ledger/releases.jsonl").read_text().splitlines()
+    assert sum(json.loads(line)["type"] == "published" for line in lines) == 2  # another model: another release
+
+
+def test_every_byte_of_a_joint_manifest_counts(finished: Finished) -> None:
+    """Whatever byte changes: it is seen by a run, not only by ``verify``."""
+    roots = finished.session().roots
+    key = finished.artifacts[("sample", None)]
+    path = roots.manifest_path("sample", key)
+    data = path.read_bytes()
+    try:
+        for place in range(0, len(data), 29):
+            path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+            problem = next(c.problem for c in verify(roots) if (c.stage, c.key) == ("sample", key))
+            assert problem is not None, data[max(place - 30, 0) : place + 10]
+            assert find(finished.session(), "sample", key) is None
+    finally:
+        path.write_bytes(data)
+    assert [c for c in verify(roots) if c.problem] == []

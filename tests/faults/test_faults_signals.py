@@ -1,0 +1,75 @@
+"""SIGINT from a keyboard and SIGTERM from a service manager reach every process of a run while partitions are built."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from project import reticent, small_project
+
+PLUG_IN = """
+import time
+from pathlib import Path
+
+from pipelines.policies.digits import DigitsPolicy
+
+
+class SlowPolicy(DigitsPolicy):
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        time.sleep(3600 if Path(__file__).with_name("slow").exists() else 0)
+"""
+
+
+def _processes(session: int, home: Path) -> list[str]:
+    found = subprocess.run(["ps", "-wweo", "sess,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in found.splitlines() if line.split()[0] == str(session) or str(home) in line]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_to_the_whole_group_while_workers_build(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    config = small_project(tmp_path, dialogues=60, workers=2)
+    (tmp_path / "slow_plug_in.py").write_text(PLUG_IN)
+    (tmp_path / "slow").touch()
+    config.write_text(config.read_text().replace('"customersim", "high_entity"', '"slow_plug_in:SlowPolicy"'))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "run", str(config)],
+        cwd=tmp_path,
+        env={**os.environ, "PREFECT_HOME": str(tmp_path / ".prefect"), "PREFECT_LOGGING_LEVEL": "CRITICAL"},
+        stdout=subprocess.DEVNULL,
+        stderr=(tmp_path / "stderr.txt").open("w"),
+        start_new_session=True,
+    )
+    done = tmp_path / "reticent-store/private/manifests"
+    work = tmp_path / "reticent-store/private/work"
+    deadline = time.monotonic() + 150
+    while time.monotonic() < deadline and not (
+        (done / "dedup_mask").is_dir() and len(list((done / "dedup_mask").iterdir())) == 3 and list(work.iterdir())
+    ):
+        assert process.poll() is None, (tmp_path / "stderr.txt").read_text()
+        time.sleep(0.1)
+    time.sleep(1.0)  # the workers are in the policy now
+    started = time.monotonic()
+    os.killpg(process.pid, number)
+    process.wait(timeout=60)
+    assert time.monotonic() - started < 10
+    assert process.returncode == code
+    error = (tmp_path / "stderr.txt").read_text()
+    assert "Traceback" not in error
+    assert "interrupted; what was finished is kept" in error
+    deadline = time.monotonic() + 10
+    while _processes(process.pid, tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert _processes(process.pid, tmp_path) == []
+    (tmp_path / "slow").unlink()
+    after = reticent("run", config, "--json", cwd=tmp_path)
+    assert after.returncode == 0, after.stderr
+    rows = json.loads(after.stdout.splitlines()[-1])["stages"]
+    assert {row["state"] for row in rows if row["stage"] in ("split", "dedup")} == {"cached"}
