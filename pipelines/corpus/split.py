@@ -222,6 +222,11 @@ class Splitter:
                 low = border
         return sentences
 
+    def tokens(self, text: str) -> tuple[list[int], list[int]]:
+        """Half-open character offsets of a text's tokens, as in `Sentence`, without cutting it into sentences."""
+        with self._nlp.memory_zone():
+            return self._tokens(text)
+
     def _tokens(self, text: str) -> tuple[list[int], list[int]]:
         """Half-open character offsets of the tokens that are not white space.
 

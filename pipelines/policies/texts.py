@@ -1,0 +1,112 @@
+"""Whole texts through policies: tokenised as the pipeline does it, of any length, with offsets into the text.
+
+Models read a text of up to `WINDOW_TOKENS` tokens at once. A longer one is read in windows that overlap, so that what
+stands at a border of one window stands well inside another, and what any window finds is masked. None is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.corpus.split import Splitter
+from pipelines.policies.apply import Redactor
+from pipelines.policies.judging import Request
+from pipelines.policies.protocol import Span
+from pipelines.policies.redact import redact_text, render_jft, token_mask
+
+WINDOW_TOKENS: Final = 256
+OVERLAP_TOKENS: Final = 64
+RENDERINGS: Final = ("collapsed", "tokens", "jft", "jft-typed")
+
+
+def windows(num_tokens: int, size: int = WINDOW_TOKENS, overlap: int = OVERLAP_TOKENS) -> list[tuple[int, int]]:
+    """Half-open runs of at most ``size`` tokens, neighbours sharing ``overlap``, that cover all tokens.
+
+    The last one ends with the last token and is as long as the others, so no short rest is judged without context.
+
+    Raises:
+        ValueError: the overlap is not smaller than the size.
+    """
+    if not 0 <= overlap < size:
+        raise ValueError("windows must overlap by less than their size")
+    if num_tokens <= size:
+        return [(0, num_tokens)] if num_tokens else []
+    starts = [*range(0, num_tokens - size, size - overlap), num_tokens - size]
+    return [(start, start + size) for start in starts]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedText:
+    """What policies found in one text.
+
+    Attributes:
+        text: the text.
+        starts, ends: character offsets of its tokens.
+        spans: sorted; tokens of the whole text.
+        failed_closed: a policy failed on a part of it, which is masked whole.
+        flagged: the conservative policy would keep some part of it private.
+    """
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    spans: tuple[Span, ...]
+    failed_closed: bool
+    flagged: bool
+
+    def mask(self) -> bytearray:
+        """One byte a token, 1 where it is masked."""
+        return token_mask(len(self.starts), self.spans)
+
+    def rendered(self, rendering: str = "collapsed") -> str:
+        """The redacted text, in one of `RENDERINGS`."""
+        if rendering.startswith("jft"):
+            return render_jft(self.text, self.starts, self.ends, self.spans, typed=rendering == "jft-typed")
+        return redact_text(self.text, self.starts, self.ends, self.mask(), collapse=rendering == "collapsed")
+
+
+class TextJudge:
+    """Judges whole texts by a `Redactor`, each text being one document.
+
+    Args:
+        redactor: judges rows.
+        language: whose tokeniser is used.
+    """
+
+    def __init__(self, redactor: Redactor, language: str = "en") -> None:
+        self._redactor = redactor
+        self._splitter = Splitter(language=language)
+
+    def judge(self, texts: Sequence[str]) -> list[JudgedText]:
+        """One answer a text, in order."""
+        tokens = [self._splitter.tokens(text) for text in texts]
+        requests: list[Request] = []
+        documents: list[str] = []
+        cuts: list[list[tuple[int, int]]] = []
+        for number, (text, (starts, ends)) in enumerate(zip(texts, tokens, strict=True)):
+            cuts.append(windows(len(starts)))
+            for first, last in cuts[-1]:
+                base = starts[first]
+                requests.append(
+                    Request(
+                        text[base : ends[last - 1]],
+                        [start - base for start in starts[first:last]],
+                        [end - base for end in ends[first:last]],
+                    )
+                )
+                documents.append(str(number))
+        verdicts = iter(self._redactor.judge(requests, documents))
+        judged = []
+        for text, (starts, ends), parts in zip(texts, tokens, cuts, strict=True):
+            found = [(first, next(verdicts)) for first, _ in parts]
+            spans = {
+                span._replace(start_token=span.start_token + first, end_token=span.end_token + first)
+                for first, verdict in found
+                for span in verdict.spans
+            }
+            failed = any(verdict.failed_closed for _, verdict in found)
+            flagged = any(verdict.flagged for _, verdict in found)
+            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged))
+        return judged

@@ -1,0 +1,171 @@
+"""``reticent redact`` and ``reticent evaluate-policy``, in this process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.evaluating_policy import evaluation_document, evaluation_text
+from flows.redacting import redact_lines, redactor_spec, settings_options
+from pipelines.errors import ConfigError, InputError
+
+
+def lines_of(
+    path: Path, policies: list[str], options: dict[str, Any] | None = None, **more: Any
+) -> list[dict[str, Any]]:
+    spec = redactor_spec(policies, options or {})
+    return [json.loads(line) for line in redact_lines(str(path), spec, **more)]
+
+
+def test_lines_of_text_give_offsets_into_each_line(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"  Room 12,\tfloor 3.\r\n\nnothing\n")
+    first, second = lines_of(path, ["digits"])
+    assert first == {
+        "id": "1",
+        "redacted_text": "  Room <MASK>,\tfloor <MASK>.",
+        "spans": [
+            {"start": 7, "end": 9, "label": "DIGITS", "policy": "digits", "score": 1.0},
+            {"start": 17, "end": 18, "label": "DIGITS", "policy": "digits", "score": 1.0},
+        ],
+    }
+    assert (second["id"], second["redacted_text"], second["spans"]) == ("3", "nothing", [])
+
+
+def test_json_lines_keep_their_ids_and_unions_patterns_and_flags_work(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_text('{"id": "a", "text": "code ab1 or xy2"}\n{"text": "see you soon"}\n', encoding="utf-8")
+    options = {**settings_options(["CODE=xy"], None, None), "conservative": "conservative"}
+    a, b = lines_of(path, ["digits,regex"], options, as_json=True)
+    assert (a["schema_version"], a["id"], a["redacted_text"]) == (1, "a", "code <MASK> or <MASK>")
+    assert {span["label"] for span in a["spans"]} == {"DIGITS", "CODE"}
+    assert (a["flagged_by_conservative"], b["id"], b["flagged_by_conservative"]) == (True, "2", False)
+
+
+@pytest.mark.parametrize(
+    ("policies", "options", "message"),
+    [
+        (["high_entitty"], {}, "did you mean 'high_entity'"),
+        (["regex"], {"patterns": {"A": "(x"}}, "does not compile"),
+        (["regex"], {}, "'regex' need each other"),
+        (["digits"], {"patterns": {"A": "x"}}, "need each other"),
+        (["propagate"], {}, "name at least one more"),
+        (["digits"], {"conservative": "propagate"}, "cannot vouch"),
+        ([], {}, "--policy"),
+    ],
+)
+def test_bad_options_are_refused_before_any_work(policies: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        redactor_spec(policies, options)
+
+
+def test_a_missing_model_is_refused_with_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("x\n")
+    with pytest.raises(ConfigError, match="pip install xx-none"):
+        lines_of(tmp_path / "in.txt", ["high_entity"], {"model": "xx_none"})
+
+
+def test_bad_input_names_the_line_and_quotes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b'{"text": "a"}\n{"txt": "hidden secret"}\n')
+    with pytest.raises(InputError, match="line 2") as told:
+        lines_of(path, ["digits"])
+    assert "hidden" not in str(told.value)
+    path.write_bytes(b"a\n\xff\xfe\n")
+    with pytest.raises(InputError, match="line 2: not UTF-8"):
+        lines_of(path, ["digits"])
+    with pytest.raises(InputError, match="No such file"):
+        lines_of(tmp_path / "none", ["digits"])
+
+
+GERMAN = (
+    "Das ist der Brief, den ich dir gestern mit der Post nach Hause geschickt habe, und er ist noch nicht da. " * 10
+)
+
+
+def test_text_in_another_language_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text(GERMAN + "\n")
+    with pytest.raises(ConfigError, match="looks like 'de'"):
+        lines_of(path, ["digits"])
+    assert lines_of(path, ["digits"], check_language=False)
+    path.write_text("Это письмо я отправил вчера домой. " * 40)
+    with pytest.raises(ConfigError, match="not in Latin letters"):
+        lines_of(path, ["digits"])
+    path.write_text("John Smith 12\nMary Jones 13\n" * 100)  # terse text is no foreign text
+    assert lines_of(path, ["digits"])
+
+
+def test_long_texts_are_read_to_their_last_word(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("word " * 5_000 + "12")
+    (row,) = lines_of(path, ["digits"])
+    assert row["redacted_text"].endswith("word <MASK>")
+    assert [span["start"] for span in row["spans"]] == [25_000]
+
+
+def test_two_workers_give_the_same_lines_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("".join(f"Mary Jones paid {i} dollars to Google in May.\n" for i in range(40)))
+    assert lines_of(path, ["high_entity"], workers=2) == lines_of(path, ["high_entity"])
+
+
+def test_scores_of_a_policy_that_can_be_counted_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    rows = [
+        {
+            "text": "id 12 of ann lee",
+            "spans": [{"start": 3, "end": 5, "label": "ID"}, {"start": 9, "end": 16, "label": "NAME"}],
+        },
+        {"text": "room 7", "spans": []},
+        {"text": "ref 99 x", "spans": [{"start": 0, "end": 6, "label": "ID"}]},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    document = evaluation_document(str(path), redactor_spec(["digits"], {}))
+    overall = document["overall"]
+    assert (overall["token_recall"]["num_hits"], overall["token_recall"]["num_units"]) == (2, 5)
+    assert overall["token_precision"]["value"] == pytest.approx(2 / 3)
+    assert overall["token_f2"]["value"] == pytest.approx(5 * (2 / 3) * 0.4 / (4 * (2 / 3) + 0.4))
+    assert overall["span_recall"]["value"] == pytest.approx(1 / 3)
+    assert document["by_label"]["ID"]["token_recall"]["value"] == pytest.approx(2 / 3)
+    assert document["by_label"]["NAME"]["span_recall"]["value"] == 0
+    low, high = (overall["token_recall"][end] for end in ("low", "high"))
+    assert low < 0.4 < high
+    assert document["most_missed"][0] == {
+        "label": "ID",
+        "num_missed_spans": 1,
+        "num_missed_tokens": 1,
+        "share_of_all_missed_spans": 0.5,
+    }
+    assert document["texts"] == {
+        "share_without_a_find": 0.0,
+        "num_bearing_a_secret": 2,
+        "num_bearing_a_secret_without_a_find": 0,
+        "missed": 0.0,
+    }
+    assert document["coverage"] == pytest.approx(3 / 11)
+    assert "ann" not in evaluation_text(document) + json.dumps(document)
+
+
+def test_scoring_by_sentence_cuts_gold_spans_with_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    path.write_text('{"text": "I paid. It was 12 euros.", "spans": [{"start": 15, "end": 17, "label": "N"}]}\n')
+    document = evaluation_document(str(path), redactor_spec(["digits"], {}), by_sentence=True)
+    assert document["num_texts"] == 2
+    assert document["texts"]["num_bearing_a_secret"] == 1
+    assert document["overall"]["token_recall"]["value"] == 1.0
+
+
+def test_bad_gold_is_refused_without_a_quote(tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    for spans in ("null", '[{"start": 0, "end": 99, "label": "A"}]', '[{"start": true, "end": 1, "label": "A"}]'):
+        path.write_text(f'{{"text": "hidden", "spans": {spans}}}\n')
+        with pytest.raises(InputError, match="record 1") as told:
+            evaluation_document(str(path), redactor_spec(["digits"], {}))
+        assert "hidden" not in str(told.value)
+    path.write_text("")
+    with pytest.raises(InputError, match="no gold record"):
+        evaluation_document(str(path), redactor_spec(["digits"], {}))
