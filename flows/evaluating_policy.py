@@ -81,7 +81,8 @@ def evaluation_text(document: Mapping[str, Any]) -> str:
     texts = document["texts"]
     lines = [
         f"policies {', '.join(document['policies'])}: {document['num_texts']:,} {document['unit']}s, "
-        f"{document['num_tokens']:,} tokens, {document['coverage']:.1%} masked ({document['gold_coverage']:.1%} labelled)",
+        f"{document['num_tokens']:,} tokens, {document['coverage']:.1%} masked, "
+        f"{document['gold_coverage']:.1%} labelled",
         f"{'':24}{'token recall':>24}{'precision':>11}{'F2':>7}{'span recall':>24}{'precision':>11}{'F2':>7}",
     ]
     for label, row in [("all", document["overall"]), *document["by_label"].items()]:
