@@ -161,7 +161,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove artifacts that no recent run used, old unfinished work, and quarantine."""
+    """Remove artifacts that no recent run used, quarantine, and old records of unfinished or failed work."""
     from flows.settings import load_settings
     from flows.spec import open_store
     from pipelines.store.maintenance import gc as collect

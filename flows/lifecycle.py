@@ -20,7 +20,7 @@ from flows.deploying import check_installation
 from flows.signals import GRACE_SECONDS, TERMINATED
 from flows.spec import begin
 from pipelines.corpus.rejection import check_rejected
-from pipelines.errors import InputError
+from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
 from pipelines.store.files import read_json
 from pipelines.store.locks import store_lock
@@ -41,7 +41,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
     check_installation()
     silence_libraries()
     with _prompt_end():
-        run = begin(Path(config), os.environ, selected=selected)
+        run = _begin(config, selected)
         with running(run):
             try:
                 yield run
@@ -49,6 +49,27 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
                 fail(run)
                 raise
             finish(run)
+
+
+def _begin(config: str, selected: Sequence[str]) -> str:
+    """`begin`, for a flow: what is raised here ends up in Prefect's database, which is outside the private root.
+
+    Raises:
+        ReticentError: of the kind that `begin` raised, without its message: that may name files of the corpus, which
+            are often named after people, or quote settings such as patterns and lists of names.
+    """
+    kind: type[ReticentError] = StoreError
+    try:
+        return begin(Path(config), os.environ, selected=selected)
+    except ReticentError as error:
+        kind, shown = type(error), type(error).__name__
+    except Exception as error:
+        shown = type(error).__name__
+    # Outside the handlers, so that the first error is not this one's context.
+    raise kind(
+        f"the run could not begin ({shown}). The message may name input files or quote settings, so it is not shown "
+        f"here: `reticent plan {config}` on the worker's machine shows it"
+    )
 
 
 @contextmanager

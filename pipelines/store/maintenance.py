@@ -77,13 +77,16 @@ def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
             yield path.parent.name, path.stem
 
 
-def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -> dict[str, Any]:
-    """Removes artifacts that none of the newest runs used, old work folders, quarantine and unused views.
+def gc(
+    roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0, failure_days: float = 30.0
+) -> dict[str, Any]:
+    """Removes artifacts that none of the newest runs used, old work folders and failures, quarantine, unused views.
 
     Args:
         keep_runs: how many of the newest runs keep their artifacts; at least 1.
         dry_run: only count.
         work_days: unfinished work (checkpoints of killed runs) is kept this long.
+        failure_days: tracebacks, and what the gate found, are kept this long.
 
     Returns:
         Counts: ``num_objects``, ``num_bytes``, ``num_kept``.
@@ -109,13 +112,14 @@ def gc(roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0) -
                     stale.append(folder)
             stale += _stale_work(roots, root, {key for _, key in existing}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
-        num_bytes = sum(f.stat().st_size for folder in stale for f in folder.rglob("*") if f.is_file())
+        stale += _old(roots.private / "failures", failure_days)
+        num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
         if not dry_run:
             for stage, key in existing:  # the manifest goes first: from here on it does not exist
                 if (stage, key) not in used:
                     roots.manifest_path(stage, key).unlink()
-            for folder in stale:
-                remove_tree(folder)
+            for path in stale:
+                remove_tree(path) if path.is_dir() else path.unlink()
             for record in records:
                 if record not in kept_records:
                     remove_tree(roots.runs / str(record["run_id"]))
@@ -167,12 +171,18 @@ def _shown(roots: Roots) -> set[tuple[str, str]]:
 
 def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> list[Path]:
     """Work folders that a kill left behind after publishing, and those that nothing went on with for long."""
+    work = roots.of(root) / "work"
+    done = [f for f in work.iterdir() if f.name in published and is_left_over(roots, f.name)]
+    return [*done, *(f for f in _old(work, days) if f not in done)]
+
+
+def _old(folder: Path, days: float) -> list[Path]:
+    """What lies in a folder and was not changed, nor anything below it, for so many days."""
     limit = time.time() - days * 86_400
     return [
-        folder
-        for folder in (roots.of(root) / "work").iterdir()
-        if (folder.name in published and is_left_over(roots, folder.name))
-        or max(p.stat().st_mtime for p in (folder, *folder.rglob("*"))) < limit
+        path
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if max(p.lstat().st_mtime for p in (path, *path.rglob("*"))) < limit
     ]
 
 

@@ -250,6 +250,28 @@ def test_the_servers_database_holds_no_secret_and_no_file_name(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("setting", ['inputs = ["zebulon-quackenbush.txt"]', "zebulon-quackenbush = 1"])
+def test_a_run_that_cannot_begin_names_nothing_in_the_database(
+    server: Server, deployed: tuple[Path, dict[str, Any]], setting: str
+) -> None:
+    config, document = deployed
+    text = config.read_text()
+    config.write_text(text.replace('inputs = ["corpus"]', setting))
+    try:
+        flow_run = server.trigger(document["deployment_id"])
+        _wait("the run's end", lambda: server.state(flow_run) == "FAILED", 120)
+    finally:
+        config.write_text(text)
+    message = server.call("GET", f"/flow_runs/{flow_run}")["state"]["message"]
+    assert "reticent plan" in message
+    with sqlite3.connect(f"file:{server.home / 'prefect.db'}?mode=ro", uri=True) as database:
+        dump = "\n".join(database.iterdump())
+    assert "could not begin" in dump
+    assert "zebulon" not in dump
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("how", ["cancel", "SIGTERM"])
 def test_a_run_that_is_stopped_ends_within_ten_seconds(
     server: Server, deployed: tuple[Path, dict[str, Any]], how: str
@@ -280,6 +302,38 @@ def test_a_run_that_is_stopped_ends_within_ten_seconds(
             os.kill(process_id, signal.SIGKILL)
     records = [json.loads(p.read_text()) for p in (config.parent / "reticent-store/private/runs").glob("*/record.json")]
     assert sorted(records, key=lambda r: r["run_id"])[-1]["state"] in ("failed", "unfinished")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+def test_a_run_killed_with_its_worker_is_marked_crashed_and_frees_the_slot(
+    server: Server, deployed: tuple[Path, dict[str, Any]]
+) -> None:
+    """As when the machine loses power: nobody is left to say so but the automation on the server."""
+    from flows.deploying import HEARTBEAT_SECONDS, SILENCE_SECONDS
+
+    config, document = deployed
+    text = config.read_text()
+    config.write_text(text.replace("epochs = 1", "epochs = 5000"))
+    try:
+        flow_run = server.trigger(document["deployment_id"])
+        events = {"filter": {"event": {"name": ["prefect.flow-run.heartbeat"]}}}
+        events["filter"]["resource"] = {"id": [f"prefect.flow-run.{flow_run}"]}
+        heard = lambda: server.call("POST", "/events/filter", events)["events"]  # noqa: E731
+        _wait("a heartbeat", heard, 120 + HEARTBEAT_SECONDS)
+        (worker,) = _processes(server.home, "worker", "local-proc")[:1]
+        for process_id in (worker, *_processes(server.home, "prefect.engine")):
+            os.kill(process_id, signal.SIGKILL)
+        assert server.state(flow_run) == "RUNNING"
+        _wait("state CRASHED", lambda: server.state(flow_run) == "CRASHED", SILENCE_SECONDS + 90)
+        assert "No heartbeat" in server.call("GET", f"/flow_runs/{flow_run}")["state"]["message"]
+    finally:
+        config.write_text(text)
+        for process_id in _processes(server.home, "prefect.engine"):
+            os.kill(process_id, signal.SIGKILL)
+    server.start("worker-2", "worker", "start", "--pool", "local-proc", "--type", "process")
+    after = server.trigger(document["deployment_id"])
+    _wait("the next run", lambda: server.state(after) == "COMPLETED", 240)
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import threading
+import time
 
 import pytest
 from toy import Toy, drive, joint_manifests, objects, ran, states
@@ -317,3 +319,20 @@ def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
         assert "pipelines/policies/digits.py" in found[("toyproject.upper",)]
         assert "toyproject/helper.py" in found[("toyproject.upper",)]
         assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
+
+
+def test_gc_keeps_what_failures_left_for_a_month(toy: Toy) -> None:
+    session = toy.session()
+    runs.record(session, drive(session), {"state": "completed"})
+    failures = session.roots.private / "failures"
+    for name in ("old", "new"):
+        (failures / f"gate-{name}").mkdir(parents=True)
+        (failures / f"gate-{name}/hits.parquet").write_text("x")
+        (failures / f"redact-{name}.json").write_text("x")
+    month_ago = time.time() - 31 * 86_400
+    for path in (failures / "gate-old/hits.parquet", failures / "gate-old", failures / "redact-old.json"):
+        os.utime(path, (month_ago, month_ago))
+    gc(session.roots, keep_runs=1, dry_run=True)
+    assert len(list(failures.iterdir())) == 4
+    gc(session.roots, keep_runs=1, dry_run=False)
+    assert {p.name for p in failures.iterdir()} == {"gate-new", "redact-new.json"}
