@@ -13,8 +13,8 @@ from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from pipelines.training.corpus import TrainingCorpus
+    from pipelines.training.engine.sampling import PrivatePlan
     from pipelines.training.methods.crt import Outcome
-    from pipelines.training.private_steps import PrivatePlan
     from pipelines.training.shape import ModelShape
 
 Size = Annotated[int, Field(strict=True)]

@@ -10,6 +10,7 @@ from torch.nn import functional
 from transformers import GPT2Config, GPT2LMHeadModel
 from transformers.utils import logging as transformers_logging
 
+from pipelines.training.engine.head import fused_losses
 from pipelines.training.records import Batch
 from pipelines.training.shape import ModelShape
 from pipelines.training.tokenizer import ControlTokens
@@ -32,10 +33,8 @@ def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed
         bos_token_id=control.bos,
         eos_token_id=control.eos,
     )
-    # The padding id is set on saving only: with it, the model looks for padding in each input, which per-example
-    # gradients cannot do, and which `collate` makes needless.
-    # Plain matrix products: the fused attention kernels have no rule for per-example gradients.
-    config._attn_implementation = "eager"
+    # The padding id is set on saving only: with it, the model looks for padding in each input, which `collate` makes
+    # needless.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         return GPT2LMHeadModel(config)
@@ -57,8 +56,9 @@ def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 def example_losses(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
     """(B,) the mean cross-entropy over each example's own targets; 0 for an example without targets."""
-    logits = model(input_ids=batch.inputs, use_cache=False).logits
-    return (token_losses(logits, batch.labels) * batch.weights).sum(dim=1)
+    network: Any = model
+    hidden = network.base_model(input_ids=batch.inputs, use_cache=False).last_hidden_state
+    return fused_losses(hidden, network.get_output_embeddings(), batch.labels, batch.weights)
 
 
 def save_model(model: GPT2LMHeadModel, tokenizer: Any, folder: Path) -> None:

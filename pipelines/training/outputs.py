@@ -11,9 +11,9 @@ from transformers import GPT2LMHeadModel
 
 from pipelines.errors import StageError
 from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.model import save_model
-from pipelines.training.private_steps import PrivatePlan
 from pipelines.training.tokenizer import loadable
 
 CURVES_NOTE = (

@@ -1,5 +1,6 @@
 """CRT end to end on a very small model: the step count, the noise, resuming, the order of things."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -7,13 +8,14 @@ import pytest
 import torch
 from scipy import stats
 from tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.corpus import HeldOut
+from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import evaluate
 from pipelines.training.methods import METHODS, crt, load_method
-from pipelines.training.private_steps import PrivatePlan
 from pipelines.training.randomness import seeded, unpredictable
 
 PUBLIC = [(f"hello, can I do {word}?", "SYS") for word in ("this", "that", "it", "all", "more")] * 3
@@ -51,6 +53,21 @@ def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None
     return crt.train(model, records_of(public), private_records, steps, plan, **values)
 
 
+@contextlib.contextmanager
+def gradients_handed_over():
+    """What optimizers are handed, one flat tensor a step."""
+    seen = []
+
+    def hook(optimizer, args, kwargs):
+        seen.append(torch.cat([p.grad.flatten() for group in optimizer.param_groups for p in group["params"]]))
+
+    handle = register_optimizer_step_pre_hook(hook)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
 def weights(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
@@ -80,8 +97,9 @@ def test_without_private_rows_nothing_is_noised(tmp_path):
 def test_each_step_adds_noise_once_and_divides_by_the_expected_size(tmp_path, private):
     # Wholly masked records have no gradient, so what the optimizer is handed is the noise.
     model = tiny_model()
-    train(tmp_path, model, public=[], private=private, batch=10, changes={"epochs": 1, "noise_multiplier": 1.3})
-    handed = torch.cat([p.grad.flatten() for p in model.parameters()]).numpy()
+    with gradients_handed_over() as steps:
+        train(tmp_path, model, public=[], private=private, batch=10, changes={"epochs": 1, "noise_multiplier": 1.3})
+    handed = steps[-1].numpy()
     deviation = 1.3 * 0.5 / 10
     assert stats.kstest(handed, stats.norm(scale=deviation).cdf).pvalue > 1e-3
     for wrong in (deviation * 2 / 3, deviation * 1.5):
@@ -95,8 +113,9 @@ def test_the_microbatch_size_does_not_change_the_noise(tmp_path):
         model = tiny_model()
         folder = tmp_path / str(size)
         folder.mkdir()
-        train(folder, model, public=[], batch=32, changes={"epochs": 1}, microbatch_size=size)
-        handed.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+        with gradients_handed_over() as steps:
+            train(folder, model, public=[], batch=32, changes={"epochs": 1}, microbatch_size=size)
+        handed.append(steps[-1])
     assert torch.allclose(handed[0], handed[1], atol=1e-5)
 
 

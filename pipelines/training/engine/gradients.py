@@ -107,14 +107,22 @@ class GradientEngine:
         Args:
             batch_size: examples in the batch; unset: as the first layer sees it.
         """
-        self._tape.reset()
-        self._tape.batch_size = batch_size
-        self._tape.phase = Phase.FORWARD
+        self.start(batch_size)
         try:
             yield
         finally:
-            if self._tape.phase is Phase.FORWARD:
-                self._tape.phase = Phase.OFF
+            self.stop()
+
+    def start(self, batch_size: int | None = None) -> None:
+        """Begins recording a batch; see `recording`."""
+        self._tape.reset()
+        self._tape.batch_size = batch_size
+        self._tape.phase = Phase.FORWARD
+
+    def stop(self) -> None:
+        """Ends recording."""
+        if self._tape.phase is Phase.FORWARD:
+            self._tape.phase = Phase.OFF
 
     def backward(self, losses: torch.Tensor) -> Clipped:
         """Adds the clipped gradients of the examples to the sums.

@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.engine.errors import LossError
+from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.optimizer import noisy_step
+from pipelines.training.engine.sampling import PrivatePlan, physical_batches, plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.model import example_losses
-from pipelines.training.private_steps import (
-    PerExampleClipper,
-    PrivatePlan,
-    add_noise,
-    diverged,
-    plan_private_steps,
-    poisson_sample,
-)
 from pipelines.training.randomness import PrivateRandomness
 from pipelines.training.records import IntArray, Records, collate
 
@@ -127,7 +124,7 @@ def train(
         randomness: the generator of each private step.
         checkpoints: where to keep state.
         evaluate: scores the model after each epoch.
-        microbatch_size: private examples whose gradients are held in memory at once; no influence on the result.
+        microbatch_size: private examples that the model sees at once; no influence on the result.
         progress: told how many minibatches are done.
 
     Raises:
@@ -137,7 +134,10 @@ def train(
     was_resumed = run.restore(checkpoints.load())
     if checkpoints.is_unusable:
         progress(0, None, "the checkpoint is damaged or of another run: training starts again")
-    run.follow(checkpoints, evaluate, progress)
+    try:
+        run.follow(checkpoints, evaluate, progress)
+    finally:
+        run.engine.detach()
     return Outcome(num_steps=run.at.num_private_steps, curve=run.at.curve, was_resumed=was_resumed)
 
 
@@ -158,7 +158,8 @@ class _Run:
         self.recipe = recipe
         self.plan = private_plan
         self.randomness = randomness
-        self.clipper = PerExampleClipper(model, recipe.max_grad_norm, microbatch_size)
+        self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm)
+        self.microbatch_size = microbatch_size
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.public_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
         self.private_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
@@ -224,10 +225,10 @@ class _Run:
         loss = losses.mean()
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise diverged(f"the public pass of epoch {at.epoch + 1}")
-        self.public_optimizer.zero_grad(set_to_none=True)
+            raise _diverged(f"the public pass of epoch {at.epoch + 1}")
         loss.backward()  # type: ignore[no-untyped-call]
         self.public_optimizer.step()
+        self.public_optimizer.zero_grad(set_to_none=True)
         at.public_loss_sum += value * len(rows)
         at.num_public += len(rows)
         at.position += 1
@@ -236,13 +237,26 @@ class _Run:
         at = self.at
         rng = self.randomness(at.num_private_steps)
         rows = poisson_sample(len(self.private), self.plan.sample_rate, rng)
-        clipped = self.clipper(self.private, rows)
-        add_noise(clipped.gradients, self.recipe.noise_multiplier * self.recipe.max_grad_norm, rng)
-        for parameter, noisy in zip(self.parameters, clipped.gradients, strict=True):
-            parameter.grad = noisy / self.plan.expected_batch_size
-        self.private_optimizer.step()
-        at.private_loss_sum += float(clipped.losses.sum())
-        at.num_private += len(clipped.losses)
+        rows = rows[self.private.num_targets[rows] > 0]  # the others' gradients are zero
+        rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        first = self.parameters[0]
+        for part in physical_batches(rows, self.microbatch_size):
+            batch = collate(self.private, part).to(first.device, first.dtype)
+            with self.engine.recording(len(part)):
+                losses = example_losses(self.model, batch)
+            try:
+                self.engine.backward(losses)
+            except LossError:
+                raise _diverged("a private step") from None
+            at.private_loss_sum += float(losses.detach().sum())
+            at.num_private += len(part)
+        noisy_step(
+            self.private_optimizer,
+            self.engine,
+            noise_multiplier=self.recipe.noise_multiplier,
+            expected_batch_size=self.plan.expected_batch_size,
+            rng=rng,
+        )
         at.position += 1
         at.num_private_steps += 1
 
@@ -259,6 +273,13 @@ class _Run:
         at.epoch, at.phase, at.position = at.epoch + 1, "public", 0
         at.public_loss_sum = at.private_loss_sum = 0.0
         at.num_public = at.num_private = 0
+
+
+def _diverged(where: str) -> StageError:
+    return StageError(
+        f"training diverged: the loss or a gradient is not a finite number in {where}. Lower "
+        "train.public_learning_rate or train.private_learning_rate, or take a smaller model, and run again."
+    )
 
 
 def _adamw(parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.AdamW:

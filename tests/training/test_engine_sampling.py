@@ -1,93 +1,20 @@
-"""The private step: clipping is exact, contributions are bounded, samples and noise have the right distribution."""
+"""Samples and noise have the right distribution, and the wrong ones are told apart."""
 
-import math
-
-import dp_reference
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tiny import examples_of, records_of, tiny_model
+from torch.utils.data import DataLoader
 
-from pipelines.errors import StageError
-from pipelines.training.private_steps import PerExampleClipper, add_noise, plan_private_steps, poisson_sample
+from pipelines.training.engine.noise import add_noise
+from pipelines.training.engine.sampling import PoissonLoader, physical_batches, plan_private_steps, poisson_sample
 from pipelines.training.randomness import seeded, unpredictable
 
-TEXTS = ["a", "Hello you", "<MASK>", "I am <MASK>, 42", "no", "what can I do for you?", "<MASK> is my name", ""]
-MODEL = tiny_model(seed=3).double()
 
-
-def all_rows(records):
-    return np.arange(len(records))
-
-
-def flat(gradients):
-    return torch.cat([g.flatten() for g in gradients])
-
-
-@settings(max_examples=12, deadline=None)
-@given(
-    texts=st.lists(st.sampled_from(TEXTS), max_size=6),
-    max_grad_norm=st.sampled_from([1e-3, 0.7, 3.0, 1e6]),
-    microbatch_size=st.integers(1, 4),
-)
-def test_the_clipped_sum_equals_one_example_at_a_time(texts, max_grad_norm, microbatch_size):
-    records = records_of(texts)
-    found = PerExampleClipper(MODEL, max_grad_norm, microbatch_size)(records, all_rows(records))
-    expected = flat(dp_reference.clipped_sum(MODEL, examples_of(records), max_grad_norm))
-    assert torch.allclose(flat(found.gradients), expected, rtol=1e-9, atol=1e-12 * max_grad_norm)
-
-
-@settings(max_examples=15, deadline=None)
-@given(text=st.sampled_from(TEXTS), seed=st.integers(0, 5), max_grad_norm=st.sampled_from([1e-4, 0.1, 1.0]))
-def test_no_record_contributes_more_than_the_norm(text, seed, max_grad_norm):
-    records = records_of([text])
-    model = tiny_model(seed)  # float32, as in training
-    found = PerExampleClipper(model, max_grad_norm, 4)(records, all_rows(records))
-    assert dp_reference.norm(found.gradients) <= max_grad_norm * (1 + 1e-6)
-    for size in found.norms:  # what is below the norm is left alone
-        assert dp_reference.norm(found.gradients) == pytest.approx(min(max_grad_norm, float(size)), rel=1e-5)
-
-
-def test_losses_and_norms_are_those_of_the_examples_with_targets():
-    records = records_of(TEXTS)
-    found = PerExampleClipper(MODEL, 1.0, 3)(records, all_rows(records))
-    norms = [dp_reference.norm(dp_reference.example_gradient(MODEL, *e)) for e in examples_of(records)]
-    assert sorted(found.norms.tolist()) == pytest.approx(sorted(n for n in norms if n > 0))
-    assert len(found.losses) == sum(n > 0 for n in norms)
-
-
-def test_a_wholly_masked_record_contributes_exactly_nothing():
-    with_masks = records_of(["<MASK>", "hello", ("<MASK>", "USR")])
-    without = records_of(["hello"])
-    clipper = PerExampleClipper(MODEL, 0.5, 8)
-    assert torch.equal(
-        flat(clipper(with_masks, all_rows(with_masks)).gradients), flat(clipper(without, all_rows(without)).gradients)
-    )
-    only = clipper(with_masks, np.asarray([0, 2]))
-    assert not flat(only.gradients).any()
-    assert len(only.losses) == len(only.norms) == 0
-
-
-def test_lengthening_a_record_moves_its_own_contribution_only():
-    short = ["one record", "my id is 7", "another"]
-    long = ["one record", "my id is 7, 8 and some more 9", "another"]
-    clipper = PerExampleClipper(MODEL, 0.3, 8)
-    sums = [flat(clipper(r, all_rows(r)).gradients) for r in (records_of(short), records_of(long))]
-    own = [flat(clipper(r, all_rows(r)).gradients) for r in (records_of([short[1]]), records_of([long[1]]))]
-    assert torch.allclose(sums[1] - sums[0], own[1] - own[0], rtol=0, atol=1e-12)
-    assert (own[1] - own[0]).norm() > 1e-3
-
-
-def test_a_gradient_that_is_not_finite_is_refused():
-    model = tiny_model()
-    with torch.no_grad():
-        next(model.parameters())[:] = math.nan
-    records = records_of(["hello"])
-    with pytest.raises(StageError, match="learning_rate"):
-        PerExampleClipper(model, 1.0, 4)(records, all_rows(records))
+def flat(tensors):
+    return torch.cat([t.flatten() for t in tensors])
 
 
 def test_noise_has_the_stated_deviation():
@@ -175,3 +102,91 @@ def test_unpredictable_randomness_never_repeats_and_seeded_does():
     assert seeded(3)(7).random(4).tolist() == seeded(3)(7).random(4).tolist()
     assert seeded(3)(7).random(4).tolist() != seeded(3)(8).random(4).tolist()
     assert seeded(3)(7).random(4).tolist() != seeded(4)(7).random(4).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_noise_over_many_blocks_is_gaussian_white_and_free_of_threads(dtype):
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        noise = [torch.zeros(300_001, dtype=dtype), torch.zeros(3, 100_000, dtype=dtype)]
+        add_noise(noise, 0.5, np.random.default_rng(8))
+        found.append(flat(noise))
+    assert torch.equal(*found)
+    values = found[0].numpy()
+    assert stats.kstest(values, stats.norm(scale=0.5).cdf).pvalue > 1e-3
+    assert stats.kstest(values, stats.norm(scale=0.5 * 1.01).cdf).pvalue < 1e-3
+    step = 2**18  # no block repeats another
+    assert abs(np.corrcoef(values[: step - 100], values[step : 2 * step - 100])[0, 1]) < 0.01
+    assert len(np.unique(values)) > 0.95 * len(values)
+
+
+def test_no_noise_is_added_at_zero_but_a_key_is_drawn():
+    rng, other = np.random.default_rng(1), np.random.default_rng(1)
+    tensor = torch.ones(4)
+    add_noise([tensor], 0.0, rng)
+    add_noise([torch.ones(4)], 1.0, other)
+    assert torch.equal(tensor, torch.ones(4))
+    assert rng.random() == other.random()
+
+
+@given(size=st.integers(0, 200), limit=st.integers(1, 50) | st.none())
+def test_samples_are_cut_within_the_limit_and_lose_nothing(size, limit):
+    parts = physical_batches(np.arange(size), limit)
+    assert np.concatenate([*parts, []]).tolist() == list(range(size))
+    assert all(1 <= len(part) <= (limit or size) for part in parts)
+
+
+class Watcher:
+    """Stands for the optimizer: notes what the loader says."""
+
+    def __init__(self):
+        self.num_steps = 0
+        self.said = []
+
+    def begin_batch(self, rng, *, is_last):
+        self.said.append("last" if is_last else "part")
+        self.num_steps += is_last
+
+    def end_batch(self):
+        pass
+
+    def abandon(self):
+        pass
+
+    def empty_step(self, rng):
+        self.said.append("empty")
+        self.num_steps += 1
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_loader_takes_every_step_of_an_epoch_once(workers):
+    data = torch.arange(12.0)[:, None]
+    watcher = Watcher()
+    loader = PoissonLoader(
+        DataLoader(torch.utils.data.TensorDataset(data), batch_size=1, num_workers=workers),
+        plan_private_steps(12, 1, 1),
+        watcher,
+        seeded(3),
+        max_physical_batch_size=1,
+    )
+    samples = [np.flatnonzero(seeded(3)(step).random(12) < 1 / 12).tolist() for step in range(24)]
+    for epoch in range(2):
+        assert len(loader) == 12
+        seen = [int(v) for (batch,) in loader for v in batch[:, 0]]
+        assert seen == [i for sample in samples[12 * epoch : 12 * epoch + 12] for i in sample]
+    assert watcher.num_steps == 24
+    assert watcher.said.count("empty") == sum(not s for s in samples) > 0
+    assert watcher.said.count("part") == sum(max(len(s) - 1, 0) for s in samples) > 0
+
+
+def test_processes_draw_from_shards_that_cover_the_records_once():
+    data = torch.utils.data.TensorDataset(torch.arange(10)[:, None])
+    plan = plan_private_steps(10, 10, 1)  # everybody, each step
+    seen = [
+        sorted(int(v) for (batch,) in PoissonLoader(
+            DataLoader(data, batch_size=10), plan, Watcher(), unpredictable, rank=rank, world_size=3
+        ) for v in batch[:, 0])
+        for rank in range(3)
+    ]  # fmt: skip
+    assert seen == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
