@@ -258,12 +258,13 @@ class PrivacyEngine:
             is_insecure = bool(state["is_insecure"])
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("this is not the state of a PrivacyEngine that this version can read") from error
+        if self._steps_left is not None:
+            steps_left = self._steps_left - sum(steps for _, _, steps in history)
+            if steps_left < 0:
+                raise PrivacyGateError("the saved run took more steps than are planned; plan at least as many epochs")
+            self._steps_left = steps_left
         self._history = history
         self._is_insecure = self._is_insecure or is_insecure
-        if self._steps_left is not None:
-            self._steps_left -= self.num_steps
-            if self._steps_left < 0:
-                raise PrivacyGateError("the saved run took more steps than are planned; plan at least as many epochs")
         if self._optimizer is not None:
             self._optimizer.num_steps = self.num_steps
 

@@ -1,0 +1,473 @@
+"""PrivacyEngine: an ordinary loop made private, its accounting, what it refuses."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import dp_gradients
+import numpy as np
+import pytest
+import torch
+from engine_models import gpt2, per_token, seeded
+from scipy import stats
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
+
+from pipelines.accounting.accountants import epsilon, rdp_epsilon
+from pipelines.accounting.events import NeighboringRelation, dp_sgd
+from pipelines.errors import ConfigError, InputError, PrivacyGateError
+from pipelines.training.engine.errors import LossError
+from pipelines.training.engine.language import causal_lm_losses
+from pipelines.training.engine.optimizer import PrivateOptimizer
+from pipelines.training.engine.privacy import PrivacyEngine
+
+INSECURE = {"test_seed": 5, "insecure_test_seed": True}
+ADD_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def rows(size=24):
+    with seeded(1):
+        return TensorDataset(torch.randn(size, 3), torch.randint(0, 2, (size,)))
+
+
+def losses_of(model, batch):
+    return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
+def made(engine=None, *, size=24, batch_size=6, optimizer=torch.optim.SGD, lr=0.1, model=None, **settings):
+    engine = engine or PrivacyEngine(**INSECURE)
+    with seeded(2):
+        model = model or nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    settings = {"noise_multiplier": 1.0, "max_grad_norm": 0.5, **settings}
+    call = engine.make_private_with_epsilon if "target_epsilon" in settings else engine.make_private
+    if "target_epsilon" in settings:
+        del settings["noise_multiplier"]
+    module, private, loader = call(
+        module=model,
+        optimizer=optimizer([p for p in model.parameters() if p.requires_grad], lr=lr),
+        data_loader=DataLoader(rows(size), batch_size=batch_size, shuffle=True),
+        **settings,
+    )
+    return engine, module, private, loader
+
+
+def run(module, private, loader, epochs=1):
+    for _ in range(epochs):
+        for batch in loader:
+            private.backward(losses_of(module, batch))
+            private.step()
+            private.zero_grad()
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+@pytest.mark.parametrize("limit", [None, 1, 4])
+def test_a_private_loop_is_the_slow_one(optimizer, limit):
+    engine, module, private, loader = made(optimizer=optimizer, noise_multiplier=0.0, max_physical_batch_size=limit)
+    reference = copy.deepcopy(module)
+    for layer in reference.modules():
+        layer.__dict__.pop("forward", None)
+    plain = optimizer(reference.parameters(), lr=0.1)
+    drawn = loader._randomness  # the samples of the very same steps
+    run(module, private, loader, epochs=2)
+    data = rows()
+    for step in range(8):
+        sample = np.flatnonzero(drawn(step).random(24) < 0.25)
+        gradients = [
+            dp_gradients.example_gradients(reference, lambda m, _, i=i: losses_of(m, data[i : i + 1])[0], 1)[0]
+            for i in sample
+        ]
+        total = (
+            dp_gradients.clipped_sum(gradients, 0.5)
+            if gradients
+            else [torch.zeros_like(p) for p in reference.parameters()]
+        )
+        for parameter, value in zip(reference.parameters(), total, strict=True):
+            parameter.grad = (value / 6).float()
+        plain.step()
+    assert engine.num_steps == 8
+    assert torch.allclose(weights(module), weights(reference), rtol=1e-5, atol=1e-6)
+
+
+def test_physical_batches_change_nothing_but_memory():
+    found = []
+    for limit in (None, 1, 5):
+        _, module, private, loader = made(max_physical_batch_size=limit)
+        run(module, private, loader)
+        found.append(weights(module))
+    assert torch.allclose(found[0], found[1], atol=1e-6)
+    assert torch.allclose(found[0], found[2], atol=1e-6)
+
+
+def handed_over(private, module):
+    """What the wrapped optimizer is handed at each step, as flat tensors."""
+    seen = []
+    private._inner.register_step_pre_hook(
+        lambda *_: seen.append(torch.cat([p.grad.flatten() for p in module.parameters()]).clone())
+    )
+    return seen
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_noise_enters_once_a_step_and_is_divided_by_the_expected_size(batch_size, limit):
+    # At a learning rate of 0 and a tiny bound, what is handed over is noise: nearly every sample has several parts,
+    # and with one record expected a third of the samples are empty.
+    model = nn.Linear(3, 2)
+    with torch.no_grad():
+        model.weight.mul_(0).add_(1e3)  # the loss is flat there: no gradient at all
+    engine, module, private, loader = made(
+        model=model,
+        batch_size=batch_size,
+        lr=0.0,
+        noise_multiplier=1.7,
+        max_grad_norm=1e-3,
+        max_physical_batch_size=limit,
+    )
+    seen = handed_over(private, module)
+    for _ in range(120 // len(loader) + 1):
+        for batch in loader:
+            private.backward(losses_of(module, batch) * 1e-12)
+            private.step()
+    values = torch.cat(seen).numpy()
+    deviation = 1.7e-3 / batch_size
+    assert len(seen) == engine.num_steps
+    assert stats.kstest(values, stats.norm(scale=deviation).cdf).pvalue > 1e-3
+    for wrong in (deviation * 2 / 3, deviation * 1.5):
+        assert stats.kstest(values, stats.norm(scale=wrong).cdf).pvalue < 1e-6
+
+
+def test_unpredictable_runs_differ_and_test_seeds_repeat():
+    def final(engine):
+        _, module, private, loader = made(engine)
+        run(module, private, loader)
+        return weights(module)
+
+    assert not torch.equal(final(PrivacyEngine()), final(PrivacyEngine()))
+    assert torch.equal(final(PrivacyEngine(**INSECURE)), final(PrivacyEngine(**INSECURE)))
+
+
+def test_epsilon_is_that_of_the_steps_taken():
+    engine = PrivacyEngine(relation="add_or_remove_one")
+    assert engine.get_epsilon(1e-3) == 0
+    _, module, private, loader = made(engine)
+    run(module, private, loader, epochs=2)
+    event = dp_sgd(noise_multiplier=1.0, sample_rate=0.25, num_steps=8)
+    assert engine.num_steps == 8
+    assert engine.get_epsilon(1e-3) == pytest.approx(epsilon(event, 1e-3, ADD_REMOVE), rel=1e-9)
+    assert engine.is_guarantee
+    by_rdp = PrivacyEngine(accountant="rdp", relation="add_or_remove_one")
+    _, module, private, loader = made(by_rdp)
+    run(module, private, loader, epochs=2)
+    assert by_rdp.get_epsilon(1e-3) == pytest.approx(rdp_epsilon(event, 1e-3, ADD_REMOVE), rel=1e-9)
+    replaced = PrivacyEngine(accountant="rdp")
+    replaced.load_state_dict(by_rdp.state_dict())
+    with pytest.raises(ConfigError, match="pld"):
+        replaced.get_epsilon(1e-3)
+
+
+def test_a_target_is_met_and_never_exceeded():
+    engine, module, private, loader = made(PrivacyEngine(), target_epsilon=3.0, target_delta=1e-3, epochs=2)
+    run(module, private, loader, epochs=2)
+    assert 2.9 < engine.get_epsilon(1e-3) <= 3.0
+    with pytest.raises(PrivacyGateError, match="used up"):
+        run(module, private, loader)
+    assert engine.num_steps == 8
+    assert engine.get_epsilon(1e-3) <= 3.0
+
+
+def test_a_resumed_run_goes_on_counting():
+    whole, module, private, loader = made(target_epsilon=5.0, target_delta=1e-3, epochs=3)
+    run(module, private, loader)
+    saved = json.loads(json.dumps(whole.state_dict())), module.state_dict(), private.state_dict()
+    engine, resumed, private2, loader2 = made(target_epsilon=5.0, target_delta=1e-3, epochs=3)
+    engine.load_state_dict(saved[0])
+    resumed.load_state_dict(saved[1])
+    private2.load_state_dict(saved[2])
+    run(module, private, loader, epochs=2)
+    run(resumed, private2, loader2, epochs=2)
+    assert engine.num_steps == whole.num_steps == 12
+    assert torch.equal(weights(module), weights(resumed))  # a test seed: the same samples and noise, step by step
+    with pytest.raises(PrivacyGateError, match="used up"):
+        run(resumed, private2, loader2)
+    with pytest.raises(PrivacyGateError, match="before the first step"):
+        engine.load_state_dict(saved[0])
+    with pytest.raises(ConfigError, match="state"):
+        PrivacyEngine().load_state_dict({"version": 99})
+    few, *_ = made(target_epsilon=5.0, target_delta=1e-3, epochs=1)
+    with pytest.raises(PrivacyGateError, match="more steps"):
+        few.load_state_dict(engine.state_dict())
+
+
+def test_a_test_seed_needs_consent_and_voids_the_guarantee_for_good():
+    for wrong in ({"test_seed": 1}, {"insecure_test_seed": True}):
+        with pytest.raises(ConfigError, match="insecure_test_seed"):
+            PrivacyEngine(**wrong)
+    engine, module, private, loader = made()
+    run(module, private, loader)
+    assert not engine.is_guarantee
+    with pytest.warns(UserWarning, match="no guarantee"):
+        engine.get_epsilon(1e-3)
+    clean = PrivacyEngine()
+    clean.load_state_dict(engine.state_dict())
+    assert not clean.is_guarantee
+
+
+def test_a_large_delta_is_warned_about():
+    engine, *_ = made(PrivacyEngine())
+    with pytest.warns(UserWarning, match="1/24"):
+        engine.get_epsilon(1 / 24)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine.get_epsilon(1 / 25)
+
+
+def test_arguments_that_mean_nothing_here_are_refused():
+    for name in ("target_delta", "batch_first", "loss_reduction", "error_rate"):
+        with pytest.raises(TypeError, match=name):
+            made(PrivacyEngine(), **{name: 1})
+    with pytest.raises(TypeError, match="secure_mode"):
+        PrivacyEngine(secure_mode=True)
+    with pytest.raises(ConfigError, match="no upper bound"):
+        PrivacyEngine(accountant="gdp_clt")
+    for settings, message in (
+        ({"noise_multiplier": -1.0}, "noise_multiplier"),
+        ({"noise_multiplier": float("nan")}, "noise_multiplier"),
+        ({"max_physical_batch_size": 0}, "at least 1"),
+        ({"target_epsilon": 1.0, "target_delta": 1e-3, "epochs": 0}, "epochs"),
+        ({"target_epsilon": 0.0, "target_delta": 1e-3, "epochs": 1}, "target_epsilon"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            made(PrivacyEngine(), **settings)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+@pytest.mark.parametrize(
+    ("loader", "error", "message"),
+    [
+        (lambda: DataLoader(Stream(), batch_size=2), ConfigError, "length"),
+        (lambda: DataLoader(rows(), batch_size=None), ConfigError, "batch_size"),
+        (
+            lambda: DataLoader(rows(), batch_size=2, sampler=WeightedRandomSampler([1.0] * 24, 4)),
+            ConfigError,
+            "sampler",
+        ),
+        (lambda: DataLoader(rows(0), batch_size=2), InputError, "empty"),
+    ],
+)
+def test_loaders_that_cannot_be_sampled_are_refused(loader, error, message):
+    model = nn.Linear(3, 2)
+    with pytest.raises(error, match=message):
+        PrivacyEngine().make_private(
+            module=model, optimizer=torch.optim.SGD(model.parameters()), data_loader=loader(), noise_multiplier=1.0,
+            max_grad_norm=1.0,
+        )  # fmt: skip
+
+
+def test_an_optimizer_of_other_parameters_is_refused():
+    model, other = nn.Linear(3, 2), nn.Linear(3, 2)
+    for parameters in ([model.weight], [*model.parameters(), *other.parameters()]):
+        with pytest.raises(ConfigError, match="requires_grad"):
+            PrivacyEngine().make_private(
+                module=model, optimizer=torch.optim.SGD(parameters), data_loader=DataLoader(rows(), batch_size=2),
+                noise_multiplier=1.0, max_grad_norm=1.0,
+            )  # fmt: skip
+        model = nn.Linear(3, 2)
+
+
+def test_misuse_of_a_loop_is_refused():
+    _, module, private, loader = made()
+    with pytest.raises(PrivacyGateError, match="private loader"):
+        private.step()
+    with pytest.raises(PrivacyGateError, match="once for each batch"):
+        private.backward(torch.zeros(1))
+    for batch in loader:
+        private.backward(losses_of(module, batch))
+        with pytest.raises(PrivacyGateError, match="once"):  # the same records a second time
+            private.backward(losses_of(module, batch))
+        private.step()
+        with pytest.raises(PrivacyGateError, match="once each"):
+            private.step()
+        with pytest.raises(ConfigError, match="closure"):
+            private.step(lambda: 0.0)
+    with pytest.raises(PrivacyGateError, match="after every batch"):
+        for batch in loader:
+            private.backward(losses_of(module, batch))
+    with pytest.raises(LossError, match="finite"):
+        for batch in loader:
+            private.backward(losses_of(module, batch) * float("nan"))
+    with pytest.raises(ConfigError, match="before make_private"):
+        private.add_param_group({"params": []})
+
+
+def test_a_loop_that_is_left_leaves_nothing_behind():
+    _, module, private, loader = made(noise_multiplier=0.0, max_physical_batch_size=1)
+    for batch in loader:
+        private.backward(losses_of(module, batch))
+        break
+    assert not any(s.any() for s in private._engine.take_sums())
+    losses_of(module, rows()[:4]).mean().backward()  # and the model trains as ever
+    assert module[0].weight.grad.any()
+
+
+def test_learning_rate_schedules_work():
+    _, module, private, loader = made(lr=1.0)
+    schedule = torch.optim.lr_scheduler.StepLR(private, 1, gamma=0.5)
+    for batch in loader:
+        private.backward(losses_of(module, batch))
+        private.step()
+        schedule.step()
+    assert private.param_groups[0]["lr"] < 0.2
+    assert isinstance(private, PrivateOptimizer)
+
+
+def test_a_language_model_learns_privately():
+    with seeded(0):
+        ids = (torch.arange(9)[None] + torch.randint(0, 12, (96, 1))) % 12  # counting upwards
+    model = gpt2(vocab=12, width=16)
+    engine = PrivacyEngine(**INSECURE)
+    module, private, loader = engine.make_private(
+        module=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.02), noise_multiplier=0.3,
+        data_loader=DataLoader(TensorDataset(ids), batch_size=32), max_grad_norm=0.3, max_physical_batch_size=16,
+    )  # fmt: skip
+
+    def loss():
+        with torch.no_grad():
+            return float(per_token(model(ids).logits[:, :-1], ids[:, 1:]).mean())
+
+    before = loss()
+    for _ in range(12):
+        for (batch,) in loader:
+            private.backward(causal_lm_losses(module, batch, batch))
+            private.step()
+    assert loss() < before / 2
+
+
+DDP = textwrap.dedent(
+    """
+    import sys, torch, datetime
+    sys.path[:0] = PATHS
+    import torch.distributed as dist
+    from torch import nn
+    from torch.nn.parallel import DistributedDataParallel
+    from torch.utils.data import DataLoader
+    from test_engine_privacy import INSECURE, losses_of, rows, run, weights
+    from pipelines.training.engine.privacy import PrivacyEngine
+
+    torch.set_num_threads(1)
+    rank, folder, noise, batch = int(sys.argv[1]), sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2,
+                            timeout=datetime.timedelta(seconds=60))
+    torch.manual_seed(rank)  # processes start from different weights, and end up with the same
+    model = DistributedDataParallel(nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    engine = PrivacyEngine(**INSECURE)
+    module, private, loader = engine.make_private(
+        module=model, optimizer=optimizer, data_loader=DataLoader(rows(), batch_size=batch), noise_multiplier=noise,
+        max_grad_norm=0.5, max_physical_batch_size=3)
+    start, steps, drawn = weights(module), [], []
+    optimizer.register_step_pre_hook(
+        lambda *_: steps.append(torch.cat([p.grad.flatten() for p in module.parameters()]).clone()))
+    for _ in range(60 if noise else 1):
+        for batch in loader:
+            drawn.append(batch[0])
+            private.backward(losses_of(module, batch) * (0 if noise else 1))
+            private.step()
+    torch.save({"start": start, "steps": steps, "drawn": torch.cat(drawn), "end": weights(module),
+                "num_steps": engine.num_steps}, f"{folder}/{rank}.pt")
+    dist.destroy_process_group()
+    """
+)
+
+
+def two_processes(folder, noise, batch_size):
+    here = Path(__file__)
+    paths = [str(here.parent), str(here.parents[1] / "oracles"), str(here.parents[2])]
+    (folder / "job.py").write_text(DDP.replace("PATHS", repr(paths)))
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, str(folder / "job.py"), str(rank), str(folder), str(noise), str(batch_size)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for job in jobs:
+        _, err = job.communicate(timeout=120)
+        assert job.returncode == 0, err.decode()
+    return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+
+
+def test_two_processes_sample_apart_and_step_together(tmp_path):
+    first, second = two_processes(tmp_path, 0.0, 24)  # everybody in each step, no noise
+    assert torch.equal(first["start"], second["start"])
+    assert torch.equal(first["end"], second["end"])
+    assert first["num_steps"] == second["num_steps"] == 1
+    both = torch.cat([first["drawn"], second["drawn"]])
+    assert sorted(both.tolist()) == sorted(rows()[:][0].tolist())
+    model = nn.Linear(3, 2)
+    nn.utils.vector_to_parameters(first["start"], model.parameters())
+    data = rows()
+    gradients = dp_gradients.example_gradients(model, lambda m, i: losses_of(m, data[i : i + 1])[0], 24)
+    expected = torch.cat([g.flatten() for g in dp_gradients.clipped_sum(gradients, 0.5)]) / 24
+    assert torch.allclose(first["steps"][0].double(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_two_processes_draw_noise_once_in_total(tmp_path):
+    first, second = two_processes(tmp_path, 2.0, 6)
+    assert first["num_steps"] == second["num_steps"] == 240
+    assert all(torch.equal(a, b) for a, b in zip(first["steps"], second["steps"], strict=True))
+    values = torch.cat(first["steps"]).numpy()
+    deviation = 2.0 * 0.5 / 6
+    assert stats.kstest(values, stats.norm(scale=deviation).cdf).pvalue > 1e-3
+    assert stats.kstest(values, stats.norm(scale=deviation * 2**0.5).cdf).pvalue < 1e-6  # a draw for each process
+
+
+def test_a_trainer_with_the_callback(tmp_path):
+    from transformers import Trainer, TrainingArguments
+
+    from pipelines.training.engine.callback import PrivacyCallback, restore
+
+    engine, module, private, loader = made(PrivacyEngine(), batch_size=12)
+
+    class PrivateTrainer(Trainer):
+        def get_train_dataloader(self):
+            return loader
+
+        def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+            return private.backward(losses_of(module, (inputs["x"], inputs["y"])))
+
+    loader._inner.collate_fn = lambda items: {
+        "x": torch.stack([x for x, _ in items]), "y": torch.stack([y for _, y in items])
+    }  # fmt: skip
+    trainer = PrivateTrainer(
+        model=module,
+        args=TrainingArguments(
+            output_dir=str(tmp_path), num_train_epochs=3, logging_steps=1, save_steps=2, report_to=[],
+            disable_tqdm=True, use_cpu=True,
+        ),
+        train_dataset=rows(),
+        optimizers=(private, torch.optim.lr_scheduler.ConstantLR(private, 1.0)),
+        callbacks=[PrivacyCallback(engine, target_delta=1e-3)],
+    )  # fmt: skip
+    before = weights(module)
+    trainer.train()
+    assert engine.num_steps == 6
+    assert not torch.equal(before, weights(module))
+    logged = [entry["epsilon"] for entry in trainer.state.log_history if "epsilon" in entry]
+    assert logged == sorted(logged)
+    assert logged[-1] == pytest.approx(engine.get_epsilon(1e-3))
+    resumed = PrivacyEngine()
+    restore(resumed, tmp_path / "checkpoint-4")
+    assert resumed.num_steps == 4
