@@ -2,7 +2,8 @@
 
 ``driver.py CONFIG [LAST_STAGE]`` runs up to a stage (``shard`` if not given), prints what became of each stage as JSON
 and exits as the command line does. ``driver.py serve`` loads the heavy libraries once, then does a run in a forked
-child for every line of JSON on its input: ``{"config", "last", "environment", "kill_at", "root"}``.
+child for every line of JSON on its input: ``{"config", "last", "environment", "kill_at", "root"}``. With ``COUNT`` for
+``kill_at`` nothing is killed, and the changes of files below the root are listed in ``steps.json`` beside it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pipelines.graph import GRAPH, SOURCE, Stage
 from pipelines.store.execute import Outcome
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
+
+COUNT = -1
 
 
 def run_until(config: Path, last: str = "shard") -> list[Outcome]:
@@ -86,9 +89,12 @@ def serve() -> None:
                 os.dup2(os.open(os.devnull, os.O_RDWR), 0)
                 os.dup2(2, 1)
                 os.environ.update(request["environment"])
+                root = Path(request["root"])
                 at = request["kill_at"]
-                with nullcontext() if at is None else striking([Path(request["root"])], die, at):
+                with nullcontext() if at is None else striking([root], die, at if at >= 0 else None) as counter:
                     code = one_run(Path(request["config"]), request["last"])
+                if at == COUNT:
+                    root.with_name("steps.json").write_text(json.dumps(counter.steps))
             finally:
                 os._exit(code)
         print(child, flush=True)
