@@ -87,6 +87,8 @@ RULES: Final[Mapping[str, MethodRule]] = {
             "number of queries about it has no bound",
             "queries_counted": "it is not recorded that every noised query of a sampled step (gradient, hidden state, "
             "cell state, for each span) is in the event",
+            "samples_public": "it is not recorded that the event takes no credit for sampling, while public spans are "
+            "trained on without noise and may show which records a step sampled",
         },
     ),
 }

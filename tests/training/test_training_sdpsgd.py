@@ -16,11 +16,12 @@ from training_tables import parse
 
 from pipelines.accounting.accountants import epsilon, gdp_epsilon
 from pipelines.accounting.events import Gaussian, NoEvent, SelfComposed
+from pipelines.accounting.methods import RULES
 from pipelines.errors import ConfigError, StageError
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.lstm_model import build_lstm, load_lstm, save_lstm
-from pipelines.training.methods import sdpsgd_lstm
+from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import (
     Recipe,
     calibrate,
@@ -371,6 +372,11 @@ def test_the_event_is_that_of_the_record_sampled_most_often_without_amplificatio
         sample_rate=made.sample_rate, num_steps=made.num_steps, noise_multiplier=6.0, queries_per_step=12
     )
     assert epsilon(found, 1e-5) > 1.3 * epsilon(amplified, 1e-5)
+
+
+def test_methods_name_what_their_claims_ask_for():
+    for module in (sdpsgd_lstm, redaction_schedule):
+        assert set(module.PRECONDITIONS) == set(RULES[module.__name__.rpartition(".")[2]].requires)
 
 
 def test_noise_is_calibrated_for_all_queries():

@@ -31,6 +31,8 @@ from pipelines.errors import ConfigError
 
 Kind = Literal["step", "linear", "expconcave", "expconvex"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+PRECONDITIONS: Final = ("schedule_drawn_up_front",)
+"""What this module sees to, by the names under which claims ask for it (`pipelines.accounting.methods`)."""
 
 
 def redaction_probability(kind: Kind, step: int, num_steps: int, scale: float = 1.0) -> float:

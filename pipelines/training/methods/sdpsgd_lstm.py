@@ -68,6 +68,15 @@ NOTES: Final = (
 )
 """What a claim for this method rests on, beside what holds for every method."""
 
+PRECONDITIONS: Final = (
+    "states_noised",
+    "states_detached",
+    "private_spans_capped",
+    "queries_counted",
+    "samples_public",
+)
+"""What `train` sees to, by the names under which claims ask for it (`pipelines.accounting.methods`)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SpanPlan:
