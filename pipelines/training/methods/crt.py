@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.optimizer import noisy_step
@@ -225,7 +225,7 @@ class _Run:
         loss = losses.mean()
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise _diverged(f"the public pass of epoch {at.epoch + 1}")
+            raise diverged(f"the public pass of epoch {at.epoch + 1}")
         loss.backward()  # type: ignore[no-untyped-call]
         self.public_optimizer.step()
         self.public_optimizer.zero_grad(set_to_none=True)
@@ -247,7 +247,7 @@ class _Run:
             try:
                 self.engine.backward(losses)
             except LossError:
-                raise _diverged("a private step") from None
+                raise diverged("a private step") from None
             at.private_loss_sum += float(losses.detach().sum())
             at.num_private += len(part)
         noisy_step(
@@ -273,13 +273,6 @@ class _Run:
         at.epoch, at.phase, at.position = at.epoch + 1, "public", 0
         at.public_loss_sum = at.private_loss_sum = 0.0
         at.num_public = at.num_private = 0
-
-
-def _diverged(where: str) -> StageError:
-    return StageError(
-        f"training diverged: the loss or a gradient is not a finite number in {where}. Lower "
-        "train.public_learning_rate or train.private_learning_rate, or take a smaller model, and run again."
-    )
 
 
 def _adamw(parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.AdamW:

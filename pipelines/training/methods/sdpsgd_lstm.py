@@ -43,12 +43,14 @@ from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, dp_sgd
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.noise import add_noise
+from pipelines.training.engine.sampling import plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.model import token_losses
-from pipelines.training.private_steps import add_noise, diverged, plan_private_steps, poisson_sample
 from pipelines.training.randomness import PrivateRandomness
 from pipelines.training.records import IntArray, Records
 from pipelines.training.spans import SpanBatch, SpannedRecord, collate_spans, spanned
@@ -244,7 +246,7 @@ def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> No
 
 def release(values: torch.Tensor, standard_deviation: float, rng: np.random.Generator) -> torch.Tensor:
     """The only door through which private text gets out: ``values`` with Gaussian noise, without history."""
-    noisy = values.detach().clone()
+    noisy = values.detach().clone(memory_format=torch.contiguous_format)
     add_noise([noisy], standard_deviation, rng)
     return noisy
 
