@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from flows.lifecycle import fail, finish, running
@@ -76,7 +76,8 @@ def serve() -> None:
     import pipelines
 
     for module in pkgutil.walk_packages(pipelines.__path__, "pipelines."):
-        importlib.import_module(module.name)
+        with suppress(ImportError):  # of an extra that is not installed; the run that needs it will say so
+            importlib.import_module(module.name)
     for name in ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2"):  # used by what those only name
         importlib.import_module(name)
     for line in sys.stdin:
