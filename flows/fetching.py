@@ -6,7 +6,7 @@ from typing import Any
 
 from flows.settings import Settings
 from flows.spec import make_spec, open_store, read_corpus
-from pipelines.graph import FIGURES, GRAPH
+from pipelines.graph import FIGURES, GRAPH, OUTSIDE
 from pipelines.store.execute import PartitionKeys, execute
 from pipelines.store.files import read_json
 from pipelines.store.session import Session, make_session
@@ -40,7 +40,7 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
                         (p, key) for p, key in keys[edge.stage] if edge.partitions != "same" or p == partition
                     )
                     for edge in stage.inputs
-                    if edge.stage in GRAPH
+                    if edge.stage not in OUTSIDE
                 }
                 found.append((partition, execute(session, stage.name, partition, inputs).key or ""))
             keys[stage.name] = tuple(found)

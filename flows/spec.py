@@ -13,6 +13,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, downstream
 from pipelines.store import runs
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import RunSpec, make_session, save_spec
 from pipelines.store.statcache import StatCache
@@ -78,6 +79,7 @@ def make_spec(
         seed=settings.run.seed,
         runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
         partitions=corpus.partitions or (),
+        reviews=review_state(open_store(settings)),
         selected=tuple(selected),
         forced=tuple(forced),
     )

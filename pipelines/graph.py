@@ -19,6 +19,12 @@ Root = Literal["private", "public"]
 SOURCE = "input"
 """The pseudo-stage that stands for the input files of a partition."""
 
+REVIEWS = "reviews"
+"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.decisions`)."""
+
+OUTSIDE = frozenset({SOURCE, REVIEWS})
+"""What stages read that no stage made."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -187,13 +193,16 @@ GRAPH: Mapping[str, Stage] = {
             name="estimate",
             table="estimate",
             module=f"{_STAGES}.estimate",
-            configs={"estimate": ESTIMATE},
+            configs={"estimate": ESTIMATE, "redact": REDACT},
+            fields={"redact": ("model", "patterns")},
             inputs=(
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),
                 Input("redact", (REDACTED,), "all"),
+                Input(REVIEWS),
             ),
             packages=("numpy", "scipy", "pyarrow"),
+            tables=(Table("screened", "screened.parquet"),),
         ),
         Stage(
             name="gate_strings",

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from pipelines.miss_rate import intervals
 from pipelines.miss_rate.intervals import ClusteredCounts, Interval
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
@@ -29,6 +31,8 @@ MU_OF_ONE_LABEL: Final = (
 
 _PART_ONLY: Final = "; of the labelled documents only"
 
+_BOOTSTRAP_SEED: Final = 20_220
+
 _MEASURED: Final[Mapping[str, Any]] = {
     "num_tokens": None,
     "num_sensitive_tokens": None,
@@ -46,20 +50,30 @@ _MEASURED: Final[Mapping[str, Any]] = {
     "recall_as_in_jft": None,
     "worst_label": None,
     "by_label": {},
+    "by_domain": {},
+    "planning": {},
+    "num_unreviewed_sentences": None,
+    "num_disputed_sentences": None,
+    "num_trusted_spans": None,
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Labelled:
-    """How much of the training fold carries labels.
+    """How much of what was to be judged was.
 
     Attributes:
-        is_whole: whether every training document does.
-        share: of the training sentences, in labelled documents; None without a sentence.
+        is_whole: all of it: every training document carries labels, or every sampled sentence was reviewed.
+        share: of the training sentences, in labelled documents, or of the sample, reviewed; None without a sentence.
+        num_unreviewed, num_disputed, num_trusted: only where people reviewed: sentences that nobody judged; those that
+            reviewers judge differently; secrets that were masked at review, and that nobody but that mask vouches for.
     """
 
     is_whole: bool = True
     share: float | None = 1.0
+    num_unreviewed: int | None = None
+    num_disputed: int | None = None
+    num_trusted: int | None = None
 
 
 EVERYTHING: Final = Labelled()
@@ -88,7 +102,7 @@ def measured(
 
     Args:
         table: the distinct sampled sentences of labelled documents.
-        source: who said what is sensitive: ``gold``.
+        source: who said what is sensitive: ``gold``, ``human`` or ``proxy``.
         is_census: whether every training sentence was sampled. The figures are then exact for this corpus, if all of
             it is labelled; a part of it is never taken for the whole.
         confidence: of two-sided intervals and, each on its own, of one-sided bounds.
@@ -97,8 +111,7 @@ def measured(
     Returns:
         Flat JSON values; their meaning is given in `pipelines.stages.estimate`.
     """
-    secrets = ClusteredCounts.of(table.missed_secrets, table.secrets)
-    escapes = ClusteredCounts.of(table.escaped_secrets, table.secrets)
+    secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
     is_census = is_census and labelled.is_whole
     return {
         "source": source,
@@ -109,13 +122,16 @@ def measured(
         "mu": MU + ("" if labelled.is_whole else _PART_ONLY),
         "num_sampled_sentences": table.num_sentences,
         "num_kept_sentences": table.num_kept,
+        "num_unreviewed_sentences": labelled.num_unreviewed,
+        "num_disputed_sentences": labelled.num_disputed,
+        "num_trusted_spans": labelled.num_trusted,
         "num_tokens": sum(table.tokens),
         "num_sensitive_tokens": sum(table.sensitive),
         "num_missed_tokens": sum(table.missed),
-        "num_secret_spans": int(secrets.num_units),
-        "num_missed_spans": int(secrets.num_hits),
-        "num_escaped_spans": int(escapes.num_hits),
-        "miss_rate": _miss_rate(table, is_census, confidence),
+        "num_secret_spans": sum(table.secrets),
+        "num_missed_spans": sum(table.missed_secrets),
+        "num_escaped_spans": sum(table.escaped_secrets),
+        "miss_rate": _miss_rate(table, tokens, is_census, confidence),
         "false_negative_rate": _bounded(secrets, is_census, confidence),
         "delta2": _bounded(escapes, is_census, confidence),
         "escape_per_sentence": _escape_per_sentence(table, is_census, confidence),
@@ -127,19 +143,80 @@ def measured(
             label: {
                 "num_secret_spans": count.num_secrets,
                 "num_missed_spans": count.num_missed,
-                "false_negative_rate": _ratio(count.num_missed, count.num_secrets),
+                "false_negative_rate": bounds[0]["value"],
                 "false_negative_rate_upper": bounds[0]["upper"],
             }
             for label, (count, bounds) in sorted(_by_label(table, is_census, confidence).items())
         },
-        "assumptions": [
-            "the gold labels mark every secret of every sampled sentence of a labelled document; a sentence of one "
-            "without labels holds none",
-            "gamma and delta2 are averages over mu: a sentence, or a kind of secret, that the policy always misses "
-            "may hide in them; the worst label is shown beside them",
-        ],
-        "warnings": [*_about_coverage(labelled), *_warnings(table, secrets, is_census, confidence)],
+        "by_domain": _by_domain(table, is_census, confidence),
+        "planning": {
+            name: {
+                "design_effect": intervals.design_effect(counts),
+                "units_per_sentence": _ratio(sum(units), table.num_sentences),
+            }
+            for name, counts, units in (
+                ("gamma", secrets, table.secrets),
+                ("delta2", escapes, table.secrets),
+                ("miss_rate", tokens, table.tokens),
+            )
+        },
+        "assumptions": [*_ASSUMPTIONS[source], *_SHARED_ASSUMPTIONS],
+        "warnings": [*_about_coverage(labelled, source), *_warnings(table, secrets, is_census, confidence)],
     }
+
+
+_ASSUMPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gold": (
+        "the gold labels mark every secret of every sampled sentence of a labelled document; a sentence of one "
+        "without labels holds none",
+    ),
+    "human": (
+        "the reviewers saw every secret of the sentences that they judged; a mask that they let stand is one secret",
+        "the sentences judged so far are a random part of the sample (they are shown in random order)",
+    ),
+    "proxy": (
+        "PROXY: what the proxy policies find is taken for the truth; what they miss is missing here too, so the true "
+        "rates may be far higher. No guarantee rests on these figures",
+    ),
+}
+_SHARED_ASSUMPTIONS: Final = (
+    "gamma and delta2 are averages over mu: a sentence, or a kind of secret, that the policy always misses "
+    "may hide in them; the worst label is shown beside them",
+)
+
+
+def _tokens(table: ReviewTable) -> ClusteredCounts:
+    return ClusteredCounts.of(table.missed, table.tokens, worst=table.sensitive, weights=table.weights)
+
+
+def _secrets(table: ReviewTable) -> ClusteredCounts:
+    return ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
+
+
+def _escapes(table: ReviewTable) -> ClusteredCounts:
+    return ClusteredCounts.of(table.escaped_secrets, table.secrets, weights=table.weights)
+
+
+def _by_domain(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
+    """gamma of each domain, where there are several, with bounds that hold for all of them at once (Bonferroni)."""
+    if len(table.domain_names) < 2:
+        return {}
+    domains = np.array(table.domains)
+    missed, secrets = np.array(table.missed_secrets), np.array(table.secrets)
+    each = 1 - (1 - confidence) / len(table.domain_names)
+    found = {}
+    for number, name in enumerate(table.domain_names):
+        here = domains == number
+        counts = ClusteredCounts.of(missed[here], secrets[here])
+        bound = _bounded(counts, is_census, each)
+        found[name] = {
+            "num_sentences": int(here.sum()),
+            "num_secret_spans": int(secrets[here].sum()),
+            "num_missed_spans": int(missed[here].sum()),
+            "false_negative_rate": bound["value"],
+            "false_negative_rate_upper": bound["upper"],
+        }
+    return dict(sorted(found.items()))
 
 
 def _by_label(
@@ -156,8 +233,8 @@ def _by_label(
         name: (
             count,
             (
-                _bounded(ClusteredCounts.of(count.missed, count.secrets), is_census, each),
-                _bounded(ClusteredCounts.of(count.escaped, count.secrets), is_census, each),
+                _bounded(ClusteredCounts.of(count.missed, count.secrets, weights=count.weights), is_census, each),
+                _bounded(ClusteredCounts.of(count.escaped, count.secrets, weights=count.weights), is_census, each),
             ),
         )
         for name, count in counts.items()
@@ -180,18 +257,32 @@ def _worst_label(table: ReviewTable, is_census: bool, confidence: float) -> dict
     return {"num_labels": len(found), "mu": MU_OF_ONE_LABEL, "false_negative_rate": worst[0], "delta2": worst[1]}
 
 
-def _about_coverage(labelled: Labelled) -> list[str]:
+def _about_coverage(labelled: Labelled, source: str) -> list[str]:
+    found = []
+    if labelled.num_disputed:
+        found.append(
+            f"reviewers disagree on {labelled.num_disputed} sentences; until `reticent review --adjudicate` settles "
+            "them, whatever any of them marked counts as a secret"
+        )
+    if source == "proxy":
+        found.append("judged by a proxy, not by people or gold labels: no guarantee rests on these figures")
     if labelled.is_whole:
-        return []
+        return found
     share = 0.0 if labelled.share is None else labelled.share
+    if source == "human":
+        return [
+            *found,
+            f"{labelled.num_unreviewed} sampled sentences are not reviewed yet ({share:.1%} are): the rates describe "
+            "those that are, and claims that need gamma or delta2 over the corpus are refused until all of them are",
+        ]
     return [
+        *found,
         f"only {share:.3%} of the training sentences stand in documents with labels: all rates describe that part "
-        "alone, and claims that need gamma or delta2 over the corpus are refused"
+        "alone, and claims that need gamma or delta2 over the corpus are refused",
     ]
 
 
-def _miss_rate(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any]:
-    tokens = ClusteredCounts.of(table.missed, table.tokens)
+def _miss_rate(table: ReviewTable, tokens: ClusteredCounts, is_census: bool, confidence: float) -> dict[str, Any]:
     rates = [m / t for m, t in zip(table.replicate_missed, table.replicate_tokens, strict=True) if t]
     value = tokens.value
     if is_census:
@@ -203,6 +294,8 @@ def _miss_rate(table: ReviewTable, is_census: bool, confidence: float) -> dict[s
             "student_t_clipped": None,
             "clopper_pearson": None,
             "cluster_robust": None,
+            "bootstrap": None,
+            "design_effect": None,
             "recommended": exact,
             "recommended_method": "census",
             "reason": "every training sentence was reviewed, so there is no sampling error",
@@ -216,6 +309,8 @@ def _miss_rate(table: ReviewTable, is_census: bool, confidence: float) -> dict[s
         "student_t_clipped": _pair(intervals.clip(paper) if paper else None),
         "clopper_pearson": _pair(intervals.clopper_pearson(tokens.num_hits, tokens.num_units, confidence)),
         "cluster_robust": _pair(robust),
+        "bootstrap": _pair(intervals.bootstrap(tokens, confidence, np.random.default_rng(_BOOTSTRAP_SEED))),
+        "design_effect": intervals.design_effect(tokens),
         "recommended": _pair(intervals.korn_graubard(tokens, confidence)),
         "recommended_method": "korn_graubard",
         "reason": "exact binomial interval at the effective sample size: misses come in clusters (sentences), which"
@@ -236,7 +331,12 @@ def _escape_per_sentence(table: ReviewTable, is_census: bool, confidence: float)
     value = _ratio(num_escapes, table.num_sentences)
     if is_census:
         return {"value": value, "upper": value, "num_sentences": num_escapes}
-    upper = intervals.clopper_pearson_upper(num_escapes, table.num_sentences, confidence)
+    if len(set(table.weights)) > 1:
+        found = [escaped > 0 for escaped in table.escaped_secrets]
+        counts = ClusteredCounts.of(found, np.ones(table.num_sentences), weights=table.weights)
+        value, upper = counts.value, intervals.korn_graubard_upper(counts, confidence)
+    else:
+        upper = intervals.clopper_pearson_upper(num_escapes, table.num_sentences, confidence)
     return {"value": value, "upper": upper, "num_sentences": num_escapes}
 
 
@@ -289,25 +389,25 @@ def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
 
 
 def false_negative_rate_of(figures: Mapping[str, Any]) -> FalseNegativeRate | None:
-    """gamma of an estimate's figures; None where no secret was seen."""
+    """gamma of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
     rate = figures.get("false_negative_rate")
-    if not rate or rate["value"] is None:
+    if figures["source"] == "proxy" or not rate or rate["value"] is None:
         return None
     return FalseNegativeRate(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
 
 
 def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
-    """delta2 of an estimate's figures; None where no secret was seen."""
+    """delta2 of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
     rate = figures.get("delta2")
-    if not rate or rate["value"] is None:
+    if figures["source"] == "proxy" or not rate or rate["value"] is None:
         return None
     return Delta2(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
 
 
 def worst_label_of(figures: Mapping[str, Any]) -> tuple[FalseNegativeRate, Delta2] | None:
-    """gamma and delta2 of the worst label; None where no secret was seen."""
+    """gamma and delta2 of the worst label; None where no secret was seen, or where only a proxy looked."""
     found = figures.get("worst_label")
-    if not found:
+    if figures["source"] == "proxy" or not found:
         return None
     gamma, escape = found["false_negative_rate"], found["delta2"]
     return FalseNegativeRate(**gamma, mu=found["mu"]), Delta2(**escape, mu=found["mu"])

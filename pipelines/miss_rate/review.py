@@ -117,6 +117,10 @@ def _column() -> array[int]:
     return array("Q")
 
 
+def _weights() -> array[float]:
+    return array("d")
+
+
 @dataclass
 class LabelCount:
     """Secrets of one label in kept sentences: one entry in each column for a sentence that holds any."""
@@ -124,6 +128,7 @@ class LabelCount:
     secrets: array[int] = field(default_factory=_column)
     missed: array[int] = field(default_factory=_column)
     escaped: array[int] = field(default_factory=_column)
+    weights: array[float] = field(default_factory=_weights)
 
     @property
     def num_secrets(self) -> int:
@@ -144,10 +149,12 @@ class ReviewTable:
         tokens, sensitive, missed: tokens, over all sentences.
         secrets, missed_secrets, escaped_secrets: secrets of kept sentences (0 for duplicates). Escaped: missed in a
             public row.
-        policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed: masked; masked and
-            sensitive; sensitive and not masked; masked and not sensitive.
+        policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed with weights: masked;
+            masked and sensitive; sensitive and not masked; masked and not sensitive.
+        weights: 1 / inclusion probability of each sentence, up to a common factor.
+        domains: of each sentence, as a position in ``domain_names``.
         labels: secrets of kept sentences by label; a label that the sample did not meet has empty columns.
-        replicate_tokens, replicate_missed: tokens of each replicate.
+        replicate_tokens, replicate_missed: tokens of each replicate, with weights.
     """
 
     num_replicates: int
@@ -157,14 +164,17 @@ class ReviewTable:
     secrets: array[int] = field(default_factory=_column)
     missed_secrets: array[int] = field(default_factory=_column)
     escaped_secrets: array[int] = field(default_factory=_column)
+    weights: array[float] = field(default_factory=_weights)
+    domains: array[int] = field(default_factory=_column)
+    domain_names: list[str] = field(default_factory=list)
     num_kept: int = 0
-    policy_masked: int = 0
-    policy_found: int = 0
-    policy_missed: int = 0
-    policy_wrong: int = 0
+    policy_masked: float = 0
+    policy_found: float = 0
+    policy_missed: float = 0
+    policy_wrong: float = 0
     labels: dict[str, LabelCount] = field(default_factory=dict)
-    replicate_tokens: list[int] = field(default_factory=list)
-    replicate_missed: list[int] = field(default_factory=list)
+    replicate_tokens: list[float] = field(default_factory=list)
+    replicate_missed: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.replicate_tokens = [0] * self.num_replicates
@@ -180,13 +190,23 @@ class ReviewTable:
         self.labels.setdefault(label, LabelCount())
 
     def add(
-        self, review: SentenceReview, replicates: Iterable[int], secrets: Sequence[JudgedSecret] | None = None
+        self,
+        review: SentenceReview,
+        replicates: Iterable[int],
+        secrets: Sequence[JudgedSecret] | None = None,
+        *,
+        weight: float = 1.0,
+        weight_in_replicate: float = 1.0,
+        domain: str | None = None,
     ) -> None:
         """Adds one distinct sentence.
 
         Args:
             review: what was found in it.
             replicates: those that it stands in.
+            weight: 1 / the probability that it stands in any replicate, up to a factor common to all sentences.
+            weight_in_replicate: likewise, in one replicate.
+            domain: of the sentence.
             secrets: the whole secrets that count here; None where each of the sentence's secrets lies inside it.
         """
         if secrets is None:
@@ -195,6 +215,11 @@ class ReviewTable:
         self.tokens.append(review.num_tokens)
         self.sensitive.append(review.num_sensitive)
         self.missed.append(review.num_missed)
+        self.weights.append(weight)
+        name = domain or ""
+        if name not in self.domain_names:
+            self.domain_names.append(name)
+        self.domains.append(self.domain_names.index(name))
         self.secrets.append(len(secrets))
         self.missed_secrets.append(sum(secret.is_missed for secret in secrets))
         self.escaped_secrets.append(sum(secret.is_escaped for secret in secrets))
@@ -203,13 +228,14 @@ class ReviewTable:
             count.secrets.append(number)
             count.missed.append(sum(s.is_missed for s in secrets if s.label == label))
             count.escaped.append(sum(s.is_escaped for s in secrets if s.label == label))
+            count.weights.append(weight)
         if review.is_kept:
             found = review.num_sensitive - review.num_missed
             self.num_kept += 1
-            self.policy_masked += review.num_masked
-            self.policy_found += found
-            self.policy_missed += review.num_missed
-            self.policy_wrong += review.num_masked - found
+            self.policy_masked += weight * review.num_masked
+            self.policy_found += weight * found
+            self.policy_missed += weight * review.num_missed
+            self.policy_wrong += weight * (review.num_masked - found)
         for replicate in replicates:
-            self.replicate_tokens[replicate] += review.num_tokens
-            self.replicate_missed[replicate] += review.num_missed
+            self.replicate_tokens[replicate] += weight_in_replicate * review.num_tokens
+            self.replicate_missed[replicate] += weight_in_replicate * review.num_missed

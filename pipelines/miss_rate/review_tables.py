@@ -6,7 +6,7 @@ secret" would dilute every rate.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +18,23 @@ from pipelines.context import Progress, silent
 from pipelines.errors import StageError
 from pipelines.miss_rate.review import JudgedSecret, ReviewTable, SecretSpan, SentenceReview, review_sentence
 from pipelines.miss_rate.sample_table import TRAIN_FOLD
+from pipelines.miss_rate.sampling import inclusion_probability
 from pipelines.tables import iter_batches
 
 Row = tuple[str, int]
 Secret = tuple[str, int]
 """A document and the number of a secret in it."""
 
-_REDACTED = ["doc_id", "sentence_index", "spans", "flagged_by_conservative", "num_tokens", "is_duplicate"]
+REDACTED_COLUMNS = [
+    "doc_id",
+    "sentence_index",
+    "spans",
+    "flagged_by_conservative",
+    "num_tokens",
+    "is_duplicate",
+    "failed_closed",
+    "domain",
+]
 _GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secret_id"]
 
 
@@ -102,7 +112,30 @@ def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
     return found
 
 
-def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partition: ReviewPartition) -> None:
+class Weights:
+    """1 / inclusion probability by domain, for a sample in which domains were drawn on their own.
+
+    Args:
+        strata: (domain, inclusion probability in one replicate); one alone weighs everything the same.
+        num_replicates: of the sample.
+    """
+
+    def __init__(self, strata: Sequence[tuple[str | None, float]], num_replicates: int) -> None:
+        self._each = {domain: 1 / p for domain, p in strata} if len(strata) > 1 else {}
+        self._any = {d: 1 / inclusion_probability(1 / w, num_replicates) for d, w in self._each.items()}
+
+    def of(self, domain: str | None) -> dict[str, Any]:
+        """The arguments of `ReviewTable.add` that say how much a sentence of this domain stands for."""
+        return {
+            "weight": self._any.get(domain, 1.0),
+            "weight_in_replicate": self._each.get(domain, 1.0),
+            "domain": domain,
+        }
+
+
+def review_partition(
+    table: ReviewTable, sampled: dict[Row, list[int]], partition: ReviewPartition, weights: Weights
+) -> None:
     """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
 
     Raises:
@@ -114,23 +147,15 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
     judged = {row for row in sampled if row[0] in labelled}
     pieces = _pieces(partition.gold, judged)
     reviews: dict[Row, SentenceReview] = {}
+    domains: dict[Row, str | None] = {}
     num_found = 0
-    for row in _rows(partition.redacted, "redacted", [*_REDACTED, "failed_closed"], {*sampled, *pieces}):
+    for row in rows_of(partition.redacted, "redacted", REDACTED_COLUMNS, {*sampled, *pieces}):
         identity = row["doc_id"], row["sentence_index"]
         num_found += identity in sampled
         if identity not in judged and identity not in pieces:
             continue
-        try:
-            reviews[identity] = review_sentence(
-                num_tokens=row["num_tokens"],
-                secrets=[span for _, span in pieces.get(identity, ())],
-                masked=[(span["start_token"], span["end_token"]) for span in row["spans"]],
-                is_duplicate=row["is_duplicate"],
-                failed_closed=row["failed_closed"],
-                is_flagged=row["flagged_by_conservative"],
-            )
-        except ValueError:
-            raise StageError("a gold or redaction span does not lie inside its sentence; rerun from split") from None
+        reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())])
+        domains[identity] = row["domain"]
     if num_found != len(sampled):
         raise StageError(
             f"{len(sampled) - num_found} of {len(sampled)} sampled sentences are missing from the redacted table, "
@@ -139,14 +164,33 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
     at_home = _whole_secrets(reviews, pieces)
     for identity, review in reviews.items():
         if identity in judged:
-            table.add(review, sampled[identity], at_home.get(identity, ()))
+            table.add(review, sampled[identity], at_home.get(identity, ()), **weights.of(domains[identity]))
+
+
+def judge_row(row: Mapping[str, Any], secrets: Sequence[SecretSpan]) -> SentenceReview:
+    """Compares the secrets of a sentence with its row of the redacted table.
+
+    Raises:
+        StageError: a span does not lie inside the sentence.
+    """
+    try:
+        return review_sentence(
+            num_tokens=row["num_tokens"],
+            secrets=secrets,
+            masked=[(span["start_token"], span["end_token"]) for span in row["spans"]],
+            is_duplicate=row["is_duplicate"],
+            failed_closed=row["failed_closed"],
+            is_flagged=row["flagged_by_conservative"],
+        )
+    except ValueError:
+        raise StageError("a labelled or redacted span does not lie inside its sentence; rerun from split") from None
 
 
 def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[Secret, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
-    touched = {(row["doc_id"], row["secret_id"]) for row in _rows(gold, "gold", _GOLD, judged)}
+    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", _GOLD, judged)}
     found: dict[Row, list[tuple[Secret, SecretSpan]]] = {}
-    for row in _rows(gold, "gold", _GOLD, touched, number="secret_id"):
+    for row in rows_of(gold, "gold", _GOLD, touched, number="secret_id"):
         span = SecretSpan(row["start_token"], row["end_token"], row["label"])
         identity = row["doc_id"], row["sentence_index"]
         found.setdefault(identity, []).append(((row["doc_id"], row["secret_id"]), span))
@@ -181,6 +225,7 @@ def review_all(
     sample: Path,
     partitions: Sequence[ReviewPartition],
     num_replicates: int,
+    weights: Weights,
     progress: Progress = silent,
 ) -> ReviewTable:
     """Reviews the sample against gold labels, as far as it stands in labelled documents.
@@ -189,6 +234,7 @@ def review_all(
         sample: the ``sample`` table.
         partitions: the tables of each, in corpus order.
         num_replicates: replicates of the sample.
+        weights: how much the sentences of each domain stand for.
         progress: told after every partition.
 
     Raises:
@@ -197,7 +243,7 @@ def review_all(
     sampled = read_sample(sample)
     table = ReviewTable(num_replicates)
     for number, partition in enumerate(partitions, start=1):
-        review_partition(table, sampled.pop(partition.name, {}), partition)
+        review_partition(table, sampled.pop(partition.name, {}), partition, weights)
         progress(number, len(partitions), "partitions reviewed")
     if sampled:
         raise StageError("the sample names a partition that was not redacted; rerun from split")
@@ -213,8 +259,8 @@ def _labels(gold: Path, labelled: set[str]) -> set[str]:
     return found
 
 
-def _rows(
-    path: Path, name: str, columns: list[str], wanted: Collection[Row], number: str = "sentence_index"
+def rows_of(
+    path: Path, name: str, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
 ) -> Iterator[dict[str, Any]]:
     """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
     if not wanted:

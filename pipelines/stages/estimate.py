@@ -1,12 +1,18 @@
-"""Estimate: what the redaction missed, from the sample and gold labels.
+"""Estimate: what the redaction missed, from the sample and reviews, gold labels or a proxy.
 
-``figures.json``, flat:
+``screened.parquet`` (a ``shard`` table): JFT's manual-screening set as far as it was reviewed, every secret masked that
+a reviewer saw. ``figures.json``, flat:
 
-- ``source``: ``gold``, or ``not_measured`` (then every measured figure is null). A proxy would be named as such.
+- ``source``: ``human``, ``gold``, ``proxy`` (no guarantee rests on it), or ``not_measured`` (then every measured figure
+  is null).
 - ``is_census``: every training document carries labels and every training sentence was reviewed, so there is no
   sampling error. ``covers_corpus``: every training document carries labels (a list, be it an empty one);
   ``labelled_share``: of the training sentences, those in such documents. Only they are judged: where they are a part
   of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
+  Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
+  ``num_unreviewed_sentences``, ``num_disputed_sentences`` (reviewers disagree, nobody adjudicated) and
+  ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
+- ``num_screened_sentences``: rows of ``screened.parquet``.
 - ``confidence``: of two-sided intervals, and of each one-sided bound on its own. ``mu``: what gamma and delta2 average
   over.
 - ``num_sampled_sentences`` (distinct, in labelled documents), ``num_kept_sentences`` (of those, not duplicates),
@@ -14,8 +20,9 @@
   ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept ones; a secret over several sentences
   is one, and missed if any piece of it is).
 - ``miss_rate``: m, missed sensitive tokens over all tokens: ``value``, ``mean_of_replicates``, intervals
-  ``student_t`` (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``recommended``, with
-  ``recommended_method`` and ``reason``. Null for an interval that does not exist.
+  ``student_t`` (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``,
+  ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. Null for an interval that does
+  not exist.
 - ``false_negative_rate``: gamma, ``value`` and one-sided ``upper`` with its ``confidence``: any token of a secret
   stays unmasked.
 - ``delta2``: likewise, and its sentence is public as well. Without a conservative policy every row is private, and
@@ -26,7 +33,9 @@
   ``recall_as_in_jft`` = 1 - missed / masked, as in the paper, which flatters: it credits false positives.
 - ``by_label``: gamma by label of the secret, with bounds that hold for all labels at once. ``worst_label``: the largest
   ``false_negative_rate`` and ``delta2`` of any label, likewise; null where no secret was seen.
-- ``assumptions``, ``warnings``: in words.
+- ``by_domain``: likewise for domains, where there are several. ``planning``: design effect and units per sentence, for
+  `reticent sample --plan`.
+- ``assumptions``, ``warnings``: in words. Where domains were drawn on their own, all rates are weighted accordingly.
 """
 
 from __future__ import annotations
@@ -34,50 +43,83 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import InputError
+from pipelines.policies import registry
 
 
 class EstimateConfig(StageConfig):
     """The ``[estimate]`` table."""
 
-    source: Literal["auto", "gold", "none"] = Field(
+    source: Literal["auto", "human", "gold", "proxy", "none"] = Field(
         default="auto",
-        description="Who says what was missed. gold: the corpus's own labels; none: nobody, and nothing is measured;"
-        " auto: gold where the corpus brings any, none otherwise.",
+        description="Who says what was missed. human: `reticent review`; gold: the corpus's own labels; proxy: the "
+        "policies of `proxy`, on which no guarantee rests; none: nobody, and nothing is measured; auto: gold if every "
+        "training document brings labels, else human if anybody reviewed, else gold if any document brings labels.",
     )
     confidence: float = Field(
         default=0.95, gt=0.5, lt=1, description="Confidence of intervals and of one-sided bounds (a probability)."
     )
+    proxy: tuple[str, ...] = Field(
+        default=(),
+        description="With source = proxy: policies whose union is taken for the truth (see redact.policies).",
+    )
+
+    @field_validator("proxy")
+    @classmethod
+    def _known_proxy(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        for name in names:
+            registry.check_name(name)
+        return tuple(sorted(set(names)))
+
+    @model_validator(mode="after")
+    def _proxy_is_named(self) -> EstimateConfig:
+        if (self.source == "proxy") != bool(self.proxy):
+            raise ValueError("'proxy' and source = \"proxy\" need each other: give both or neither")
+        return self
+
+    def code_references(self) -> tuple[str, ...]:
+        """The modules of the proxy policies."""
+        return (*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()
+
+    def package_references(self) -> tuple[str, ...]:
+        """What the proxy policies may use."""
+        return ("spacy",) if self.proxy else ()
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``figures.json``.
+    """Writes ``figures.json`` and ``screened.parquet``.
 
     Raises:
-        InputError: gold labels are asked for and the corpus brings none.
+        InputError: gold labels, or reviews, are asked for and there are none.
         StageError: the sample and the redacted rows do not fit together.
     """
+    from pipelines.miss_rate.decisions import ballots, read_decisions
     from pipelines.miss_rate.estimate import Labelled, measured, not_measured
-    from pipelines.miss_rate.review_tables import ReviewPartition, coverage, review_all
+    from pipelines.miss_rate.judged_tables import HumanJudge, review_judged, screened_rows
+    from pipelines.miss_rate.review_items import ItemPartition
+    from pipelines.miss_rate.review_tables import ReviewPartition, Weights, coverage, review_all
+    from pipelines.tables import TableWriter
 
     config: EstimateConfig = ctx.configs["estimate"]
     sample = ctx.one("sample")
     sampling = json.loads(sample.private("figures.json").read_text(encoding="utf-8"))
     is_census = bool(sampling["is_census"])
+    num_replicates = len(sampling["replicates"])
+    weights = Weights([(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]], num_replicates)
+    decisions = ballots(read_decisions(*ctx.reviews)) if ctx.reviews else {}
     covered = coverage([artifact.private("documents.parquet") for artifact in ctx.inputs["split"]])
-    found_gold = config.source != "none" and covered.num_labelled_documents > 0
-    if config.source == "gold" and not found_gold:
-        raise InputError(
-            "estimate.source is gold, but no training document brings gold labels; set corpus.gold_field to the field "
-            "that holds them, or estimate.source to none"
-        )
-    if found_gold:
-        redacted = {artifact.partition: artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]}
-        partitions = [
+    source = _source(config, has_reviews=bool(decisions), covered=covered)
+    redacted = {artifact.partition: artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]}
+    partitions = [
+        ItemPartition(a.partition or "", a.private("sentences.parquet"), redacted[a.partition])
+        for a in ctx.inputs["split"]
+    ]
+    if source == "gold":
+        labelled_partitions = [
             ReviewPartition(
                 name=artifact.partition or "",
                 documents=artifact.private("documents.parquet"),
@@ -87,18 +129,42 @@ def run(ctx: StageContext) -> dict[str, Any]:
             for artifact in ctx.inputs["split"]
         ]
         table = review_all(
-            sample.private("sample.parquet"), partitions, len(sampling["replicates"]), progress=ctx.progress
+            sample.private("sample.parquet"), labelled_partitions, num_replicates, weights, progress=ctx.progress
         )
         labelled = Labelled(is_whole=covered.is_whole, share=covered.share)
-        figures = measured(table, source="gold", is_census=is_census, confidence=config.confidence, labelled=labelled)
-    else:
+        figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
+    elif source == "none":
         figures = not_measured(
             num_sampled_sentences=sampling["num_distinct_sentences"],
             is_census=is_census,
             confidence=config.confidence,
             reason="the miss rate was not measured: "
-            + ("estimate.source is none" if config.source == "none" else "no training document brings gold labels"),
+            + (
+                "estimate.source is none"
+                if config.source == "none"
+                else "nobody has reviewed (`reticent review`), and no training document brings gold labels"
+            ),
         )
+    else:
+        human = HumanJudge(ctx.secret, decisions)
+        judge = human if source == "human" else _proxy(ctx, config)
+        table, num_unreviewed = review_judged(
+            sample.private("sample.parquet"), partitions, judge, num_replicates, weights, progress=ctx.progress
+        )
+        total = table.num_sentences + num_unreviewed
+        labelled = Labelled(
+            is_whole=num_unreviewed == 0,
+            share=table.num_sentences / total if total else None,
+            num_unreviewed=num_unreviewed if source == "human" else None,
+            num_disputed=human.num_disputed if source == "human" else None,
+            num_trusted=human.num_trusted if source == "human" else None,
+        )
+        figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
+    with TableWriter(ctx.private_dir / "screened.parquet", "shard") as writer:
+        judge = HumanJudge(ctx.secret, decisions)
+        for row in screened_rows(sample.private("screening.parquet"), partitions, judge) if decisions else ():
+            writer.append(**row)
+    figures["num_screened_sentences"] = writer.num_rows
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
     text = json.dumps(figures, sort_keys=True, indent=1, allow_nan=False) + "\n"
     (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
@@ -106,4 +172,54 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "source": figures["source"],
         "num_sampled_sentences": figures["num_sampled_sentences"],
         "num_secret_spans": figures["num_secret_spans"],
+        "num_screened_sentences": writer.num_rows,
     }
+
+
+def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
+    """Who is to be believed."""
+    has_gold = covered.num_labelled_documents > 0
+    if config.source == "gold" and not has_gold:
+        raise InputError(
+            "estimate.source is gold, but no training document brings gold labels; set corpus.gold_field to the field "
+            "that holds them, or estimate.source to auto"
+        )
+    if config.source == "human" and not has_reviews:
+        raise InputError("estimate.source is human, but nobody has reviewed yet; run `reticent review`, then run again")
+    if config.source != "auto":
+        return config.source
+    if has_gold and (covered.is_whole or not has_reviews):
+        return "gold"
+    return "human" if has_reviews else "none"
+
+
+def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
+    """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
+    from pipelines.miss_rate.review import SecretSpan
+    from pipelines.policies.apply import Redactor, Request
+    from pipelines.policies.protocol import PolicyOptions
+
+    redact = ctx.configs["redact"]
+    made = {
+        name: registry.make_policy(
+            PolicyOptions(name=name, model=redact.model, patterns=redact.patterns), "estimate.proxy"
+        )
+        for name in config.proxy
+    }
+    redactor = Redactor(made, None, redact.model)
+
+    def judge(rows: Any) -> list[Any]:
+        requests = [Request(r["text"], r["token_starts"], r["token_ends"], redact=not r["is_duplicate"]) for r in rows]
+        found = []
+        for verdict in redactor.judge(requests):
+            runs: list[SecretSpan] = []
+            for span in verdict.spans:
+                if runs and span.start_token < runs[-1].end_token:  # overlapping finds are one secret
+                    end = max(runs[-1].end_token, span.end_token)
+                    runs[-1] = runs[-1]._replace(end_token=end)
+                else:
+                    runs.append(SecretSpan(span.start_token, span.end_token, span.label))
+            found.append(tuple(runs))
+        return found
+
+    return judge

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pipelines.context import Artifact, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
-from pipelines.graph import GRAPH, SOURCE, Input
+from pipelines.graph import GRAPH, OUTSIDE, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.files import write_json
 from pipelines.store.gating import search_public_files, withhold_library_messages
@@ -21,6 +21,7 @@ from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
 from pipelines.store.publish import joint_manifest_damage, prepare_build, publish, quarantine, scratch_dir
+from pipelines.store.reviews import reviews_of
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session
 
@@ -56,8 +57,8 @@ def input_digests(
         LookupError: the inputs given are not those that the graph declares.
         StoreError: an input's artifact is gone.
     """
-    declared = {edge.stage for edge in GRAPH[stage].inputs} - {SOURCE}
-    read = [edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage != SOURCE]
+    declared = {edge.stage for edge in GRAPH[stage].inputs} - OUTSIDE
+    read = [edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage not in OUTSIDE]
     if not {edge.stage for edge in read} <= inputs.keys() <= declared:
         raise LookupError(f"stage {stage} reads {sorted(declared)}, was given {sorted(inputs)}")
     digests: dict[str, object] = {}
@@ -192,6 +193,7 @@ def _build_locked(
         configs={t: session.configs[t] for t in GRAPH[stage].configs if GRAPH[stage].fields.get(t) != ()},
         inputs=_input_artifacts(session, stage, inputs),
         pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
+        reviews=reviews_of(session.roots, session.spec.reviews),
         private_dir=folders["private"],
         public_dir=folders.get("public"),
         scratch_dir=scratch_dir(session.roots, key),
@@ -220,7 +222,7 @@ def _input_artifacts(
     return {
         edge.stage: tuple(_artifact(session, edge, partition, key) for partition, key in inputs[edge.stage])
         for edge in GRAPH[stage].edges_read(session.configs)
-        if edge.stage != SOURCE
+        if edge.stage not in OUTSIDE
     }
 
 

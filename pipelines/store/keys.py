@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, pseudonym
-from pipelines.graph import GRAPH, SOURCE, Stage
+from pipelines.graph import GRAPH, REVIEWS, SOURCE, Stage
 from pipelines.store.files import canonical_json
 from pipelines.store.roots import SCHEMA_VERSION
 from pipelines.store.session import Session
@@ -91,4 +91,6 @@ def ingredients_of(
     digests = dict(inputs)
     if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
         digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
+    if any(edge.stage == REVIEWS for edge in GRAPH[stage_name].inputs) and session.spec.reviews is not None:
+        digests[REVIEWS] = session.spec.reviews.digest
     return {**(own or own_ingredients(session, stage_name)), "inputs": digests}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.graph import GRAPH, SOURCE, Stage, config_class, config_references
+from pipelines.graph import GRAPH, OUTSIDE, REVIEWS, SOURCE, Stage, config_class, config_references
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
 from pipelines.store.keys import ingredients_of, make_key, own_ingredients
@@ -97,7 +97,7 @@ def _known_inputs(
     """The keys of the inputs, or the name of the first input stage that has to run first."""
     inputs: dict[str, PartitionKeys] = {}
     for edge in stage.edges_read(session.configs):
-        if edge.stage == SOURCE:
+        if edge.stage in OUTSIDE:
             continue
         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
         if not all((edge.stage, p) in keys for p in wanted):
@@ -147,6 +147,8 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
         for name in _changed(old["inputs"], inputs):
             if name == SOURCE:
                 reasons.append(_explain_source(old["inputs"].get(name, []), inputs[name]))
+            elif name == REVIEWS:
+                reasons.append("new reviews")
             else:
                 reasons.append(f"output of {shown_name(GRAPH[name])} changed")
     return reasons

@@ -19,6 +19,7 @@ from pipelines.errors import StoreError
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.store.code import CodeDigests
 from pipelines.store.files import read_json, write_json
+from pipelines.store.reviews import ReviewState
 from pipelines.store.roots import SCHEMA_VERSION, Roots, open_roots
 from pipelines.store.statcache import StatCache
 
@@ -45,6 +46,7 @@ class RunSpec:
         partitions: the corpus, in order.
         selected: stages that may run; others are used when cached, skipped when not.
         forced: stages that are rebuilt even when cached.
+        reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
         fingerprint: of the settings file and overrides, to find the previous run of the same thing.
     """
 
@@ -58,6 +60,7 @@ class RunSpec:
     runtime: Runtime
     partitions: tuple[PartitionPlan, ...]
     selected: tuple[str, ...] = tuple(GRAPH)
+    reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -78,6 +81,7 @@ class RunSpec:
         fields["partitions"] = tuple(
             PartitionPlan(p["name"], tuple(Piece(**piece) for piece in p["pieces"])) for p in fields["partitions"]
         )
+        fields["reviews"] = ReviewState(**fields["reviews"]) if fields["reviews"] else None
         fields["selected"], fields["forced"] = tuple(fields["selected"]), tuple(fields["forced"])
         return cls(**fields)
 

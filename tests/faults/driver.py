@@ -18,7 +18,7 @@ from pathlib import Path
 from flows.lifecycle import fail, finish, running
 from flows.spec import begin
 from pipelines.errors import ReticentError
-from pipelines.graph import GRAPH, SOURCE, Stage
+from pipelines.graph import GRAPH, OUTSIDE, Stage
 from pipelines.store.execute import Outcome
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
@@ -38,7 +38,7 @@ def run_until(config: Path, last: str = "shard") -> list[Outcome]:
                 def build(partition: str | None, stage: Stage = stage) -> Outcome:
                     inputs = {}
                     for edge in stage.inputs:
-                        if edge.stage != SOURCE:
+                        if edge.stage not in OUTSIDE:
                             names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
                             inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
                     return builder_of(run).build(stage.name, partition, inputs)

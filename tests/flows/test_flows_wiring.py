@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.graph import GRAPH, SOURCE
+from pipelines.graph import GRAPH, OUTSIDE
 from pipelines.store.execute import Outcome
 
 REPOSITORY = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "each", record)
     monkeypatch.setattr(prepare, "require_usable_input", lambda run: None)
     nightly.nightly.fn("spec.json")
-    declared = {s.name: {e.stage for e in s.inputs if e.stage != SOURCE} for s in GRAPH.values()}
+    declared = {s.name: {e.stage for e in s.inputs if e.stage not in OUTSIDE} for s in GRAPH.values()}
     assert wired == declared
     assert list(wired) == list(GRAPH)
 

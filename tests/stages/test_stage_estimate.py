@@ -74,6 +74,7 @@ class Corpus:
             "is_census": is_census,
             "replicates": [{"num_sentences": 18}] * REPLICATES,
             "num_distinct_sentences": 18,
+            "strata": [{"domain": None, "inclusion_probability": 0.9}],
             "warnings": ["a warning of the sample"],
         }
         (self.folder / "sample" / "figures.json").write_text(json.dumps(figures))
@@ -188,7 +189,7 @@ def test_a_sampled_sentence_that_was_not_redacted_stops_the_run(tmp_path):
 def test_what_a_stage_returns_and_writes_holds_no_text(tmp_path):
     corpus = Corpus(tmp_path)
     found = corpus.run()
-    assert set(corpus.counts) == {"source", "num_sampled_sentences", "num_secret_spans"}
+    assert set(corpus.counts) == {"source", "num_sampled_sentences", "num_secret_spans", "num_screened_sentences"}
     assert "doc_id" not in json.dumps(found)
 
 

@@ -1,0 +1,190 @@
+"""Joins the sample with what people, or a proxy policy, say is sensitive in each sampled sentence.
+
+Here every sentence is judged on its own text, unlike gold labels, which may tie pieces of one secret together across
+sentences: each marked span is a secret of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.context import Progress, silent
+from pipelines.errors import StageError
+from pipelines.miss_rate.decisions import Ballot, Judgement, asks_again, sentence_key
+from pipelines.miss_rate.review import ReviewTable, SecretSpan
+from pipelines.miss_rate.review_items import ItemPartition, open_characters
+from pipelines.miss_rate.review_tables import REDACTED_COLUMNS, Row, Weights, judge_row, read_sample, rows_of
+from pipelines.policies.redact import redact_text
+
+Found = tuple[SecretSpan, ...]
+JudgeRows = Callable[[Sequence[dict[str, Any]]], Sequence[Found | None]]
+"""Says what is sensitive in each sentence; None where nobody has judged it."""
+
+_SENTENCES = ("doc_id", "sentence_index", "text", "token_starts", "token_ends")
+_BATCH_ROWS = 4_096
+
+
+@dataclass
+class HumanJudge:
+    """What reviewers decided, sentence by sentence.
+
+    Attributes:
+        secret: the store's.
+        standing: the decisions that stand, by key.
+        num_disputed, num_trusted: sentences that reviewers judge differently; secrets nobody but a mask vouches for.
+    """
+
+    secret: bytes
+    standing: Mapping[str, Ballot]
+    num_disputed: int = 0
+    num_trusted: int = 0
+
+    def judgement(self, row: Mapping[str, Any]) -> Judgement | None:
+        """What holds for a sentence."""
+        ballot = self.standing.get(sentence_key(self.secret, row["text"]))
+        return ballot.judgement() if ballot else None
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> list[Found | None]:
+        """Secrets as token ranges. Where a new policy opens what was trusted, it stays a secret until asked again."""
+        found: list[Found | None] = []
+        for row in rows:
+            judgement = self.judgement(row)
+            if judgement is None:
+                found.append(None)
+                continue
+            self.num_disputed += judgement.is_disputed
+            self.num_trusted += len(judgement.trusted)
+            found.append(tuple(spans_of(judgement, row["token_starts"], row["token_ends"])))
+        return found
+
+
+def spans_of(judgement: Judgement, starts: Sequence[int], ends: Sequence[int]) -> Iterator[SecretSpan]:
+    """The secrets as ranges of the tokens that they touch; what touches none is no part of the training text."""
+    for secret in judgement.secrets:
+        inside = [i for i in range(len(starts)) if starts[i] < secret.end and ends[i] > secret.start]
+        if inside:
+            yield SecretSpan(inside[0], inside[-1] + 1, secret.label)
+
+
+def review_judged(
+    sample: Path,
+    partitions: Sequence[ItemPartition],
+    judge: JudgeRows,
+    num_replicates: int,
+    weights: Weights,
+    progress: Progress = silent,
+) -> tuple[ReviewTable, int]:
+    """Reviews the sample against a judge.
+
+    Args:
+        sample: the ``sample`` table.
+        partitions: the tables of each, in corpus order.
+        judge: says what is sensitive.
+        num_replicates: of the sample.
+        weights: how much the sentences of each domain stand for.
+        progress: told after every partition.
+
+    Returns:
+        (the judged sentences, how many sampled ones nobody judged).
+
+    Raises:
+        StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
+    """
+    sampled = read_sample(sample)
+    table = ReviewTable(num_replicates)
+    num_unreviewed = 0
+    for number, partition in enumerate(partitions, start=1):
+        wanted = sampled.pop(partition.name, {})
+        for batch in joined(partition, wanted):
+            for row, secrets in zip(batch, judge(batch), strict=True):
+                if row["is_duplicate"]:
+                    secrets = ()  # masked whole, and no secret of its own (see `pipelines.miss_rate.review`)
+                if secrets is None:
+                    num_unreviewed += 1
+                    continue
+                identity = row["doc_id"], row["sentence_index"]
+                table.add(judge_row(row, secrets), wanted[identity], **weights.of(row["domain"]))
+        progress(number, len(partitions), "partitions reviewed")
+    if sampled:
+        raise StageError("the sample names a partition that was not redacted; rerun from split")
+    return table, num_unreviewed
+
+
+def joined(
+    partition: ItemPartition, wanted: Mapping[Row, Any], extra: Sequence[str] = ()
+) -> Iterator[list[dict[str, Any]]]:
+    """The wanted rows of both tables, sentence and redacted columns side by side, in corpus order.
+
+    Raises:
+        StageError: one of them is missing.
+    """
+    columns = [*REDACTED_COLUMNS, *extra]
+    redacted = rows_of(partition.redacted, "redacted", columns, wanted)
+    batch: list[dict[str, Any]] = []
+    num_found = 0
+    for row, other in zip(rows_of(partition.sentences, "sentences", _SENTENCES, wanted), redacted, strict=False):
+        if (row["doc_id"], row["sentence_index"]) != (other["doc_id"], other["sentence_index"]):
+            break
+        num_found += 1
+        batch.append({**row, **other})
+        if len(batch) == _BATCH_ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+    if num_found != len(wanted):
+        raise StageError(
+            f"{len(wanted) - num_found} of {len(wanted)} sampled sentences are missing from the redacted table, "
+            "so sample and redact saw different sentences; rerun from split"
+        )
+
+
+_CARRIED = ("speaker", "label", "redacted_text")
+
+
+def screened_rows(screening: Path, partitions: Sequence[ItemPartition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
+    """JFT's manual-screening set (section 6.2): sentences with every secret masked that a reviewer saw.
+
+    What the policies mask stays masked, whether a reviewer called it wrong or not. A sentence is in the set only if a
+    reviewer judged it, nothing in it is disputed, and nothing that was taken on trust lies open now.
+
+    Args:
+        screening: a ``sample`` table.
+        partitions: the tables of each.
+        judge: the reviewers.
+
+    Yields:
+        Rows of a ``shard`` table, in corpus order.
+    """
+    sampled = read_sample(screening)
+    for partition in partitions:
+        for batch in joined(partition, sampled.get(partition.name, {}), _CARRIED):
+            for row in batch:
+                starts, ends = row["token_starts"], row["token_ends"]
+                judgement = judge.judgement(row)
+                if row["is_duplicate"] or row["failed_closed"]:
+                    masked, text = bytearray(b"\x01" * len(starts)), row["redacted_text"]
+                else:
+                    if judgement is None or judgement.is_disputed:
+                        continue
+                    if asks_again(judgement, open_characters(starts, ends, row["spans"])):
+                        continue
+                    masked = bytearray(len(starts))
+                    spans = [(s["start_token"], s["end_token"]) for s in row["spans"]]
+                    spans += [(s.start_token, s.end_token) for s in spans_of(judgement, starts, ends)]
+                    for start, end in spans:
+                        masked[start:end] = b"\x01" * (end - start)
+                    text = redact_text(row["text"], starts, ends, masked)
+                yield {
+                    "doc_id": row["doc_id"],
+                    "sentence_index": row["sentence_index"],
+                    "redacted_text": text,
+                    "num_tokens": len(starts),
+                    "num_masked_tokens": sum(masked),
+                    "speaker": row["speaker"],
+                    "domain": row["domain"],
+                    "label": row["label"],
+                }

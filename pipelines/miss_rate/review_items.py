@@ -1,0 +1,177 @@
+"""The sentences that reviewers see: text, tokens and masks of the sampled rows, joined from the tables.
+
+Copies that deduplication masked whole are not shown: nothing of them is left to judge. Sentences come in an order that
+has nothing to do with their content (replicate, then HMAC), so that those reviewed so far are a random part of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipelines.errors import StageError
+from pipelines.miss_rate.decisions import Judgement, Range, Secret, asks_again, covered
+from pipelines.miss_rate.review_tables import Row, read_sample, rows_of
+from pipelines.policies.redact import masked_runs
+
+
+class ItemPartition(NamedTuple):
+    """The tables of one partition, by its name."""
+
+    name: str
+    sentences: Path
+    redacted: Path
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A maximal run of masked tokens, as characters, with the labels of what was found there."""
+
+    start: int
+    end: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One sentence to review.
+
+    Attributes:
+        key: HMAC of the text.
+        text: the original.
+        starts, ends: characters of its tokens.
+        masks: what the policies mask now, in order.
+        speaker: of a dialogue turn, for people.
+        row: document and sentence number of the copy shown.
+        first_replicate: the first replicate that it stands in.
+    """
+
+    key: str
+    text: str
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    masks: tuple[Mask, ...]
+    speaker: str | None
+    row: Row
+    first_replicate: int
+
+    def open_tokens(self) -> list[Range]:
+        """Characters of the tokens that no mask covers."""
+        masked = covered((mask.start, mask.end) for mask in self.masks)
+        return [pair for pair in zip(self.starts, self.ends, strict=True) if not masked.intersection(range(*pair))]
+
+    def needs_review(self, judgement: Judgement | None) -> bool:
+        """Whether nobody has judged it, or the masks of today leave open what was taken on trust."""
+        return judgement is None or bool(asks_again(judgement, self.open_tokens()))
+
+
+_SENTENCES = ["doc_id", "sentence_index", "text", "token_starts", "token_ends", "speaker"]
+_REDACTED = ["doc_id", "sentence_index", "spans", "is_duplicate", "failed_closed"]
+
+
+def load_items(sample: Path, partitions: Sequence[ItemPartition], key_of: Callable[[str], str]) -> list[Item]:
+    """The distinct sentences to review, in review order.
+
+    Args:
+        sample: a ``sample`` table.
+        partitions: the tables of each partition.
+        key_of: names a sentence by its text.
+
+    Raises:
+        StageError: a sampled row is missing from the tables.
+    """
+    sampled = read_sample(sample)
+    found: dict[str, Item] = {}
+    for partition in partitions:
+        for item in _items(sampled.get(partition.name, {}), partition, key_of):
+            known = found.get(item.key)
+            if known is None or item.first_replicate < known.first_replicate:
+                found[item.key] = item
+    return sorted(found.values(), key=lambda item: (item.first_replicate, item.key))
+
+
+def _items(sampled: dict[Row, list[int]], partition: ItemPartition, key_of: Callable[[str], str]) -> Iterator[Item]:
+    redacted = {
+        (row["doc_id"], row["sentence_index"]): row
+        for row in rows_of(partition.redacted, "redacted", _REDACTED, sampled)
+    }
+    num_found = 0
+    for row in rows_of(partition.sentences, "sentences", _SENTENCES, sampled):
+        identity = row["doc_id"], row["sentence_index"]
+        if identity not in redacted:
+            continue
+        num_found += 1
+        if redacted[identity]["is_duplicate"]:
+            continue
+        starts, ends = tuple(row["token_starts"]), tuple(row["token_ends"])
+        yield Item(
+            key=key_of(row["text"]),
+            text=row["text"],
+            starts=starts,
+            ends=ends,
+            masks=tuple(_masks(row["text"], starts, ends, redacted[identity])),
+            speaker=row["speaker"],
+            row=identity,
+            first_replicate=min(sampled[identity]),
+        )
+    if num_found != len(sampled):
+        raise StageError("sampled sentences are missing from the redacted table; run `reticent run` first")
+
+
+def open_characters(starts: Sequence[int], ends: Sequence[int], spans: Sequence[Mapping[str, Any]]) -> list[Range]:
+    """Characters of the tokens that no span covers."""
+    masked = {token for span in spans for token in range(span["start_token"], span["end_token"])}
+    return [(starts[i], ends[i]) for i in range(len(starts)) if i not in masked]
+
+
+def _masks(text: str, starts: tuple[int, ...], ends: tuple[int, ...], redacted: Mapping[str, Any]) -> Iterator[Mask]:
+    spans = list(redacted["spans"] or ())
+    masked = bytearray(len(starts))
+    for span in spans:
+        masked[span["start_token"] : span["end_token"]] = b"\x01" * (span["end_token"] - span["start_token"])
+    if redacted["failed_closed"]:
+        masked[:] = b"\x01" * len(starts)
+    for first, last in masked_runs(text, starts, ends, masked):
+        labels = {s["label"] for s in spans if s["start_token"] < last and s["end_token"] > first}
+        yield Mask(starts[first], ends[last - 1], "+".join(sorted(labels))[:64] or "MASKED")
+
+
+def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range]) -> tuple[list[Secret], list[Range]]:
+    """What a reviewer's marks mean for the whole sentence.
+
+    A mask that is not called wrong is a secret, taken on trust. A mark that touches masks takes them in: "Jane" beside
+    a masked "Doe", marked as one, is one secret.
+
+    Args:
+        item: the sentence.
+        marked: what the reviewer marked as sensitive.
+        wrong: characters of masks that the reviewer called wrong.
+
+    Returns:
+        (all secrets in order, those of them that nobody but a policy vouches for).
+    """
+    rejected = covered(wrong)
+    secrets, trusted = [_grown(mark, item.masks, rejected) for mark in marked], []
+    looked_at = covered(secrets)
+    for mask in item.masks:
+        here = set(range(mask.start, mask.end))
+        if here & rejected or here & looked_at:
+            continue
+        secrets.append(Secret(mask.start, mask.end, mask.label))
+        trusted.append((mask.start, mask.end))
+    return sorted(secrets), trusted
+
+
+def _grown(mark: Secret, masks: Sequence[Mask], rejected: set[int]) -> Secret:
+    """The mark together with the masks that it touches and that are not called wrong."""
+    here = set(range(mark.start, mark.end))
+    touched = [
+        mask
+        for mask in masks
+        if not here.isdisjoint(range(mask.start, mask.end)) and rejected.isdisjoint(range(mask.start, mask.end))
+    ]
+    start = min(mark.start, *(mask.start for mask in touched)) if touched else mark.start
+    end = max(mark.end, *(mask.end for mask in touched)) if touched else mark.end
+    return Secret(start, end, mark.label)
