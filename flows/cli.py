@@ -232,6 +232,57 @@ def sample(
 
 
 @app.command()
+def review(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    reviewer: Annotated[str | None, typer.Option(help="Your name; by default the name you are logged in with.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option(help="Open the page in the default browser.")] = True,
+    screening: Annotated[bool, typer.Option("--screening", help="Review JFT's manual-screening set instead.")] = False,
+    adjudicate: Annotated[bool, typer.Option("--adjudicate", help="Decide where reviewers disagree.")] = False,
+    overlap: Annotated[float, typer.Option(help="Share of the sentences that every reviewer judges.")] = 1.0,
+    status: Annotated[
+        bool, typer.Option("--status", help="Only say how far the review is, and Cohen's kappa.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write sentences and reviews to this file (it holds secrets).")
+    ] = None,
+    import_file: Annotated[Path | None, typer.Option("--import", help="Add the reviews of this file.")] = None,
+    file_format: Annotated[str, typer.Option("--format", help="jsonl, csv or label-studio.")] = "jsonl",
+    as_json: JsonOption = False,
+) -> None:
+    """Mark what the redaction missed, in a page on this machine that only you can open."""
+    import getpass
+
+    from flows import reviewing
+
+    name = reviewer or getpass.getuser()
+    if status:
+        document = reviewing.status_document(config, os.environ, screening=screening)
+        _emit(document, as_json, reviewing.status_text(document))
+    elif export is not None:
+        document = reviewing.export_document(config, os.environ, export, file_format, screening=screening)
+        told = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
+        _emit(document, as_json, f"{told}\nthe file holds secrets: keep it where the corpus is kept")
+    elif import_file is not None:
+        document = reviewing.import_document(config, os.environ, import_file, file_format, name, screening=screening)
+        _emit(document, as_json, f"added {document['num_reviews']:,} reviews")
+    else:
+        from flows.console import announce_page
+
+        document = reviewing.serve(
+            config,
+            os.environ,
+            reviewer=name,
+            port=port,
+            screening=screening,
+            adjudicate=adjudicate,
+            overlap=overlap,
+            announce=lambda url, count: announce_page(url, count, open_browser=browser),
+        )
+        _emit(document, as_json, reviewing.status_text(document))
+
+
+@app.command()
 def estimate(
     config: ConfigArgument = DEFAULT_CONFIG,
     counts: Annotated[

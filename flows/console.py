@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -49,3 +50,21 @@ class Console:
         if self._tty and self._width:
             sys.stderr.write("\r" + " " * min(self._width, 110) + "\r")
             sys.stderr.flush()
+
+
+def announce_page(url: str, num_sentences: int, *, open_browser: bool) -> None:
+    """Says where the review page is, and opens it where there is a screen to open it on.
+
+    Args:
+        url: with the one-time token, so it is printed to the terminal and nowhere else.
+        num_sentences: to review.
+        open_browser: try the default browser.
+    """
+    import webbrowser
+
+    sys.stderr.write(f"{num_sentences:,} sentences to review. Open this address (it works once):\n\n  {url}\n\n")
+    sys.stderr.write("Every answer is saved at once. Ctrl-C ends.\n")
+    sys.stderr.flush()
+    if open_browser and sys.stderr.isatty():
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(url)

@@ -117,6 +117,20 @@ REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 PASSED = "passed.json"
 
+_POLICY_OPTIONS = (
+    "model",
+    "language",
+    "patterns",
+    "pattern_seconds",
+    "keywords",
+    "names",
+    "names_file",
+    "recognizers",
+    "classifier",
+    "classifier_threshold",
+)
+"""What policies of the same name may be told; a proxy is told the same."""
+
 GRAPH: Mapping[str, Stage] = {
     stage.name: stage
     for stage in (
@@ -194,7 +208,7 @@ GRAPH: Mapping[str, Stage] = {
             table="estimate",
             module=f"{_STAGES}.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT},
-            fields={"redact": ("model", "patterns")},
+            fields={"redact": _POLICY_OPTIONS},
             inputs=(
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),

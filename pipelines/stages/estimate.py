@@ -40,6 +40,7 @@ a reviewer saw. ``figures.json``, flat:
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any, Literal
 
@@ -73,6 +74,8 @@ class EstimateConfig(StageConfig):
     def _known_proxy(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             registry.check_name(name)
+            if name == "propagate":
+                raise ValueError("'propagate' looks at whole documents and cannot judge single sentences")
         return tuple(sorted(set(names)))
 
     @model_validator(mode="after")
@@ -196,17 +199,19 @@ def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
 def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
     """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
     from pipelines.miss_rate.review import SecretSpan
-    from pipelines.policies.apply import Redactor, Request
-    from pipelines.policies.protocol import PolicyOptions
+    from pipelines.policies.apply import Redactor
+    from pipelines.policies.judging import Request
 
-    redact = ctx.configs["redact"]
-    made = {
-        name: registry.make_policy(
-            PolicyOptions(name=name, model=redact.model, patterns=redact.patterns), "estimate.proxy"
-        )
-        for name in config.proxy
-    }
-    redactor = Redactor(made, None, redact.model)
+    # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
+    spec = dataclasses.replace(
+        ctx.configs["redact"].redactor_spec(),
+        policies=config.proxy,
+        conservative=None,
+        observed=(),
+        exclude=(),
+        exclude_labels=(),
+    )
+    redactor = Redactor.from_spec(spec)
 
     def judge(rows: Any) -> list[Any]:
         requests = [Request(r["text"], r["token_starts"], r["token_ends"], redact=not r["is_duplicate"]) for r in rows]

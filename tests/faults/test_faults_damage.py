@@ -14,7 +14,7 @@ from driver import run_until
 from project import small_project
 
 from flows.spec import TRAINING
-from pipelines.graph import GRAPH, SOURCE
+from pipelines.graph import GRAPH, OUTSIDE
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import PartitionKeys, execute, find
 from pipelines.store.maintenance import verify
@@ -37,7 +37,7 @@ class Finished:
     def inputs(self, session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
         found: dict[str, PartitionKeys] = {}
         for edge in GRAPH[stage].inputs:
-            if edge.stage != SOURCE:
+            if edge.stage not in OUTSIDE:
                 names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
                 found[edge.stage] = tuple((p, self.artifacts[(edge.stage, p)]) for p in names)
         return found

@@ -1,0 +1,168 @@
+"""The review page's server: on 127.0.0.1 only, for one browser, with nothing loaded from anywhere else.
+
+It shows secrets, so: a one-time token opens it, which is exchanged for a cookie that scripts and other sites cannot
+use; the Host header must be ours (a name that someone pointed at this machine is not) and writes must come from our own
+page; every answer forbids caching, framing and foreign content; nothing is logged.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from pipelines.errors import ReticentError
+
+HOST: Final = "127.0.0.1"
+_PAGE: Final = Path(__file__).parent / "review_page"
+_FILES: Final[Mapping[str, tuple[str, str]]] = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/review.css": ("review.css", "text/css; charset=utf-8"),
+    "/review.js": ("review.js", "text/javascript; charset=utf-8"),
+}
+_HEADERS: Final[Mapping[str, str]] = {
+    "Cache-Control": "no-store",
+    "Pragma": "no-cache",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_MAX_BODY_BYTES: Final = 1 << 20
+_COOKIE: Final = "reticent_review"
+
+Api = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
+"""Functions by path below /api/, from the request's JSON object to the answer's."""
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """Serves the page and an API.
+
+    Args:
+        api: see `Api`.
+        port: to listen on; 0 takes a free one.
+
+    Attributes:
+        url: to open once, with the one-time token.
+    """
+
+    daemon_threads = True
+    # Another user's process must not be able to take over the port while we listen.
+    allow_reuse_address = True
+    allow_reuse_port = False
+
+    def __init__(self, api: Api, port: int = 0) -> None:
+        super().__init__((HOST, port), _Handler)
+        self.api = api
+        self.token: str | None = secrets.token_urlsafe(32)
+        self.session = secrets.token_urlsafe(32)
+        self.hosts = {f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"}
+        self.cookie = f"{_COOKIE}_{self.server_port}"  # cookies know no ports: two servers must not share a name
+
+    @property
+    def url(self) -> str:
+        """Where the browser starts."""
+        return f"http://{HOST}:{self.server_port}/?token={self.token}"
+
+    def exchange(self, token: str) -> bool:
+        """Whether this is the one-time token, which is used up by that."""
+        if self.token is None or not hmac.compare_digest(token.encode(), self.token.encode()):
+            return False
+        self.token = None
+        return True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no news, and a traceback may quote private text."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ReviewServer
+    protocol_version = "HTTP/1.1"
+    server_version = "reticent"
+    sys_version = ""
+    timeout = 60
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged: their paths hold the token, their bodies what is sensitive."""
+
+    def do_GET(self) -> None:
+        """The page, its two files, and the exchange of the token for the cookie."""
+        path = urlsplit(self.path)
+        if self.headers.get("Host") not in self.server.hosts:
+            return self._refuse(421, "This address is not the review page's own.")
+        if path.path == "/" and (tokens := parse_qs(path.query).get("token")):
+            return self._enter(tokens[0])
+        if not self._has_session():
+            return self._refuse(403, "Open the address that reticent review printed. It works once; start it again.")
+        if path.path not in _FILES or path.query:
+            return self._refuse(404, "There is no such page.")
+        name, kind = _FILES[path.path]
+        return self._answer(200, (_PAGE / name).read_bytes(), kind)
+
+    def do_POST(self) -> None:
+        """One call of the API."""
+        length = self.headers.get("Content-Length", "")
+        body = b""
+        if length.isdecimal() and int(length) <= _MAX_BODY_BYTES:
+            body = self.rfile.read(int(length))
+        else:
+            self.close_connection = True
+            return self._refuse(413, "The request is too large.")
+        if self.headers.get("Host") not in self.server.hosts:
+            return self._refuse(421, "This address is not the review page's own.")
+        if self.headers.get("Origin") != f"http://{self.headers['Host']}" or not self._has_session():
+            return self._refuse(403, "This request does not come from the review page.")
+        if self.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
+            return self._refuse(415, "Only JSON is taken.")
+        name = self.path.removeprefix("/api/")
+        if not self.path.startswith("/api/") or name not in self.server.api:
+            return self._refuse(404, "There is no such function.")
+        try:
+            request = json.loads(body)
+            if not isinstance(request, dict):
+                raise ValueError
+            answer = self.server.api[name](request)
+        except ReticentError as error:
+            return self._json(500, {"error": str(error)})
+        except (ValueError, KeyError, TypeError, LookupError):
+            return self._json(400, {"error": "The request could not be understood; reload the page."})
+        return self._json(200, answer)
+
+    def _has_session(self) -> bool:
+        try:
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
+        except CookieError:
+            return False
+        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self.server.session.encode())
+
+    def _enter(self, token: str) -> None:
+        if not self.server.exchange(token) and not self._has_session():
+            return self._refuse(403, "This address was used before. Start reticent review again for a new one.")
+        cookie = f"{self.server.cookie}={self.server.session}; Path=/; HttpOnly; SameSite=Strict"
+        # Going on to "/" keeps the token out of the address bar and of the history.
+        return self._answer(303, b"", "text/plain", {"Set-Cookie": cookie, "Location": "/"})
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._answer(status, f"{message}\n".encode(), "text/plain; charset=utf-8")
+
+    def _json(self, status: int, document: Mapping[str, Any]) -> None:
+        self._answer(status, json.dumps(document, ensure_ascii=False).encode(), "application/json")
+
+    def _answer(self, status: int, body: bytes, kind: str, extra: Mapping[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, **(extra or {}), "Content-Type": kind}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

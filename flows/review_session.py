@@ -1,0 +1,227 @@
+"""What the review page asks for: the next sentence, to save a decision, to take one back."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pipelines.miss_rate.agreement import agreement
+from pipelines.miss_rate.decisions import (
+    Ballot,
+    Decision,
+    DecisionLog,
+    Judgement,
+    Range,
+    Role,
+    Secret,
+    asks_again,
+    ballots,
+    covered,
+    read_decisions,
+)
+from pipelines.miss_rate.review_items import Item, judged_secrets
+
+Mode = Literal["review", "adjudicate"]
+DEFAULT_LABELS = ("NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER", "DATE", "ORGANISATION", "PLACE", "OTHER")
+"""At most nine: one for each digit key."""
+
+
+class ReviewSession:
+    """One reviewer's work on the sampled sentences. Safe to call from several threads.
+
+    Args:
+        items: the sentences, in review order.
+        log: where decisions go.
+        reviewer: who decides.
+        mode: ``adjudicate`` shows what reviewers disagree on.
+        overlap: the share of the sentences that every reviewer judges; of the others, one judgement is enough.
+    """
+
+    def __init__(
+        self, items: Sequence[Item], log: DecisionLog, reviewer: str, *, mode: Mode = "review", overlap: float = 1.0
+    ) -> None:
+        self._items = {item.key: item for item in items}
+        self._log, self._reviewer, self._mode, self._overlap = log, reviewer, mode, overlap
+        self._role: Role = "adjudicator" if mode == "adjudicate" else "reviewer"
+        self._lock = threading.Lock()
+
+    def api(self) -> dict[str, Any]:
+        """The functions that the page calls."""
+        return {"state": self.state, "decide": self.decide, "undo": self.undo}
+
+    def state(self, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The sentence to show now and how far the work is."""
+        with self._lock:
+            return self._state()
+
+    def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Saves a decision, and only then gives the next sentence.
+
+        Args:
+            request: ``id`` (of the decision, made by the page, so that a retry is no second one), ``key``,
+                ``kind`` (``judge`` or ``skip``), ``marked`` (start, end, label) and ``wrong`` (start, end).
+
+        Raises:
+            ValueError, KeyError: the request is not of this form, or names another sentence.
+            StoreError: it could not be saved.
+        """
+        with self._lock:
+            item = self._items[request["key"]]
+            kind = request["kind"]
+            if kind not in ("judge", "skip") or not isinstance(request["id"], str) or not 8 <= len(request["id"]) <= 64:
+                raise ValueError
+            marked = [Secret(*_within(item, row[:2]), _label(row[2])) for row in request["marked"]]
+            wrong = [_within(item, row) for row in request["wrong"]]
+            secrets, trusted = judged_secrets(item, marked, wrong) if kind == "judge" else ([], [])
+            decision = Decision(
+                id=request["id"],
+                at=_now(),
+                reviewer=self._reviewer,
+                role=self._role,
+                key=item.key,
+                kind=kind,
+                secrets=tuple(secrets),
+                wrong=tuple(wrong) if kind == "judge" else (),
+                trusted=tuple(trusted),
+            )
+            self._log.append([decision])
+            return self._state()
+
+    def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Takes this reviewer's last decision back; its sentence is shown again, with the marks it had."""
+        with self._lock:
+            decisions = read_decisions(self._log.path)
+            undone = {d.undoes for d in decisions if d.kind == "undo"}
+            standing = [
+                d
+                for d in decisions
+                if d.reviewer == self._reviewer
+                and d.role == self._role
+                and d.kind != "undo"
+                and d.id not in undone
+                and d.key in self._items
+            ]
+            if not standing:
+                return self._state()
+            last = standing[-1]
+            back = Decision(
+                id=uuid.uuid4().hex,
+                at=_now(),
+                reviewer=self._reviewer,
+                role=self._role,
+                key=last.key,
+                kind="undo",
+                undoes=last.id,
+            )
+            self._log.append([back])
+            return self._state(first=last)
+
+    def _state(self, first: Decision | None = None) -> dict[str, Any]:
+        decisions = read_decisions(self._log.path)
+        standing = ballots(decisions)
+        todo = [item for item in self._items.values() if self._asks(item, standing.get(item.key))]
+        put_off = [item for item in todo if self._is_put_off(standing.get(item.key))]
+        fresh = [item for item in todo if not self._is_put_off(standing.get(item.key))]
+        shown = self._items[first.key] if first else next(iter([*fresh, *put_off]), None)
+        wanted = [item for item in self._items.values() if self._is_wanted(item, standing.get(item.key))]
+        return {
+            "reviewer": self._reviewer,
+            "mode": self._mode,
+            "labels": self._labels(),
+            "num_done": len(wanted) - len(todo),
+            "num_total": len(wanted),
+            "num_put_off": len(put_off),
+            "can_undo": any(
+                d.reviewer == self._reviewer and d.kind != "undo" and d.key in self._items
+                for ballot in standing.values()
+                for d in (*ballot.by_reviewer.values(), *([ballot.adjudicated] if ballot.adjudicated else []))
+            ),
+            "agreement": agreement(standing, self._items.values()),
+            "sentence": self._sentence(shown, standing.get(shown.key), first) if shown else None,
+        }
+
+    def _is_wanted(self, item: Item, ballot: Ballot | None) -> bool:
+        """Whether the sentence belongs to this reviewer's work at all."""
+        if self._mode == "adjudicate":
+            return (
+                ballot is not None and len(ballot.judged) > 1 and (ballot.is_disputed or ballot.adjudicated is not None)
+            )
+        if ballot is None or self._reviewer in ballot.by_reviewer or int(item.key[:8], 16) / 2**32 < self._overlap:
+            return True
+        return ballot.judgement() is None
+
+    def _asks(self, item: Item, ballot: Ballot | None) -> bool:
+        if not self._is_wanted(item, ballot):
+            return False
+        if self._mode == "adjudicate":
+            return ballot is not None and ballot.is_disputed
+        return item.needs_review(self._own(ballot))
+
+    def _own(self, ballot: Ballot | None) -> Judgement | None:
+        """What counts for this reviewer: the own decision, or anybody's where one is enough."""
+        decision = ballot.by_reviewer.get(self._reviewer) if ballot else None
+        if decision is None or decision.kind != "judge":
+            return None
+        return Judgement(decision.secrets, decision.wrong, decision.trusted, False, (self._reviewer,))
+
+    def _is_put_off(self, ballot: Ballot | None) -> bool:
+        if ballot is None:
+            return False
+        own = ballot.adjudicated if self._mode == "adjudicate" else ballot.by_reviewer.get(self._reviewer)
+        return own is not None and own.kind == "skip"
+
+    def _labels(self) -> list[str]:
+        found = Counter(mask.label for item in self._items.values() for mask in item.masks)
+        own = [label for label, _ in found.most_common() if "+" not in label and label not in ("MASKED", "OTHER")]
+        rest = [label for label in DEFAULT_LABELS[:-1] if label not in own]
+        return [*[*own, *rest][:8], "OTHER"]
+
+    def _sentence(self, item: Item, ballot: Ballot | None, before: Decision | None) -> dict[str, Any]:
+        known = before or (ballot.by_reviewer.get(self._reviewer) if ballot else None)
+        marked: list[Secret] = []
+        wrong: list[Range] = []
+        again: list[Range] = []
+        if known is not None and known.kind == "judge":
+            masked = covered((mask.start, mask.end) for mask in item.masks)
+            marked = [s for s in known.secrets if (s.start, s.end) not in known.trusted]
+            if before is None:
+                judgement = Judgement(known.secrets, known.wrong, known.trusted, False, (known.reviewer,))
+                again = asks_again(judgement, item.open_tokens())
+                # What lies open now and was taken on trust is marked already; the reviewer confirms or removes it.
+                marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]
+            wrong = [pair for pair in known.wrong if not masked.isdisjoint(range(*pair))]
+        others = [
+            {"reviewer": d.reviewer, "secrets": [list(s) for s in d.secrets]} for d in (ballot.judged if ballot else [])
+        ]
+        return {
+            "key": item.key,
+            "text": item.text,
+            "tokens": [list(pair) for pair in zip(item.starts, item.ends, strict=True)],
+            "masks": [[mask.start, mask.end, mask.label] for mask in item.masks],
+            "speaker": item.speaker,
+            "marked": [list(secret) for secret in sorted(marked)],
+            "wrong": [list(pair) for pair in wrong],
+            "again": [list(pair) for pair in again],
+            "others": others if self._mode == "adjudicate" else [],
+        }
+
+
+def _within(item: Item, pair: Any) -> Range:
+    start, end = pair
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(item.text):
+        raise ValueError
+    return start, end
+
+
+def _label(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 64:
+        raise ValueError
+    return value
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,261 @@
+"""Reviews to and from files: JSON lines, CSV, and tasks of Label Studio.
+
+The files hold the sentences themselves. Offsets count Unicode characters. A review is matched by its text, so it can
+be taken to a store with another secret.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pipelines.errors import InputError
+from pipelines.miss_rate.decisions import Decision, Secret, ballots
+from pipelines.miss_rate.review_items import Item, judged_secrets
+
+FORMATS: Final = ("jsonl", "csv", "label-studio")
+_COLUMNS: Final = ("key", "text", "reviewer", "role", "at", "kind", "what", "start", "end", "label")
+_IMPORTED_AT: Final = "1970-01-01T00:00:00+00:00"
+
+
+def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format: str) -> tuple[str, int]:
+    """Sentences and their standing reviews.
+
+    Args:
+        items: the sentences, also those without a review.
+        decisions: the log.
+        format: one of `FORMATS`. ``label-studio`` gives a list of tasks: masks as predictions, reviews as annotations.
+
+    Returns:
+        (the file's text, how many reviews it holds).
+    """
+    standing = ballots(decisions)
+    reviews = {
+        item.key: [
+            *standing[item.key].judged,
+            *([a] if (a := standing[item.key].adjudicated) is not None and a.kind == "judge" else []),
+        ]
+        for item in items
+        if item.key in standing
+    }
+    num_reviews = sum(map(len, reviews.values()))
+    pairs = [(item, reviews.get(item.key, [])) for item in items]
+    if format == "jsonl":
+        text = "".join(json.dumps(_jsonl_row(item, found), ensure_ascii=False) + "\n" for item, found in pairs)
+    elif format == "csv":
+        text = _csv(pairs)
+    else:
+        text = json.dumps([_task(item, found) for item, found in pairs], ensure_ascii=False, indent=1) + "\n"
+    return text, num_reviews
+
+
+def _jsonl_row(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
+    masks = [[mask.start, mask.end, mask.label] for mask in item.masks]
+    return {"key": item.key, "text": item.text, "masks": masks, "reviews": [d.to_json() for d in decisions]}
+
+
+def _csv(pairs: Iterable[tuple[Item, Sequence[Decision]]]) -> str:
+    """One row a span; a review without spans has one row with none, a sentence without reviews none at all."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for item, decisions in pairs:
+        for d in decisions:
+            head = (item.key, item.text, d.reviewer, d.role, d.at, d.kind)
+            rows = [("secret", *secret) for secret in d.secrets if (secret.start, secret.end) not in d.trusted]
+            rows += [("trusted", *secret) for secret in d.secrets if (secret.start, secret.end) in d.trusted]
+            rows += [("wrong", start, end, "") for start, end in d.wrong]
+            writer.writerows((*head, *row) for row in rows)
+            if not rows:
+                writer.writerow((*head, "", "", "", ""))
+    return out.getvalue()
+
+
+def _task(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
+    return {
+        "data": {"text": item.text, "key": item.key},
+        "predictions": [
+            {
+                "model_version": "masks",
+                "result": [_region(item, f"m{n}", m.start, m.end, m.label) for n, m in enumerate(item.masks)],
+            }
+        ],
+        "annotations": [
+            {
+                "completed_by": {"email": d.reviewer},
+                "result": [_region(item, f"{d.id[:8]}-{n}", *secret) for n, secret in enumerate(d.secrets)],
+            }
+            for d in decisions
+        ],
+    }
+
+
+def _region(item: Item, identity: str, start: int, end: int, label: str) -> dict[str, Any]:
+    value = {"start": start, "end": end, "text": item.text[start:end], "labels": [label]}
+    return {"id": identity, "from_name": "label", "to_name": "text", "type": "labels", "value": value}
+
+
+def import_reviews(
+    text: str,
+    items: Sequence[Item],
+    format: str,
+    *,
+    reviewer: str,
+    source: str,
+    key_of: Callable[[str], str],
+) -> tuple[list[Decision], int]:
+    """The reviews in a file, for the sentences at hand.
+
+    Args:
+        text: the file's content.
+        items: the sentences.
+        format: one of `FORMATS`.
+        reviewer: who reviewed, where the file does not say.
+        source: the file's name, for messages.
+        key_of: names a sentence by its text.
+
+    Returns:
+        (decisions, how many reviews are of other sentences). The same file gives the same ids again.
+
+    Raises:
+        InputError: the file is not of this form; a line or task number is told, its content is not.
+    """
+    known = {item.key: item for item in items}
+    found: list[Decision] = []
+    num_unknown = 0
+    parse = {"jsonl": _from_jsonl, "csv": _from_csv, "label-studio": _from_label_studio}[format]
+    for where, sentence, make in parse(text, source):
+        try:
+            item = known.get(key_of(sentence))
+            if item is None:
+                num_unknown += 1
+            else:
+                decision = make(item, reviewer)
+                if any(secret.end > len(item.text) for secret in decision.secrets):
+                    raise ValueError
+                found.append(decision)
+        except (ValueError, KeyError, TypeError, IndexError):
+            raise InputError(f"{source}, {where}: this is no review in the format {format}") from None
+    return found, num_unknown
+
+
+Parsed = Iterator[tuple[str, str, Callable[[Item, str], Decision]]]
+
+
+def _from_jsonl(text: str, source: str) -> Parsed:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+            sentence, reviews = str(document["text"]), list(document["reviews"])
+        except (ValueError, KeyError, TypeError):
+            raise InputError(f"{source}, line {number}: this is no review in the format jsonl") from None
+        for review in reviews:
+            yield f"line {number}", sentence, lambda item, _, r=review: Decision.from_json({**r, "key": item.key})  # type: ignore[misc]
+
+
+def _from_csv(text: str, source: str) -> Parsed:
+    reader = csv.DictReader(io.StringIO(text))
+    if not {"text", "start", "end", "label"} <= set(reader.fieldnames or ()):
+        raise InputError(f"{source}: the columns text, start, end and label are needed; see `--export --format csv`")
+    groups: dict[tuple[str, ...], list[tuple[int, dict[str, Any]]]] = {}
+    for number, row in enumerate(reader, start=2):
+        same = (
+            row["text"] or "",
+            row.get("reviewer") or "",
+            row.get("role") or "reviewer",
+            row.get("at") or _IMPORTED_AT,
+        )
+        groups.setdefault(same, []).append((number, row))
+    for (sentence, name, role, at), rows in groups.items():
+
+        def make(
+            item: Item, reviewer: str, name: str = name, role: str = role, at: str = at, rows: Any = rows
+        ) -> Decision:
+            spans = [
+                (row.get("what") or "secret", int(row["start"]), int(row["end"]), row["label"] or "OTHER")
+                for _, row in rows
+                if row["start"]
+            ]
+            if role not in ("reviewer", "adjudicator") or any(not 0 <= s < e for _, s, e, _ in spans):
+                raise ValueError
+            return _decision(
+                item,
+                name or reviewer,
+                at,
+                [Secret(s, e, label) for what, s, e, label in spans if what == "secret"],
+                [(s, e) for what, s, e, _ in spans if what == "wrong"],
+                role=role,
+            )
+
+        yield f"row {rows[0][0]}", sentence, make
+
+
+def _from_label_studio(text: str, source: str) -> Parsed:
+    try:
+        tasks = json.loads(text)
+        if not isinstance(tasks, list):
+            raise ValueError
+    except ValueError:
+        raise InputError(f"{source}: a list of Label Studio tasks is needed (export as JSON)") from None
+    for number, task in enumerate(tasks, start=1):
+        try:
+            sentence, annotations = str(task["data"]["text"]), list(task.get("annotations") or ())
+        except (KeyError, TypeError, AttributeError):
+            raise InputError(f"{source}, task {number}: there is no data.text") from None
+        for annotation in annotations:
+
+            def make(item: Item, reviewer: str, annotation: Any = annotation) -> Decision:
+                if annotation.get("was_cancelled"):
+                    raise ValueError
+                by = annotation.get("completed_by")
+                name = str(by["email"]) if isinstance(by, dict) and by.get("email") else reviewer
+                marks = [_mark(item, region) for region in annotation["result"] if region.get("type") == "labels"]
+                marked = {position for mark in marks for position in range(mark.start, mark.end)}
+                wrong = [(m.start, m.end) for m in item.masks if marked.isdisjoint(range(m.start, m.end))]
+                at = str(annotation.get("created_at") or _IMPORTED_AT)
+                return _decision(item, name, at, marks, wrong)
+
+            yield f"task {number}", sentence, make
+
+
+def _mark(item: Item, region: Any) -> Secret:
+    """A region of Label Studio. Its offsets are checked against its text, as tools count emoji differently."""
+    value = region["value"]
+    start, end, label = int(value["start"]), int(value["end"]), str((value.get("labels") or ["OTHER"])[0])
+    told = value.get("text")
+    if told is not None and item.text[start:end] != told:
+        units = item.text.encode("utf-16-le")
+        start, end = (len(units[: 2 * at].decode("utf-16-le")) for at in (start, end))
+        if item.text[start:end] != told:
+            raise ValueError
+    if not 0 <= start < end <= len(item.text):
+        raise ValueError
+    return Secret(start, end, label[:64])
+
+
+def _decision(
+    item: Item,
+    reviewer: str,
+    at: str,
+    marked: Sequence[Secret],
+    wrong: Sequence[tuple[int, int]],
+    role: str = "reviewer",
+) -> Decision:
+    secrets, trusted = judged_secrets(item, marked, wrong)
+    content = json.dumps([item.key, reviewer, at, role, secrets, wrong])
+    return Decision(
+        id=hashlib.sha256(content.encode()).hexdigest()[:32],
+        at=at,
+        reviewer=reviewer,
+        role="adjudicator" if role == "adjudicator" else "reviewer",
+        key=item.key,
+        secrets=tuple(secrets),
+        wrong=tuple(wrong),
+        trusted=tuple(trusted),
+    )

@@ -1,0 +1,231 @@
+"""The estimate stage with reviewers, with a proxy, and with domains that are drawn on their own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import InputError
+from pipelines.miss_rate.decisions import Decision, DecisionLog, Secret, sentence_key
+from pipelines.miss_rate.estimate import delta2_of, false_negative_rate_of, worst_label_of
+from pipelines.stages.estimate import EstimateConfig, run
+from pipelines.stages.redact import RedactConfig
+from pipelines.tables import TableWriter, read_table
+
+STORE = b"secret of the store"
+TEXT = "call {name} Doe at 555 now"
+
+
+def text_of(i):
+    return TEXT.format(name=f"Jane{i:02}")
+
+
+class Reviewed:
+    """Twelve sentences "call Jane07 Doe at 555 now"; `555` is masked, and `Doe` in the first six."""
+
+    def __init__(self, folder, domains=None):
+        self.folder = folder
+        for stage in ("split", "redact", "sample"):
+            (folder / stage).mkdir()
+        self.domains = domains or (lambda i: None)
+        with TableWriter(folder / "split" / "sentences.parquet", "sentences") as writer:
+            for i in range(12):
+                text = text_of(i)
+                starts = [0, 5, 12, 16, 19, 23]
+                ends = [4, 11, 15, 18, 22, 26]
+                assert [text[a:b] for a, b in zip(starts, ends, strict=True)][1:3] == [f"Jane{i:02}", "Doe"]
+                writer.append(
+                    doc_id="d",
+                    sentence_index=i,
+                    text=text,
+                    token_starts=starts,
+                    token_ends=ends,
+                    char_start=0,
+                    is_overlong_piece=False,
+                    speaker=None,
+                    domain=self.domains(i),
+                    fold="train",
+                    label=None,
+                )
+        document = {"doc_id": "d", "source_file": "f", "source_row": 1, "source_id": None, "fold": "train"}
+        with TableWriter(folder / "split" / "documents.parquet", "documents") as writer:
+            writer.append(**document, num_sentences=12, num_tokens=72, num_chars=312, has_gold=False)
+        with TableWriter(folder / "split" / "gold.parquet", "gold"):
+            pass
+        self.redact(lambda i: [(2, 3)] if i < 6 else [])
+        for name, rows in (("sample", range(12)), ("screening", range(3))):
+            with TableWriter(folder / "sample" / f"{name}.parquet", "sample") as writer:
+                for i in rows:
+                    writer.append(
+                        doc_id="d", sentence_index=i, partition="p", replicate=0, inclusion_probability=self.chance(i)
+                    )
+        strata = sorted({(self.domains(i), self.chance(i)) for i in range(12)}, key=str)
+        figures = {
+            "is_census": False,
+            "replicates": [{"num_sentences": 12}],
+            "num_distinct_sentences": 12,
+            "strata": [{"domain": d, "inclusion_probability": p} for d, p in strata],
+            "warnings": [],
+        }
+        (folder / "sample" / "figures.json").write_text(json.dumps(figures))
+        self.log = DecisionLog(folder / "reviews" / "decisions.jsonl")
+
+    def chance(self, i):
+        return 0.1 if self.domains(i) == "small" else 0.01
+
+    def redact(self, masks_of):
+        with TableWriter(self.folder / "redact" / "redacted.parquet", "redacted") as writer:
+            for i in range(12):
+                spans = [
+                    {"start_token": a, "end_token": b, "start": 0, "end": 1, "label": "X", "policy": "p", "score": 1.0}
+                    for a, b in [*masks_of(i), (4, 5)]
+                ]
+                writer.append(
+                    doc_id="d",
+                    sentence_index=i,
+                    redacted_text="x",
+                    spans=spans,
+                    flagged_by_conservative=False,
+                    num_tokens=6,
+                    num_masked_tokens=0,
+                    is_duplicate=False,
+                    failed_closed=False,
+                    speaker=None,
+                    domain=self.domains(i),
+                    fold="train",
+                    label=None,
+                )
+
+    def judge(self, i, secrets, trusted=(), reviewer="ana", **values):
+        fields = {"id": f"{reviewer}{i:06}", "at": "2026-01-01", "key": sentence_key(STORE, text_of(i))} | values
+        made = Decision(reviewer=reviewer, secrets=tuple(Secret(*s) for s in secrets), trusted=tuple(trusted), **fields)
+        self.log.append([made])
+
+    def run(self, **config):
+        out = self.folder / f"out-{len(list(self.folder.iterdir()))}"
+        out.mkdir()
+
+        def artifact(stage, partition="p"):
+            return (Artifact(stage=stage, partition=partition, key="k", private_dir=self.folder / stage),)
+
+        has_log = self.log.path.exists()
+        ctx = StageContext(
+            stage="estimate",
+            partition=None,
+            configs={"estimate": EstimateConfig(**config), "redact": RedactConfig(policies=("digits",))},
+            inputs={"sample": artifact("sample", None), "split": artifact("split"), "redact": artifact("redact")},
+            private_dir=out,
+            scratch_dir=self.folder,
+            secret=STORE,
+            reviews=(self.log.path, self.log.path.stat().st_size) if has_log else None,
+        )
+        run(ctx)
+        self.screened = read_table(out / "screened.parquet", "shard").to_pylist()
+        return json.loads((out / "figures.json").read_text())
+
+
+NAME, PHONE = (5, 15, "NAME"), (19, 22, "X")
+
+
+def test_reviews_say_what_was_missed(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):
+        corpus.judge(i, [NAME, PHONE] if i < 9 else [PHONE], trusted=[(19, 22)])
+    found = corpus.run()
+    assert found["source"] == "human"
+    assert found["covers_corpus"]
+    assert (found["num_secret_spans"], found["num_missed_spans"]) == (9 + 12, 9)  # Jane is open, Doe masked or not
+    assert found["num_missed_tokens"] == 6 * 1 + 3 * 2
+    assert found["false_negative_rate"]["value"] == pytest.approx(9 / 21)
+    assert found["precision"] == pytest.approx((12 + 6) / 18)
+    assert found["by_label"]["NAME"]["num_missed_spans"] == 9
+    assert found["num_trusted_spans"] == 12
+    assert false_negative_rate_of(found).upper > 9 / 21
+    # JFT's manual screening: everything a reviewer saw is masked.
+    assert [row["redacted_text"] for row in corpus.screened] == ["call <MASK> at <MASK> now"] * 3
+    assert found["num_screened_sentences"] == 3
+
+
+def test_an_unfinished_review_is_no_statement_on_the_corpus(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(5):
+        corpus.judge(i, [PHONE])
+    found = corpus.run()
+    assert (found["source"], found["num_sampled_sentences"], found["num_unreviewed_sentences"]) == ("human", 5, 7)
+    assert not found["covers_corpus"]
+    assert found["labelled_share"] == pytest.approx(5 / 12)
+    assert any("not reviewed yet" in warning for warning in found["warnings"])
+
+
+def test_reviews_outlive_a_change_of_policy(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):
+        corpus.judge(i, [NAME, PHONE], trusted=[(19, 22)])
+    before = corpus.run()
+    corpus.redact(lambda i: [(1, 3)])
+    after = corpus.run()
+    assert before["num_missed_spans"] == 12
+    assert after["num_missed_spans"] == 0
+    assert after["num_sampled_sentences"] == 12
+    assert after["false_negative_rate"]["upper"] > 0
+
+
+def test_disputes_count_for_the_stricter_and_are_told(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):
+        corpus.judge(i, [PHONE])
+        corpus.judge(i, [PHONE, NAME] if i == 0 else [PHONE], reviewer="ben")
+    found = corpus.run()
+    assert (found["num_disputed_sentences"], found["num_missed_spans"]) == (1, 1)
+    assert any("--adjudicate" in warning for warning in found["warnings"])
+    assert len(corpus.screened) == 2  # the disputed one is not clean
+
+
+def test_nothing_was_reviewed(tmp_path):
+    corpus = Reviewed(tmp_path)
+    assert corpus.run()["source"] == "not_measured"
+    assert corpus.screened == []
+    with pytest.raises(InputError, match="reticent review"):
+        corpus.run(source="human")
+
+
+def test_a_proxy_is_named_as_one_and_carries_no_guarantee(tmp_path):
+    corpus = Reviewed(tmp_path)
+    corpus.redact(lambda i: [])
+    found = corpus.run(source="proxy", proxy=("digits",))
+    assert found["source"] == "proxy"
+    assert found["num_secret_spans"] == 24  # Jane07 and 555
+    assert found["num_missed_spans"] == 12
+    assert "PROXY" in found["assumptions"][0]
+    assert any("no guarantee" in warning for warning in found["warnings"])
+    assert (false_negative_rate_of(found), delta2_of(found), worst_label_of(found)) == (None, None, None)
+
+
+@pytest.mark.parametrize("values", [{"source": "proxy"}, {"proxy": ("digits",)}, {"source": "proxy", "proxy": ("no",)}])
+def test_a_proxy_needs_its_policies(values):
+    with pytest.raises(ValueError):
+        EstimateConfig(**values)
+
+
+def test_domains_drawn_on_their_own_are_weighted_back(tmp_path):
+    corpus = Reviewed(tmp_path, domains=lambda i: "small" if i < 6 else "large")
+    for i in range(12):  # every name of the small domain is missed, none is there in the large one
+        corpus.judge(i, [NAME, PHONE] if i < 6 else [PHONE])
+    found = corpus.run()
+    # small: 6 missed of 12, each for 10 sentences; large: 0 of 6, each for 100.
+    assert found["false_negative_rate"]["value"] == pytest.approx(6 * 10 / (12 * 10 + 6 * 100))
+    assert found["num_missed_spans"] == 6
+    assert found["by_domain"]["small"]["false_negative_rate"] == pytest.approx(0.5)
+    assert found["by_domain"]["large"]["num_missed_spans"] == 0
+    assert found["by_domain"]["large"]["false_negative_rate_upper"] > 0
+
+
+def test_only_the_bytes_of_this_run_are_read(tmp_path):
+    corpus = Reviewed(tmp_path)
+    corpus.judge(0, [PHONE])
+    found = corpus.run()
+    corpus.judge(1, [PHONE])
+    assert found["num_sampled_sentences"] == 1
+    assert corpus.run()["num_sampled_sentences"] == 2
