@@ -113,6 +113,7 @@ REPORT = f"{_STAGES}.report:ReportConfig"
 
 SENTENCES = "sentences.parquet"
 DECISIONS = "decisions.parquet"
+MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 PASSED = "passed.json"
@@ -189,7 +190,7 @@ GRAPH: Mapping[str, Stage] = {
             table="redact",
             module=f"{_STAGES}.redact",
             configs={"redact": REDACT},
-            inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (DECISIONS,), "same")),
+            inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (MASKED,), "same")),
             partitioned=True,
             packages=("spacy", "pyarrow"),
             tables=(Table("redacted", REDACTED),),

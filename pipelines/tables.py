@@ -97,6 +97,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("duplicate_of", pa.string(), True),
         ("occurrence", pa.uint32()),
     ),
+    # What redaction reads of the decisions, by itself: most changes of the corpus move only the numbers above.
+    "masked": _schema(*_ROW, ("is_duplicate", pa.bool_())),
     # `redacted_text` has one <MASK> per maximal run; the token counts are taken before collapsing.
     "redacted": _schema(
         *_ROW,

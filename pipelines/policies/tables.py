@@ -40,7 +40,7 @@ def lockstep(
 
     Args:
         sentences: a sentences table.
-        decisions: the dedup decisions of the same rows in the same order.
+        decisions: which of them dedup masks, the same rows in the same order.
         batch_rows: at most so many rows are held.
         whole_documents: no document is cut by a batch; up to one document more than ``batch_rows`` is then held.
 
@@ -50,17 +50,17 @@ def lockstep(
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
     """
-    with open_table(sentences, "sentences") as left, open_table(decisions, "decisions") as right:
+    with open_table(sentences, "sentences") as left, open_table(decisions, "masked") as right:
         total = int(left.metadata.num_rows)
         if total != int(right.metadata.num_rows):
             raise StageError(
-                f"sentences.parquet has {total} rows but decisions.parquet {right.metadata.num_rows}; rerun dedup"
+                f"sentences.parquet has {total} rows but masked.parquet {right.metadata.num_rows}; rerun dedup"
             )
     at = 0
     held: list[dict[str, Any]] = []
     for left_batch, right_batch in zip(
         iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, batch_rows),
-        iter_batches(decisions, "decisions", _DECISION_COLUMNS, batch_rows),
+        iter_batches(decisions, "masked", _DECISION_COLUMNS, batch_rows),
         strict=True,
     ):
         for column in ("doc_id", "sentence_index"):

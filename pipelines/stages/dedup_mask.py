@@ -30,7 +30,7 @@ def _read_rows(path: Path) -> Iterator[list[Row]]:
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``decisions.parquet``: one row per sentence, in the same order."""
+    """Writes ``decisions.parquet`` and, for redaction, ``masked.parquet``: one row per sentence, in the same order."""
     from pipelines.dedup.mask import decide_rows
     from pipelines.tables import TableWriter
 
@@ -38,10 +38,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
     duplicates = _read_duplicates(ctx.one("dedup_resolve").private(f"{ctx.partition}.parquet"))
     decided = decide_rows(_read_rows(sentences), duplicates)
     num_duplicates = 0
-    with TableWriter(ctx.private_dir / "decisions.parquet", "decisions") as writer:
+    with (
+        TableWriter(ctx.private_dir / "decisions.parquet", "decisions") as writer,
+        TableWriter(ctx.private_dir / "masked.parquet", "masked") as masked,
+    ):
         for rows, columns in zip(_read_rows(sentences), decided, strict=True):
             doc_ids, indices = [row[0] for row in rows], [row[1] for row in rows]
-            writer.extend({"doc_id": doc_ids, "sentence_index": indices, **columns._asdict()})
+            names = {"doc_id": doc_ids, "sentence_index": indices}
+            writer.extend({**names, **columns._asdict()})
+            masked.extend({**names, "is_duplicate": columns.is_duplicate})
             num_duplicates += sum(columns.is_duplicate)
             ctx.progress(writer.num_rows, None, "writing decisions")
     return {"num_sentences": writer.num_rows, "num_duplicates": num_duplicates}

@@ -220,7 +220,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     redactor = Redactor.from_spec(config.redactor_spec())
     whole = redactor.looks_at_documents
     sentences = ctx.one("split").private("sentences.parquet")
-    decisions = ctx.one("dedup_mask").private("decisions.parquet")
+    decisions = ctx.one("dedup_mask").private("masked.parquet")
     figures = RedactionFigures(
         policies=config.policies, conservative=config.conservative, also_levels=config.also_levels
     )

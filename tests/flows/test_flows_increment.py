@@ -138,6 +138,28 @@ def test_a_removed_file_concerns_only_partitions_whose_decisions_change(night: N
     night.assert_as_from_scratch("scratch-removed")
 
 
+def test_a_file_in_the_middle_reruns_what_its_decisions_change(night: Night) -> None:
+    before = night.data
+    # A sentence of a later file, once more: there it becomes a repeat, and every repeat after it counts one more.
+    rows = night.file(12).read_text().splitlines()
+    text = json.loads(rows[0])["text"]
+    night.file(5).with_name("night-05a.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    ran = night.run()
+    mine = night.partition_of("night-05a.jsonl")
+    assert ran["split"] == ran["dedup_keys"] == {mine}
+
+    def changed(stage: str, file: str) -> set[str | None]:
+        name = f"private/{stage}/{{}}/{file}"
+        parts = {o.partition for o in night.outcomes if o.stage == stage}
+        return {p for p in parts if before.get(name.format(p)) != night.data[name.format(p)]}
+
+    masked = changed("dedup_mask", "masked.parquet")
+    assert ran["redact"] == masked
+    assert mine in masked
+    assert masked < changed("dedup_mask", "decisions.parquet") == ran["dedup_mask"]
+    night.assert_as_from_scratch("scratch-middle")
+
+
 def test_the_last_file_removed_builds_no_partition(night: Night) -> None:
     (night.corpus / "night-99.jsonl").unlink()
     assert set(night.run()).isdisjoint(PREPARED)

@@ -41,7 +41,7 @@ def make_context(root, rows, config, decisions=None):
     splitter = Splitter(mode="turns")
     with (
         TableWriter(root / "split/sentences.parquet", "sentences") as sentences,
-        TableWriter(root / "dedup/decisions.parquet", "decisions") as written,
+        TableWriter(root / "dedup/masked.parquet", "masked") as written,
     ):
         for i, (text, _, *more) in enumerate(rows):
             cut = next(iter(splitter.split([text])))
@@ -64,8 +64,6 @@ def make_context(root, rows, config, decisions=None):
                 doc_id="d",
                 sentence_index=i,
                 is_duplicate=is_duplicate,
-                duplicate_of="d:0" if is_duplicate else None,
-                occurrence=int(is_duplicate),
             )
     return StageContext(
         stage="redact",
@@ -171,7 +169,7 @@ def test_without_collapsing_duplicates_are_still_one_mask(tmp_path):
 
 def test_rows_that_do_not_match_the_decisions_are_refused(tmp_path):
     config = RedactConfig(policies=("digits",))
-    with pytest.raises(StageError, match="has 2 rows but decisions"):
+    with pytest.raises(StageError, match="has 2 rows but masked"):
         run(make_context(tmp_path / "a", [("x", False), ("y", False)], config, decisions=[False]))
     with pytest.raises(StageError, match="sentence_index differs"):
         run(make_context(tmp_path / "b", [("x", False, {"sentence_index": 7})], config))
