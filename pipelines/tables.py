@@ -195,6 +195,22 @@ class TableWriter:
             if self._pending == ROW_GROUP_ROWS:
                 self._flush()
 
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Adds many rows given as Arrow or numpy arrays of equal length, without passing through Python values."""
+        if columns.keys() != self._columns.keys():
+            raise ValueError(f"columns {sorted(columns)} do not match the contract {self._schema.names}")
+        if self._pending:
+            self.extend({name: pa.array(values).to_pylist() for name, values in columns.items()})
+            return
+        arrays = [_as_array(columns[f.name], f.type) for f in self._schema]
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        whole = table.num_rows - table.num_rows % ROW_GROUP_ROWS
+        if whole:
+            self._writer.write_table(table.slice(0, whole), row_group_size=ROW_GROUP_ROWS)
+            self.num_rows += whole
+        if whole < table.num_rows:
+            self.extend(table.slice(whole).to_pydict())
+
     def _flush(self) -> None:
         if self._pending:
             arrays = [pa.array(self._columns[f.name], type=f.type) for f in self._schema]
@@ -218,6 +234,11 @@ class TableWriter:
             self.close()
         else:
             self._writer.close()
+
+
+def _as_array(values: Any, type: pa.DataType) -> pa.Array:
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    return array if array.type.equals(type) else array.cast(type)
 
 
 def open_table(path: Path, table: str) -> pq.ParquetFile:

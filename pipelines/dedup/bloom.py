@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from decimal import Context, Decimal
+from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
@@ -113,54 +114,72 @@ def _mix(x: UInt64Array) -> UInt64Array:
     return x ^ (x >> np.uint64(31))
 
 
+def reduce_words(words: UInt64Array, size: int) -> UInt64Array:
+    """Words of 64 bits to numbers below ``size``: the upper half of the 128-bit product, from halves of 32 bits.
+
+    As even as a remainder (each number has floor or ceil of 2^64 / size words), without a division.
+    Source: Lemire, "Fast random integer generation in an interval" (2019), section 4.
+    """
+    half, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    size_low, size_high = np.uint64(size) & half, np.uint64(size) >> shift
+    word_low, word_high = words & half, words >> shift
+    high_low = word_high * size_low + ((word_low * size_low) >> shift)
+    low_high = word_low * size_high + (high_low & half)
+    reduced: UInt64Array = word_high * size_high + (high_low >> shift) + (low_high >> shift)
+    return reduced
+
+
 class BloomFilter:
     """One filter of a fixed size. It counts what it holds, but leaves the choice of when it is full to the caller.
 
     Args:
         num_bits: size in bits, at least 1; need not be a power of two or a multiple of 8.
         num_hashes: positions per key, at least 1.
+        kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no answer; None for numpy's.
+
+    Attributes:
+        bits: the filter itself, uint8; bit ``b`` is bit ``b % 8`` of byte ``b // 8``.
 
     Raises:
         ValueError: a size below 1.
     """
 
-    def __init__(self, num_bits: int, num_hashes: int) -> None:
+    def __init__(self, num_bits: int, num_hashes: int, kernels: ModuleType | None = None) -> None:
         if num_bits < 1 or num_hashes < 1:
             raise ValueError("num_bits and num_hashes must be at least 1")
         self.num_bits = num_bits
         self.num_hashes = num_hashes
         self.num_items = 0
-        self._bytes = np.zeros((num_bits + 7) // 8, dtype=np.uint8)
+        self.bits = np.zeros((num_bits + 7) // 8, dtype=np.uint8)
+        self._kernels = kernels
         self._steps = np.arange(1, num_hashes + 1, dtype=np.uint64)
 
     @property
     def num_set_bits(self) -> int:
         """How many bits are set."""
-        return int(np.bitwise_count(self._bytes).sum(dtype=np.int64))
+        return int(np.bitwise_count(self.bits).sum(dtype=np.int64))
 
     def positions(self, high: UInt64Array, low: UInt64Array) -> UInt64Array:
         """Bit positions of keys, uint64 of shape (keys, num_hashes), each below ``num_bits``.
 
         Each key seeds its own SplitMix64 sequence: ``high`` is the start and ``low`` the increment, made odd. Plain
         double hashing, high + i * low modulo the size, walks short cycles whenever ``low`` and the size share
-        a factor, which lifts the false-positive rate of small filters. The 64-bit word is reduced modulo the number
-        of *bits*, so that every bit can be reached whatever the size.
+        a factor, which lifts the false-positive rate of small filters. The 64-bit word is reduced to the number of
+        *bits*, so that every bit can be reached whatever the size.
         """
-        words = _mix(high[:, None] + self._steps * (low | np.uint64(1))[:, None])
-        bits = np.uint64(self.num_bits)
-        reduced: UInt64Array = words - (words // bits) * bits  # numpy's division is vectorised, its remainder is not
-        return reduced
+        return reduce_words(_mix(high[:, None] + self._steps * (low | np.uint64(1))[:, None]), self.num_bits)
 
     def _is_set(self, positions: UInt64Array) -> BoolArray:
-        in_byte = self._bytes[(positions >> np.uint64(3)).astype(np.int64)] >> (positions & np.uint64(7)).astype(
-            np.uint8
-        )
+        in_byte = self.bits[(positions >> np.uint64(3)).astype(np.int64)] >> (positions & np.uint64(7)).astype(np.uint8)
         found: BoolArray = (in_byte & np.uint8(1)).astype(np.bool_)
         return found
 
     def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
         """Whether each key was inserted before; True by mistake at the false-positive rate, never False by mistake."""
         found = np.empty(len(high), dtype=np.bool_)
+        if self._kernels is not None:
+            self._kernels.contains(self.bits, self.num_bits, self.num_hashes, high, low, found)
+            return found
         for at in range(0, len(high), _CHUNK_KEYS):
             part = slice(at, at + _CHUNK_KEYS)
             found[part] = self._is_set(self.positions(high[part], low[part])).all(axis=1)
@@ -176,8 +195,15 @@ class BloomFilter:
         Returns:
             The seen mask of the keys that were taken, which are all of them unless ``max_new`` was reached.
         """
-        masks: list[BoolArray] = []
         room = len(high) if max_new is None else max_new
+        if self._kernels is not None:
+            mask = np.empty(len(high), dtype=np.bool_)
+            taken, num_new = self._kernels.add_and_test(
+                self.bits, self.num_bits, self.num_hashes, high, low, room, mask
+            )
+            self.num_items += int(num_new)
+            return mask[:taken]
+        masks: list[BoolArray] = []
         for at in range(0, len(high), _CHUNK_KEYS):
             part = slice(at, at + _CHUNK_KEYS)
             if room <= 0:
@@ -212,7 +238,7 @@ class BloomFilter:
             bit = bit[row <= last]
             seen = seen[: last + 1]
         np.bitwise_or.at(
-            self._bytes, (bit >> np.uint64(3)).astype(np.int64), np.uint8(1) << (bit & np.uint64(7)).astype(np.uint8)
+            self.bits, (bit >> np.uint64(3)).astype(np.int64), np.uint8(1) << (bit & np.uint64(7)).astype(np.uint8)
         )
         self.num_items += min(len(unseen), room)
         return seen
@@ -228,6 +254,7 @@ class ScalableBloomFilter:
     Args:
         expected_items: distinct keys that the first filter is sized for.
         false_positive_rate: the target for the whole chain.
+        kernels: as for `BloomFilter`.
 
     Raises:
         ValueError: ``expected_items`` is below 1, or the rate is not between 1e-15 and 0.5.
@@ -236,7 +263,7 @@ class ScalableBloomFilter:
     GROWTH = 2
     TIGHTENING = 1 / 8
 
-    def __init__(self, expected_items: int, false_positive_rate: float) -> None:
+    def __init__(self, expected_items: int, false_positive_rate: float, kernels: ModuleType | None = None) -> None:
         # Below 1e-15 the 128-bit keys and the corpus size make the difference moot; the margin down to 1e-40 is for
         # the chained filters (25 of them, 3e7 times the expected items).
         if not 1e-15 <= false_positive_rate <= 0.5:
@@ -244,6 +271,7 @@ class ScalableBloomFilter:
         self.expected_items = expected_items
         self.false_positive_rate = false_positive_rate
         self.filters: list[BloomFilter] = []
+        self._kernels = kernels
         self._capacities: list[int] = []
         self._append()
 
@@ -251,7 +279,7 @@ class ScalableBloomFilter:
         level = len(self.filters)
         rate = self.false_positive_rate * (1 - self.TIGHTENING) * self.TIGHTENING**level
         capacity = self.expected_items * self.GROWTH**level
-        self.filters.append(BloomFilter(*choose_size(capacity, rate)))
+        self.filters.append(BloomFilter(*choose_size(capacity, rate), self._kernels))
         self._capacities.append(capacity)
 
     @property
@@ -263,6 +291,13 @@ class ScalableBloomFilter:
     def num_bits(self) -> int:
         """Size of the whole chain in bits."""
         return sum(f.num_bits for f in self.filters)
+
+    def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
+        """Whether each key was inserted before, by mistake at most at the target rate (shape (keys,))."""
+        found = self.filters[0].contains(high, low)
+        for other in self.filters[1:]:
+            found |= other.contains(high, low)
+        return found
 
     def add_and_test(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
         """Inserts keys in order and says of each whether it had been seen before (shape (keys,))."""

@@ -12,10 +12,16 @@ root.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
 from typing import Literal
 
 import mmh3
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.dedup.bloom import BoolArray, UInt64Array
 
 Normalise = Literal["none", "whitespace", "casefold"]
 
@@ -69,11 +75,13 @@ class KeyMaker:
     Args:
         normalise: how texts are made equal before hashing; see `NORMALISERS`.
         hash_seed: 0 to 2^32 - 1.
+        kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no key; None for mmh3.
     """
 
     _MAX_CACHED_FIELDS = 65_536
 
-    def __init__(self, normalise: Normalise, hash_seed: int) -> None:
+    def __init__(self, normalise: Normalise, hash_seed: int, kernels: ModuleType | None = None) -> None:
+        self._kernels = kernels
         self._normaliser = None if normalise == "none" else NORMALISERS[normalise]
         self._seed = hash_seed
         # Few distinct (speaker, domain, label) occur, so their encoding is made once each. Bounded, because a
@@ -112,3 +120,64 @@ class KeyMaker:
             high.append(second)
             low.append(first)
         return high, low
+
+    def key_arrays(
+        self, texts: pa.Array, fields: Sequence[pa.Array], in_scope: BoolArray
+    ) -> tuple[UInt64Array, UInt64Array]:
+        """`keys`, from columns of equal length to arrays.
+
+        Args:
+            texts: strings without nulls, shape (rows,).
+            fields: the columns speaker, domain and label; strings, with nulls.
+            in_scope: shape (rows,).
+        """
+        if self._kernels is None:
+            columns = zip(*(column.to_pylist() for column in fields), strict=True)
+            pair = self.keys(texts.to_pylist(), columns, in_scope.tolist())
+            return np.array(pair[0], dtype=np.uint64), np.array(pair[1], dtype=np.uint64)
+        if self._normaliser is not None:
+            texts = pa.array([self._normaliser(text) for text in texts.to_pylist()], pa.string())
+        prefixes, prefix_of = _prefixes(fields, len(texts))
+        prefix_offsets = np.cumsum([0, *map(len, prefixes)], dtype=np.int64)
+        high, low = np.empty(len(texts), dtype=np.uint64), np.empty(len(texts), dtype=np.uint64)
+        data, offsets = _buffers(texts)
+        self._kernels.hash_rows(
+            data,
+            offsets,
+            np.frombuffer(b"".join(prefixes), dtype=np.uint8),
+            prefix_offsets,
+            prefix_of,
+            in_scope,
+            np.uint64(self._seed),
+            high,
+            low,
+        )
+        return high, low
+
+
+def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bytes of an array of strings, and where each string starts (int64, one more than strings)."""
+    _, starts, data = texts.buffers()
+    width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    offsets = np.frombuffer(starts or bytes(8), dtype=width)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(data or b"", dtype=np.uint8), offsets.astype(np.int64)
+
+
+def _prefixes(fields: Sequence[pa.Array], num_rows: int) -> tuple[list[bytes], npt.NDArray[np.int64]]:
+    """The distinct encodings of (speaker, domain, label), and which one each row has (int64)."""
+    which = np.zeros(num_rows, dtype=np.int64)
+    values: list[list[str | None]] = []
+    for column in fields:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        values.append(encoded.dictionary.to_pylist() or [None])
+        which = which * len(values[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+    present, prefix_of = np.unique(which, return_inverse=True)
+    prefixes = []
+    for code in present.tolist():
+        parts: list[str | None] = []
+        for column_values in reversed(values):
+            code, at = divmod(code, len(column_values))
+            parts.append(column_values[at])
+        label, domain, speaker = parts
+        prefixes.append(encode_sentence("", speaker, domain, label))
+    return prefixes, prefix_of.astype(np.int64)

@@ -99,24 +99,26 @@ class Tally:
 
     @property
     def num_false_positives(self) -> int | None:
-        """Rows that the filter took for seen though their key was new; None when not verified."""
-        return None if self.num_repeats is None else self.num_nominated - self.num_repeats
+        """Rows that the filter took for seen though their key was new; None when not verified, 0 without a filter."""
+        return None if self.num_repeats is None else max(0, self.num_nominated - self.num_repeats)
 
 
 def nominate(
-    partition: KeyPartition, bloom: ScalableBloomFilter, tally: Tally
+    partition: KeyPartition, bloom: ScalableBloomFilter | None, tally: Tally
 ) -> Iterator[tuple[KeyBatch, Int64Array]]:
     """Passes one partition's keys in scope through the filter; partitions must come in corpus order.
+
+    Without a filter (backend ``exact``) every row in scope is looked at exactly, and none counts as nominated.
 
     Yields:
         Each batch with its rows that are nominated (int64, ascending).
     """
     for batch in partition():
         rows = np.flatnonzero(batch.in_scope)
-        nominated = rows[bloom.add_and_test(batch.high[rows], batch.low[rows])]
+        nominated = rows if bloom is None else rows[bloom.add_and_test(batch.high[rows], batch.low[rows])]
         tally.num_sentences += len(batch.in_scope)
         tally.num_in_scope += len(rows)
-        tally.num_nominated += len(nominated)
+        tally.num_nominated += 0 if bloom is None else len(nominated)
         yield batch, nominated
 
 
@@ -145,7 +147,7 @@ def resolve_unverified(
 
 def resolve(
     partitions: Sequence[KeyPartition],
-    bloom: ScalableBloomFilter,
+    bloom: ScalableBloomFilter | None,
     tally: Tally,
     *,
     mode: Mode,
@@ -156,7 +158,7 @@ def resolve(
 
     Args:
         partitions: the corpus, in order. Each is read several times.
-        bloom: an empty filter.
+        bloom: an empty filter; None looks at every key exactly, which takes more passes or more memory.
         tally: counts, filled in by the time the iterator ends.
         mode: ``mask_later`` reports every occurrence but the first, ``mask_all`` every occurrence of a repeated key.
         scratch_dir: an existing folder for temporary files, whose content is overwritten and left behind.
@@ -170,7 +172,8 @@ def resolve(
         for partition in partitions:
             for batch, rows in nominate(partition, bloom, tally):
                 np.column_stack([batch.high[rows], batch.low[rows]]).tofile(file)
-    num_parts = max(1, -(-tally.num_nominated // max_keys_in_memory))
+    num_spilled = spilled.stat().st_size // 16
+    num_parts = max(1, -(-num_spilled // max_keys_in_memory))
     tally.num_repeats = 0
     for part in range(num_parts):
         with spilled.open("rb") as file:

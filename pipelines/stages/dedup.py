@@ -18,6 +18,11 @@ class DedupConfig(StageConfig):
         default="mask_later",
         description="mask_later masks every copy from the second on (CRT); mask_all masks the first one as well.",
     )
+    backend: Literal["bloom", "exact"] = Field(
+        default="bloom",
+        description="bloom: a Bloom filter nominates duplicates, an exact pass decides (see verify). exact: every key"
+        " is compared exactly; the same decisions, with more memory or more passes (see max_keys_in_memory).",
+    )
     normalise: Literal["none", "whitespace", "casefold"] = Field(
         default="none",
         description="What counts as equal text: none (exact), whitespace (runs of it are one space), casefold (also"
@@ -60,6 +65,8 @@ class DedupConfig(StageConfig):
 
     @model_validator(mode="after")
     def _check_mode(self) -> DedupConfig:
+        if self.backend == "exact" and not self.verify:
+            raise ValueError("backend exact leaves nothing to verify; set verify = true")
         if self.mode == "mask_all" and not self.verify:
             raise ValueError("mode mask_all needs verify = true: a plain Bloom filter never finds the first copy")
         return self

@@ -44,7 +44,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ):
         for rows, columns in zip(_read_rows(sentences), decided, strict=True):
             doc_ids, indices = [row[0] for row in rows], [row[1] for row in rows]
-            names = {"doc_id": doc_ids, "sentence_index": indices}
+            names: dict[str, list[Any]] = {"doc_id": doc_ids, "sentence_index": indices}
             writer.extend({**names, **columns._asdict()})
             masked.extend({**names, "is_duplicate": columns.is_duplicate})
             num_duplicates += sum(columns.is_duplicate)

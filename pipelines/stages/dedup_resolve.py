@@ -35,19 +35,26 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import shutil
 
     from pipelines.dedup.bloom import ScalableBloomFilter
+    from pipelines.dedup.kernels import compiled
     from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
     from pipelines.dedup.stability import dedup_stability
-    from pipelines.tables import TableWriter
+    from pipelines.tables import TableWriter, open_table
 
     config = ctx.configs["dedup"]
     artifacts = ctx.inputs["dedup_keys"]
     partitions = [functools.partial(_read_keys, artifact, ctx) for artifact in artifacts]
-    bloom = ScalableBloomFilter(config.expected_items, config.false_positive_rate)
+    num_rows = 0
+    for artifact in artifacts:
+        with open_table(artifact.private("keys.parquet"), "keys") as table:
+            num_rows += table.metadata.num_rows
+    bloom = None
+    if config.backend == "bloom":
+        bloom = ScalableBloomFilter(config.expected_items, config.false_positive_rate, compiled(num_rows))
     tally = Tally()
     scratch_dir = ctx.scratch_dir / "resolve"
     shutil.rmtree(scratch_dir, ignore_errors=True)  # left by an attempt that was killed
     scratch_dir.mkdir(parents=True)
-    if config.verify:
+    if config.verify or bloom is None:
         found = resolve(
             partitions,
             bloom,
@@ -87,9 +94,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "min_tokens": config.min_tokens,
         "target_false_positive_rate": config.false_positive_rate,
         "expected_items": config.expected_items,
-        "num_bits": bloom.num_bits,
-        "num_hashes": bloom.filters[0].num_hashes,
-        "num_filters": len(bloom.filters),
+        "backend": config.backend,
+        "num_bits": bloom.num_bits if bloom is not None else 0,
+        "num_hashes": bloom.filters[0].num_hashes if bloom is not None else 0,
+        "num_filters": len(bloom.filters) if bloom is not None else 0,
         "stability": {
             "add_or_remove_one": stability.add_or_remove_one,
             "replace_one": stability.replace_one,

@@ -34,7 +34,7 @@ def splitmix_positions(high, low, num_bits, num_hashes):
         z = (high + i * (low | 1)) & mask
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-        out.append((z ^ (z >> 31)) % num_bits)
+        out.append(((z ^ (z >> 31)) * num_bits) >> 64)
     return out
 
 

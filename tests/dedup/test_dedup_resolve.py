@@ -106,6 +106,18 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_and_memory(
     assert tally.num_false_positives == tally.num_nominated - num_repeats >= 0
 
 
+@settings(deadline=None, max_examples=60)
+@given(corpus=CORPUS, cuts=st.lists(st.integers(0, 60), max_size=4), max_keys=st.integers(1, 30))
+def test_without_a_filter_the_decisions_are_the_same(tmp_path_factory, corpus, cuts, max_keys):
+    rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
+    tally = Tally()
+    options = {"mode": "mask_later", "scratch_dir": tmp_path_factory.mktemp("exact"), "max_keys_in_memory": max_keys}
+    found = resolve(as_partitions(cut(rows, cuts), 7), None, tally, **options)
+    assert [row for part in found for row in listed(part)] == oracle(rows, "mask_later")
+    assert (tally.num_nominated, tally.num_false_positives) == (0, 0)
+    assert tally.num_repeats == tally.num_duplicates
+
+
 def test_false_positives_are_nominated_and_removed(tmp_path):
     """With a target of one half the filter errs often; no decision shows it."""
     rng = np.random.default_rng(2)

@@ -99,6 +99,7 @@ def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_
         "mode": "mask_later",
         "normalise": "none",
         "verify": True,
+        "backend": "bloom",
         "hash_seed": 0x52455449,
         "min_tokens": 0,
         "target_false_positive_rate": 1e-6,
