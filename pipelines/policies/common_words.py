@@ -41,6 +41,29 @@ eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred 
 nought dash dot hyphen underscore
 """
 
+SMALL_NUMBERS: Final = frozenset({"one", "two", "three", "double", "triple", "dash", "hundred", "thousand", "million"})
+"""Number words that say nothing by themselves; a larger number may be an age, a price, a house."""
+
+UNITS: Final = frozenset(
+    {"am", "pm", "percent", "year", "years", "month", "months", "week", "weeks", "day", "days", "hour", "hours"}
+    | {
+        "minute",
+        "minutes",
+        "pound",
+        "pounds",
+        "cent",
+        "cents",
+        "inch",
+        "inches",
+        "nights",
+        "night",
+        "people",
+        "persons",
+    }
+    | {"person", "kids", "children", "of", "old"}
+)
+"""Words that make a number, even a small one, the answer to how many, how long, how old."""
+
 # Everyday words that are names as well; the policy looks at their case and their neighbours.
 _AMBIGUOUS = """
 ball best black bright bridge bridges brown case chance cross early fields flower flowers glass golden green guy hall
@@ -48,11 +71,18 @@ handy head hope house judge key light little long love may page park pool post p
 small smart soon strong summer sweet wall white will wine winter wise wood worth young
 """
 
-# Words that the rules below would make, and that are names before they are words.
-_NAMES = frozenset(
-    {"art", "bird", "burns", "cook", "cooks", "drew", "gates", "gray", "grey", "miles", "parks", "powers", "rush"}
-    | {"sellers", "snow", "walls", "waters", "woods"}
-)
+# Words that the lists or rules below make, and that are names of people often enough to be one in lower case.
+_NAMES = """
+art arts author bare bath bent bins bird bitten boss brands burns carry comfort cook cooks deep drew dries fancy fed
+field forum gates general glasses gray grey journey kick kiss lady lucky major mat mats mile miles minor odd orange
+parks peace pink pleasant powers precious ring roll rush sang sellers server sing sky snow son sons star stars storm
+swift tea ties tiny tone tore toy van walls waters woods
+"""
+
+# Everyday words that are, as an answer, the very thing asked for: what was ordered, which seat.
+_CHOICES = """
+aisle aisles cable cables internet middle seat seats window windows
+"""
 
 _VERBS = """
 accept access accompany achieve act activate add adjust admit advise affect afford agree aim allow announce annoy
@@ -261,12 +291,16 @@ AMBIGUOUS_WORDS: Final = _words(_AMBIGUOUS)
 """Everyday words that are also names."""
 
 COMMON_WORDS: Final = (
-    FUNCTION_WORDS
-    | COURTESY_WORDS
-    | AMBIGUOUS_WORDS
-    | _words(_OTHER)
-    | _words(_IRREGULAR)
-    | frozenset(form for verb in _words(_VERBS) for form in _inflect_verb(verb))
-    | frozenset(form for noun in _words(_NOUNS) for form in _inflect_noun(noun))
-) - _NAMES
+    (
+        FUNCTION_WORDS
+        | COURTESY_WORDS
+        | AMBIGUOUS_WORDS
+        | _words(_OTHER)
+        | _words(_IRREGULAR)
+        | frozenset(form for verb in _words(_VERBS) for form in _inflect_verb(verb))
+        | frozenset(form for noun in _words(_NOUNS) for form in _inflect_noun(noun))
+    )
+    - _words(_NAMES)
+    - _words(_CHOICES)
+)
 """Every word that may stand in a public sentence, lower case, number words aside."""

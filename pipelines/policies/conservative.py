@@ -17,6 +17,8 @@ from pipelines.policies.common_words import (
     COURTESY_WORDS,
     FUNCTION_WORDS,
     NUMBER_WORDS,
+    SMALL_NUMBERS,
+    UNITS,
 )
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
@@ -31,6 +33,14 @@ _NAMING: Final = re.compile(r"\b(?:name['’]?s|name is|named|called|call me|spe
 _NOT_A_NAME: Final = frozenset(
     {"not", "on", "in", "the", "a", "an", "what", "your", "to", "you", "and", "as", "for", "with", "by", "back"}
 )
+_TIES: Final = re.compile(
+    r"\b(?:(?:work(?:s|ed|ing)?|job|employed|stud(?:y|ies|ied|ying)|graduated|enrolled|train(?:ed|ing)?|intern(?:ed|ing)?)"
+    r"\s+(?:for|at|by|in|with)|liv(?:e|es|ed|ing)\s+(?:in|at|on|near)|(?:born|based|located|residing|stay(?:s|ing)?)"
+    r"\s+(?:in|at|on|near)|(?:mov(?:e|es|ed|ing)|travel(?:s|ed|ling|ing)?|fly(?:ing)?|flew|going|drive|drove)\s+(?:to|from)"
+    r"|(?:come|comes|came|coming|am|i'm|im|is|are)\s+from|married\s+to|owned\s+by|part\s+of)\s+([^\W\d_]+)",
+    re.I,
+)
+_NO_PLACE: Final = FUNCTION_WORDS | {"me", "us", "home", "work", "here", "there"}
 
 
 class ConservativePolicy:
@@ -42,8 +52,11 @@ class ConservativePolicy:
         CAPITAL: a capital inside a sentence, or a word in capitals.
         NAME_WORD: an everyday word that is also a name, capitalised, next to another such word or to a greeting, or
             in a sentence of one or two words; or whatever follows "my name is".
-        NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling.
-        BARE: no function word and no courtesy word: an answer and not a sentence ("blue horse").
+        NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
+            three; a small one that counts something ("two kids").
+        TIES: whatever somebody works for, lives in, comes from or goes to.
+        BARE: no function word and no courtesy word, or a single word that is no courtesy, or a piece that begins with
+            punctuation: an answer or a fragment and not a sentence ("blue horse").
     """
 
     needs: ClassVar[frozenset[str]] = frozenset()
@@ -78,6 +91,10 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
         reason = _word_reason(match[0], word, starts_sentence[i], lower, i)
         if reason is None and num_spelled > 1 and (word in NUMBER_WORDS or len(word) == 1):
             reason = "NUMBER_WORDS"
+        if reason is None and word in NUMBER_WORDS:
+            following = lower[i + 1] if i + 1 < len(lower) else ""
+            if word not in SMALL_NUMBERS or following in UNITS:
+                reason = "NUMBER_WORDS"
         if reason is not None:
             found.append((match.start(), match.end(), reason))
     found += [
@@ -85,7 +102,11 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
         for named in _NAMING.finditer(text)
         if named[1].lower() not in _NOT_A_NAME
     ]
-    if words and not any(word in FUNCTION_WORDS or word in COURTESY_WORDS for word in lower):
+    found += [(tied.start(1), tied.end(1), "TIES") for tied in _TIES.finditer(text) if tied[1].lower() not in _NO_PLACE]
+    is_sentence = any(word in COURTESY_WORDS for word in lower) or (
+        len(lower) > 1 and any(word in FUNCTION_WORDS for word in lower)
+    )
+    if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
         found.append((words[0].start(), words[-1].end(), "BARE"))
     return found
 

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from pipelines.policies.addresses import find_addresses
 from pipelines.policies.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.name_lists import personal_names
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 Find = tuple[int, int, str]
@@ -26,6 +28,15 @@ _PHONE: Final = re.compile(
     re.I,
 )
 _TOKEN_10: Final = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]{10}(?![A-Za-z0-9])")
+_PIECE: Final = r"(?:[A-Za-z]{0,10}\d[A-Za-z0-9]*)"
+_CODE_GAP: Final = r"[-–./_#():]{0,2} ?[-–./_#()]{0,2}"
+_CODE: Final = re.compile(
+    rf"(?<!\w)[#+(]{{0,2}}(?:[A-Za-z]{{2,5}}[-_/#])?{_PIECE}(?:{_CODE_GAP}(?:{_PIECE}|(?-i:[A-Z0-9]{{2,}}(?![a-z]))))*(?!\w)"
+)
+_JOINED: Final = re.compile(r"(?<![\w.@-])[A-Za-z0-9]{2,}(?:[-_/#][A-Za-z0-9]{2,})+(?![\w@])")
+_MEASURE: Final = re.compile(
+    r"\d{1,4}(?:st|nd|rd|th|am|pm|gb|mb|tb|kg|mg|ml|cm|mm|km|hrs?|mins?|days?|weeks?|years?)", re.I
+)
 _TRACKING_NAMED: Final = re.compile(
     r"\btracking\s+(?:number|no\.?|code|id|#)?\s*(?:is|:|,|which\s+is)*\s*#?((?=[A-Z0-9-]*\d)[A-Z0-9][A-Z0-9-]{4,34})",
     re.I,
@@ -102,6 +113,11 @@ _NO_NAME_PART: Final = (FUNCTION_WORDS | COURTESY_WORDS) - AMBIGUOUS_WORDS
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
 
+_POSSESSIVE: Final = re.compile(r"['’]s$")
+_TITLES: Final = frozenset({"mr", "mrs", "ms", "mx", "dr", "prof", "sir", "madam"})
+_BETWEEN_NAMES: Final = re.compile(r"\.?,?\s{1,2}|-")
+
+
 class CustomerSimPolicy:
     """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All by pattern, so every score is 1."""
 
@@ -113,7 +129,11 @@ class CustomerSimPolicy:
     def find(self, sentence: Sentence) -> list[Span]:
         """All finds; those of one kind do not overlap, those of two kinds may."""
         text = sentence.text
-        return sentence.spans(_merged([*_numbers(text), *_addresses(text), *_names(text)]), self._name)
+        exact = [*_numbers(text), *_addresses(text), *_names(text)]
+        # What only looks like a code, an address or a name is added where no pattern has said what it is.
+        rough = [*_codes(text), *((a, b, "ADDRESS") for a, b in find_addresses(text)), *_listed_names(text)]
+        found = exact + [r for r in rough if not any(e[0] <= r[0] and r[1] <= e[1] for e in exact)]
+        return sentence.spans(_merged(found), self._name)
 
 
 def _merged(found: list[Find]) -> list[Find]:
@@ -135,11 +155,28 @@ def _numbers(text: str) -> Iterator[Find]:
     for match in _TOKEN_10.finditer(text):
         # Some tracking numbers are letters only; an everyday word in capitals is not one of them.
         token = match[0]
-        is_code = any(c.isdigit() for c in token) and any(c.isalpha() for c in token)
-        if is_code or (token.isupper() and token.isalpha() and token.lower() not in COMMON_WORDS):
+        if token.isupper() and token.isalpha() and token.lower() not in COMMON_WORDS:
             yield match.start(), match.end(), "TRACKING"
     for match in _TRACKING_NAMED.finditer(text):
         yield match.start(1), match.end(1), "TRACKING"
+
+
+def _codes(text: str) -> Iterator[Find]:
+    """Whatever is written like a number or code, however it is grouped: several pieces with digits in a row."""
+    for match in _JOINED.finditer(text):
+        pieces = re.split(r"[-_/#.]", match[0])
+        if any(c.isdigit() for c in match[0]) and not any(piece.lower() in COMMON_WORDS for piece in pieces):
+            yield match.start(), match.end(), "TRACKING"
+    for match in _CODE.finditer(text):
+        code = match[0]
+        num_digits = sum(c.isdigit() for c in code)
+        num_letters = sum(c.isalpha() for c in code)
+        is_number = num_digits >= 6
+        is_mixed = num_digits > 0 and num_letters > 0 and num_digits + num_letters >= 6
+        if is_number or (is_mixed and not _MEASURE.fullmatch(code)):
+            is_phone = num_letters == 0 and 10 <= num_digits <= 13 and not code.startswith("#")
+            label = "PHONE" if is_phone else "TRACKING" if num_letters > num_digits / 4 else "ORDER"
+            yield match.start(), match.end(), label
 
 
 def _addresses(text: str) -> Iterator[Find]:
@@ -172,8 +209,42 @@ def _names(text: str) -> Iterator[Find]:
             yield start, end, "NAME"
 
 
+def _listed_names(text: str) -> Iterator[Find]:
+    """Runs of words with a known name that is no everyday word: "smith, john", "J. SMITH", "john quaxley"."""
+    names = personal_names()
+    words = list(_WORD.finditer(text))
+    at = 0
+    while at < len(words):
+        if not _is_part(text, words[at], names):
+            at += 1
+            continue
+        last = at
+        while (
+            last + 1 < len(words)
+            and _BETWEEN_NAMES.fullmatch(text, words[last].end(), words[last + 1].start())
+            and _is_part(text, words[last + 1], names)
+        ):
+            last += 1
+        run = [word[0] for word in words[at : last + 1]]
+        has_initial = len(run) > 1 and any(len(word) == 1 for word in run) and any(word[1:].islower() for word in run)
+        if has_initial or any(word.lower() in names and not _is_everyday(word) for word in run):
+            yield words[at].start(), words[last].end(), "NAME"
+        at = last + 1
+
+
+def _is_part(text: str, word: re.Match[str], names: frozenset[str]) -> bool:
+    """Whether a word can stand in a name: unknown, an initial, or a name that is a word too and written as a name."""
+    written = word[0]
+    if len(written) == 1:
+        return written.isupper() and text[word.end() : word.end() + 1] == "."
+    if _POSSESSIVE.sub("", written).lower() in _TITLES:
+        return False
+    return not _is_everyday(written) or (written[0].isupper() and written.lower() in names)
+
+
 def _is_everyday(word: str) -> bool:
-    return word.lower() in COMMON_WORDS or word.lower() in NUMBER_WORDS
+    plain = _POSSESSIVE.sub("", word).lower()
+    return plain in COMMON_WORDS or plain in NUMBER_WORDS or word.lower() in FUNCTION_WORDS
 
 
 def _capitalised_name(words: str, at: int, *, opens_sentence: bool) -> tuple[int, int] | None:

@@ -43,13 +43,16 @@ CUSTOMERSIM = [
     ("the code KXSJQIVXVL works", [("TRACKING", "KXSJQIVXVL")]),
     ("My tracking code is 1z-999-aa1.", [("TRACKING", "1z-999-aa1")]),
     ("980.322.8737 is my number.", [("PHONE", "980.322.8737")]),
-    ("Call (434)394-0968x12345 now", [("PHONE", "(434)394-0968x12345"), ("TRACKING", "0968x12345")]),
+    ("Call (434)394-0968x12345 now", [("PHONE", "(434)394-0968x12345")]),
     ("Call 001-434-394-0968 now", [("PHONE", "001-434-394-0968")]),
     ("Call +49 30 901820 now", [("PHONE", "+49 30 901820")]),
     ("Ok, it is 322 Khan Mews Allisonville, ME 20072.", [("ADDRESS", "322 Khan Mews Allisonville, ME 20072")]),
     ("441 Patricia Mission Apt.", [("ADDRESS", "441 Patricia Mission Apt.")]),
     ("881 Port Jenniferstad, MA 19420", [("ADDRESS", "881 Port Jenniferstad, MA 19420")]),
-    ("it is 12 main street", []),  # "main" is an everyday word: the price of sparing "2 hours on the road"
+    (
+        "it is 12 main street",
+        [("ADDRESS", "12 main street")],
+    ),  # "main" is an everyday word: the price of sparing "2 hours on the road"
     ("send it to 4411 oakhurst avenue apt. 12", [("ADDRESS", "4411 oakhurst avenue apt. 12")]),
     ("Yea sure, USNS Gill FPO AA 66746.", [("ADDRESS", "USNS Gill FPO AA 66746")]),
     ("PSC 5121, Box 7935 APO AE 62081", [("ADDRESS", "PSC 5121, Box 7935 APO AE 62081")]),
@@ -132,7 +135,7 @@ PUBLIC = [
     "That's it. Thanks! See you.",
     "have a nice day",
     "Goodbye.",
-    "i want to change my seat",
+    "i want to change my order",
     "I’m fine, thank you…",
     "I have one question.",
     "It's in the white box.",
