@@ -267,3 +267,8 @@ def test_registry_holds_only_policies_that_resolve():
 def test_a_missing_model_is_named_with_what_to_install():
     with pytest.raises(ConfigError, match="pip install xx-no-model"):
         load_pipeline("xx_no_model", NER)
+
+
+def test_presidios_short_cuts_find_what_plain_analyze_finds():
+    pytest.importorskip("presidio_analyzer")
+    make_policy(PolicyOptions(name="presidio", model=MODEL)).self_test()
