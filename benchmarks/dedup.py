@@ -58,17 +58,19 @@ def read(folder: Path) -> list[str]:
 def ours(column: pa.ChunkedArray, verify: bool) -> np.ndarray:
     """Keys and resolve, as the stages run them, short of reading and writing Parquet."""
     from pipelines.dedup.bloom import ScalableBloomFilter
+    from pipelines.dedup.kernels import compiled
     from pipelines.dedup.keys import KeyMaker
     from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
 
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "keys.bin"  # stands for keys.parquet: the keys do not stay in memory
-        maker = KeyMaker("none", 1)
+        kernels = compiled(len(column))
+        maker = KeyMaker("none", 1, kernels)
         with path.open("wb") as file:
             for chunk in column.chunks:
-                texts = chunk.to_pylist()
-                high, low = maker.keys(texts, [(None, None, None)] * len(texts), [True] * len(texts))
-                np.array([high, low], dtype=np.uint64).T.tofile(file)
+                absent = pa.nulls(len(chunk), pa.string())
+                high, low = maker.key_arrays(chunk, [absent] * 3, np.ones(len(chunk), dtype=bool))
+                np.column_stack([high, low]).tofile(file)
 
         def batches() -> Iterator[KeyBatch]:
             at = 0
@@ -78,13 +80,13 @@ def ours(column: pa.ChunkedArray, verify: bool) -> np.ndarray:
                     yield KeyBatch(
                         doc_id=pa.array(["d"] * len(keys)),
                         sentence_index=pa.array(np.arange(at, at + len(keys), dtype=np.uint32)),
-                        high=keys[:, 0],
-                        low=keys[:, 1],
+                        high=keys[:, 0].copy(),
+                        low=keys[:, 1].copy(),
                         in_scope=np.ones(len(keys), dtype=bool),
                     )
                     at += len(keys)
 
-        bloom, tally = ScalableBloomFilter(len(column), 1e-6), Tally()
+        bloom, tally = ScalableBloomFilter(len(column), 1e-6, kernels), Tally()
         if verify:
             found = resolve(
                 [batches], bloom, tally, mode="mask_later", scratch_dir=Path(scratch), max_keys_in_memory=20_000_000
@@ -139,6 +141,10 @@ def one(name: str, path: Path) -> dict[str, float | int | str]:
     import polars  # noqa: F401  (imports are not what is compared)
 
     import pipelines.dedup.resolve  # noqa: F401
+    from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
+
+    if compiled(WORTHWHILE_ROWS) is not None:
+        ours(pa.chunked_array([["a", "a"]]), verify=True)  # loads the compiled code
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
         column = reader.read_all()["text"]
