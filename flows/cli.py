@@ -465,6 +465,28 @@ def evaluate_policy(
     _emit(document, as_json, evaluation_text(document))
 
 
+@app.command("train-policy")
+def train_policy(
+    data: Annotated[str, typer.Option("--data", help="JSON lines with text and domain; - is stdin.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the classifier into.")],
+    base: Annotated[
+        str, typer.Option(help="minilm (in a wheel), a folder, or a cached model, e.g. roberta-base.")
+    ] = "minilm",
+    window: Annotated[int, typer.Option(min=2, max=256, help="Tokens in a window.")] = 16,
+    overlap: Annotated[int, typer.Option(min=0, max=255, help="Tokens that neighbouring windows share.")] = 8,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Of split, order and the new layer.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Train the classifier of the policy classifier on texts with domains."""
+    from flows.training_policy import train_document, train_text
+
+    document = train_document(
+        data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
+    )
+    _emit(document, as_json, train_text(document))
+
+
 @app.command()
 def ledger(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """What the published models spent together on the records that they share, and what the budget leaves."""

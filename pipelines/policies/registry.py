@@ -17,6 +17,7 @@ from pipelines.policies.protocol import Policy, PolicyOptions
 
 POLICIES: Final[Mapping[str, str]] = {
     "addresses": "pipelines.policies.addresses:AddressesPolicy",
+    "classifier": "pipelines.policies.classifier:ClassifierPolicy",
     "conservative": "pipelines.policies.conservative:ConservativePolicy",
     "customersim": "pipelines.policies.customersim:CustomerSimPolicy",
     "digits": "pipelines.policies.digits:DigitsPolicy",

@@ -15,26 +15,11 @@ from pipelines.policies.apply import Redactor
 from pipelines.policies.judging import Request
 from pipelines.policies.protocol import Span
 from pipelines.policies.redact import redact_text, render_jft, token_mask
+from pipelines.policies.windows import windows
 
 WINDOW_TOKENS: Final = 256
 OVERLAP_TOKENS: Final = 64
 RENDERINGS: Final = ("collapsed", "tokens", "jft", "jft-typed")
-
-
-def windows(num_tokens: int, size: int = WINDOW_TOKENS, overlap: int = OVERLAP_TOKENS) -> list[tuple[int, int]]:
-    """Half-open runs of at most ``size`` tokens, neighbours sharing ``overlap``, that cover all tokens.
-
-    The last one ends with the last token and is as long as the others, so no short rest is judged without context.
-
-    Raises:
-        ValueError: the overlap is not smaller than the size.
-    """
-    if not 0 <= overlap < size:
-        raise ValueError("windows must overlap by less than their size")
-    if num_tokens <= size:
-        return [(0, num_tokens)] if num_tokens else []
-    starts = [*range(0, num_tokens - size, size - overlap), num_tokens - size]
-    return [(start, start + size) for start in starts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +71,7 @@ class TextJudge:
         documents: list[str] = []
         cuts: list[list[tuple[int, int]]] = []
         for number, (text, (starts, ends)) in enumerate(zip(texts, tokens, strict=True)):
-            cuts.append(windows(len(starts)))
+            cuts.append(windows(len(starts), WINDOW_TOKENS, OVERLAP_TOKENS))
             for first, last in cuts[-1]:
                 base = starts[first]
                 requests.append(
