@@ -23,6 +23,9 @@ from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
 
 CHUNK_SENTENCES: Final = 1_024
+WORKER_CHUNK_SENTENCES: Final = 128
+"""Small, so that no worker waits long for another at the end."""
+
 MAX_REMEMBERED: Final = 500_000
 _PRELOAD: Final = ["spacy", "pipelines.policies.judging"]
 
@@ -146,7 +149,8 @@ class Redactor:
                 check_offsets(request.text, request.starts, request.ends)
                 todo[key] = request
         pending = list(todo.items())
-        chunks = [pending[at : at + CHUNK_SENTENCES] for at in range(0, len(pending), CHUNK_SENTENCES)]
+        size = CHUNK_SENTENCES if self._pool is None else WORKER_CHUNK_SENTENCES
+        chunks = [pending[at : at + size] for at in range(0, len(pending), size)]
         for chunk, judged in zip(chunks, self._judge_chunks(chunks), strict=True):
             for (key, _), verdict in zip(chunk, judged, strict=True):
                 verdicts[key] = verdict
