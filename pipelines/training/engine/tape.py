@@ -21,6 +21,7 @@ from pipelines.training.engine.uses import (
     MemoryBudget,
     OuterUse,
     RowsUse,
+    Scratch,
     Squares,
     Use,
     compute_dtype,
@@ -61,6 +62,7 @@ class Tape:
         self.probed = 0
         self.sums: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.factors: torch.Tensor | None = None
+        self._scratch = Scratch()
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
         self._num_calls: dict[torch.nn.Parameter, int] = {}
@@ -111,7 +113,7 @@ class Tape:
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
         """Takes in one use, found by the backward pass."""
         if self.phase is Phase.SUM:
-            use.add_weighted(self.sums[parameter], self.factors)
+            use.add_weighted(self.sums[parameter], self.factors, self._scratch)
         elif self.phase is Phase.KEEP:
             self._uses.setdefault(parameter, []).append(use)
             if self._num_calls.get(parameter, 0) == 1:
@@ -152,7 +154,7 @@ class Tape:
         """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
-                use.add_weighted(sums[parameter], factors)
+                use.add_weighted(sums[parameter], factors, self._scratch)
 
 
 class SumOfUses:
@@ -177,10 +179,10 @@ class SumOfUses:
             total = total + use.instantiate(start, stop)
         return total
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
         """Each use in turn."""
         for use in self._uses:
-            use.add_weighted(into, factors)
+            use.add_weighted(into, factors, scratch)
 
 
 def join(uses: list[Use]) -> list[Use]:

@@ -48,6 +48,22 @@ class Squares:
     terms: torch.Tensor | None = None
 
 
+class Scratch:
+    """A buffer for scaled copies that is used again and again: fresh memory costs more than the scaling."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+
+    def scaled(self, values: torch.Tensor, factors: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+        """``values`` (B, T, n) times ``factors`` (B,), in ``dtype``; good until the next call."""
+        if factors is None:
+            return values.to(dtype)
+        if self._buffer.dtype != dtype or self._buffer.device != values.device or len(self._buffer) < values.numel():
+            self._buffer = torch.empty(values.numel(), dtype=dtype, device=values.device)
+        out = self._buffer[: values.numel()].view(values.shape)
+        return torch.mul(values, factors.to(dtype)[:, None, None], out=out)
+
+
 class Use(Protocol):
     """One use of a parameter by a batch of B examples."""
 
@@ -61,7 +77,7 @@ class Use(Protocol):
     def instantiate(self, start: int, stop: int) -> torch.Tensor:
         """(stop - start, *shape) the gradients of some examples, float32 or float64."""
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
         """Adds sum_i factors_i gradient_i to ``into``; without factors, the plain sum."""
 
 
@@ -117,15 +133,13 @@ class OuterUse:
         dtype = compute_dtype(self.rows)
         return torch.bmm(self.rows[start:stop].to(dtype).transpose(1, 2), self.columns[start:stop].to(dtype))
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
         """One matrix product over all positions of all examples."""
-        rows, columns = self.rows.to(into.dtype), self.columns.to(into.dtype)
-        if factors is not None:  # the smaller side is scaled
-            each = factors.to(into.dtype)[:, None, None]
-            if columns.shape[2] <= rows.shape[2]:
-                columns = columns * each
-            else:
-                rows = rows * each
+        rows, columns = self.rows, self.columns
+        if columns.shape[2] <= rows.shape[2]:  # the smaller side is scaled
+            rows, columns = rows.to(into.dtype), scratch.scaled(columns, factors, into.dtype)
+        else:
+            rows, columns = scratch.scaled(rows, factors, into.dtype), columns.to(into.dtype)
         into.addmm_(rows.flatten(0, 1).t(), columns.flatten(0, 1))
 
 
@@ -171,11 +185,9 @@ class RowsUse:
         )
         return flat.view(count, self.num_rows, width)
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
         """Adds each position's gradient to its row."""
-        gradients = self.gradients.to(into.dtype)
-        if factors is not None:
-            gradients = gradients * factors.to(into.dtype)[:, None, None]
+        gradients = scratch.scaled(self.gradients, factors, into.dtype)
         into.index_add_(0, self.ids.flatten(), gradients.flatten(0, 1))
 
 
@@ -203,8 +215,9 @@ class DenseUse:
         """(n, *shape)."""
         return self.gradients[start:stop].to(compute_dtype(self.gradients))
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None) -> None:
+    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
         """A weighted sum over examples."""
+        del scratch
         gradients = self.gradients.to(into.dtype)
         if factors is None:
             into += gradients.sum(dim=0)
