@@ -207,14 +207,14 @@ def test_norms_that_cancel_are_computed_again():
     class Cancelling(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layer = nn.Linear(40, 40, bias=False)
+            self.layer = nn.Linear(400, 400, bias=False)
 
         def forward(self, x):
             return self.layer(x)
 
     with seeded(0):
         model = Cancelling()
-        direction, x = torch.randn(40), torch.randn(64, 40)
+        direction, x = torch.randn(400), torch.randn(64, 400)
         x = torch.cat([x, x * (1 + 1e-6)])[None]
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None]
 
