@@ -66,6 +66,7 @@ class TrainingCorpus:
         control: the ids of the control tokens.
         public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
             rows (both in the order of their content hash), or, without any promise, original text.
+        num_private_plain: how many of ``public`` hold a private row.
         private: what DP steps sample; in an order that depends on no text.
         held_out: records to evaluate on.
     """
@@ -77,6 +78,7 @@ class TrainingCorpus:
     speakers: tuple[str, ...]
     control: ControlTokens
     public: Records
+    num_private_plain: int
     private: Records
     held_out: HeldOut
 
@@ -285,6 +287,7 @@ def read_corpus(
         public_order=order,
         speakers=names,
         control=control,
+        num_private_plain=int(plain.is_private[plain_records].sum()),
         public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
         private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),
         held_out=read_held_out(

@@ -6,7 +6,8 @@
     crt                 rows of the public shard                redacted text, private shard
     redacted            redacted text of both shards            nothing
     anonymized          redacted text of both shards            nothing
-    jft                 redacted text of both shards (phase 1)  original text (phase 2)
+    jft_phase_one       redacted text of both shards            nothing (light noise: the same, with noise)
+    jft                 nothing                                 original text
     redaction_schedule  redacted text of both shards            original text
     dpsgd               nothing                                 original text
     no_dp               original text                           nothing
@@ -66,7 +67,8 @@ VIEWS: Final[Mapping[str, View]] = {
     "crt": View(plain="public_shard", private="private_shard"),
     "redacted": _REDACTED,
     "anonymized": _REDACTED,
-    "jft": _REDACTED_THEN_ORIGINAL,
+    "jft": View(plain="none", private="original"),
+    "jft_phase_one": _REDACTED,
     "redaction_schedule": _REDACTED_THEN_ORIGINAL,
     "dpsgd": View(plain="none", private="original"),
     "no_dp": View(plain="original", private="none"),

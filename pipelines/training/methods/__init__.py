@@ -1,4 +1,4 @@
-"""Training methods by name, one module each. A module offers ``plan``, ``train`` and ``event``.
+"""Training methods by name, one module each. A module offers ``prepare(corpus, settings)``; see ``base.py``.
 
 Modules are named, not imported, so that settings can be checked without torch.
 """
@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Final
 
+_HERE = "pipelines.training.methods"
 METHODS: Final[Mapping[str, str]] = {
-    "crt": "pipelines.training.methods.crt",
+    name: f"{_HERE}.{name}"
+    for name in ("crt", "jft", "dpsgd", "redaction_schedule", "sdpsgd_lstm", "redacted", "anonymized", "no_dp")
 }
+
+PRIVATE_ROOT_ONLY: Final = frozenset({"redacted", "anonymized", "no_dp"})
+"""Methods whose model has no bound on what it tells of private rows: it is not published."""
 
 
 def load_method(name: str) -> ModuleType:

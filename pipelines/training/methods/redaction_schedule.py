@@ -19,15 +19,18 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.accounting.events import Event, dp_sgd
+from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate
 from pipelines.errors import ConfigError
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.loop import Segment
+from pipelines.training.methods.base import Account, LoopTraining, Settings
 
 Kind = Literal["step", "linear", "expconcave", "expconvex"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -35,7 +38,7 @@ PRECONDITIONS: Final = ("schedule_drawn_up_front",)
 """What this module sees to, by the names under which claims ask for it (`pipelines.accounting.methods`)."""
 
 
-def redaction_probability(kind: Kind, step: int, num_steps: int, scale: float = 1.0) -> float:
+def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1.0) -> float:
     """p(t), the probability that a step is a redacted one without noise (appendix D, Figure 3).
 
     Args:
@@ -64,7 +67,7 @@ def redaction_probability(kind: Kind, step: int, num_steps: int, scale: float = 
     raise ConfigError(f"no redaction schedule is named {kind!r}; choose one of {', '.join(KINDS)}")
 
 
-def expected_private_steps(kind: Kind, num_steps: int, scale: float = 1.0) -> float:
+def expected_private_steps(kind: str, num_steps: int, scale: float = 1.0) -> float:
     """The mean number of private steps over all draws; for people who choose a kind, never for accounting."""
     return num_steps - math.fsum(redaction_probability(kind, t, num_steps, scale) for t in range(num_steps))
 
@@ -89,12 +92,8 @@ class Schedule:
         """Steps on original text: what the noise is calibrated for, and what is accounted for."""
         return int((~self.is_redacted).sum())
 
-    def private_steps_before(self, step: int) -> int:
-        """Private steps among the first ``step``: where a resumed run stands."""
-        return int((~self.is_redacted[:step]).sum())
 
-
-def draw_schedule(kind: Kind, num_steps: int, scale: float, seed: int) -> Schedule:
+def draw_schedule(kind: str, num_steps: int, scale: float, seed: int) -> Schedule:
     """Draws the kind of every step, before the first.
 
     The same arguments give the same schedule: a resumed run goes on with the one that it was calibrated for.
@@ -116,51 +115,47 @@ def draw_schedule(kind: Kind, num_steps: int, scale: float, seed: int) -> Schedu
     return Schedule(rng.random(num_steps) < chances)  # random() < 1, so p = 1 always is a redacted step
 
 
-def event(schedule: Schedule, sample_rate: float, noise_multiplier: float | None) -> Event:
-    """What the accountant has to know: the private steps that were drawn, no more and no fewer.
-
-    In fixed-noise mode the noise is given and the epsilon follows from this event; in target mode the noise was
-    calibrated for ``schedule.num_private_steps``. A schedule without private steps never touches original text.
+def programme(schedule: Schedule, steps_per_epoch: int) -> list[Segment]:
+    """The schedule as segments: runs of one kind of step, cut where an epoch ends.
 
     Args:
-        schedule: as drawn.
-        sample_rate: probability with which each record enters a private step.
-        noise_multiplier: noise deviation over the clipping norm; None only where there is no private step.
-
-    Raises:
-        ConfigError: private steps without a noise multiplier.
+        schedule: as drawn; never redrawn.
+        steps_per_epoch: steps of either kind after which the model is evaluated.
     """
-    if schedule.num_private_steps and noise_multiplier is None:
-        raise ConfigError(
-            f"the schedule has {schedule.num_private_steps} private steps, so a noise multiplier is needed"
+    segments: list[Segment] = []
+    start = 0
+    for t in range(1, schedule.num_steps + 1):
+        ends_epoch = t % steps_per_epoch == 0 or t == schedule.num_steps
+        if ends_epoch or schedule.is_redacted[t] != schedule.is_redacted[start]:
+            kind: Literal["plain", "private"] = "plain" if schedule.is_redacted[start] else "private"
+            segments.append(Segment(kind=kind, num_steps=t - start, ends_epoch=ends_epoch))
+            start = t
+    return segments
+
+
+def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+    """Draws the schedule for ``settings.epochs`` expected epochs of private steps, and plans the private ones drawn."""
+    whole = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
+    if whole.num_steps == 0:
+        raise ConfigError("train: redaction_schedule needs original rows to train on, and there are none")
+    drawn = draw_schedule(settings.schedule, whole.num_steps, settings.schedule_scale, settings.seed)
+    redacted: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
+
+    def describe(private: Event) -> Account:
+        phases: tuple[tuple[str, str, Event], ...] = (("private steps", "original", private),)
+        if drawn.num_private_steps < drawn.num_steps and corpus.num_private_plain:
+            phases = (("redacted steps", "redacted", redacted), *phases)
+        return Account(
+            event=Composed(events=tuple(event for _, _, event in phases)),
+            phases=phases,
+            preconditions=("schedule_drawn_up_front",),
         )
-    return dp_sgd(
-        noise_multiplier=noise_multiplier or 0.0, sample_rate=sample_rate, num_steps=schedule.num_private_steps
+
+    return LoopTraining(
+        plain=corpus.public,
+        private=corpus.private,
+        programme=programme(drawn, whole.steps_per_epoch),
+        plan=replace(whole, num_steps=drawn.num_private_steps),
+        settings=settings,
+        describe=describe,
     )
-
-
-def follow(
-    schedule: Schedule,
-    *,
-    redacted_step: Callable[[int], None],
-    private_step: Callable[[int], None],
-    after: Callable[[int], None],
-    start: int = 0,
-) -> None:
-    """The training loop of section 5.2: walks the schedule, never redraws it.
-
-    Args:
-        schedule: as drawn.
-        redacted_step: AdamW on a minibatch of redacted records; told how many redacted steps came before.
-        private_step: DP-AdamW on a Poisson sample of original records; told how many private steps came before.
-        after: told the number of steps done, after each: for checkpoints and progress.
-        start: steps that an interrupted run had done when its checkpoint was saved.
-    """
-    private = schedule.private_steps_before(start)
-    for t in range(start, schedule.num_steps):
-        if schedule.is_redacted[t]:
-            redacted_step(t - private)
-        else:
-            private_step(private)
-            private += 1
-        after(t + 1)

@@ -44,12 +44,15 @@ from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, 
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.divergence import diverged
+from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.noise import add_noise
 from pipelines.training.engine.sampling import plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.lstm_model import LSTMLanguageModel, State
+from pipelines.training.loop import Outcome as LoopOutcome
+from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.model import token_losses
 from pipelines.training.randomness import PrivateRandomness
 from pipelines.training.records import IntArray, Records
@@ -449,3 +452,68 @@ class _Run:
         )
         at.public_loss_sum = at.private_loss_sum = 0.0
         at.num_public = at.num_private = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanTraining:
+    """The training as the stage runs it (`pipelines.training.methods.base.Training`)."""
+
+    records: Records
+    plan: SpanPlan
+    settings: Settings
+
+    @property
+    def num_steps(self) -> int:
+        """Steps, each on one sample."""
+        return self.plan.num_steps
+
+    @property
+    def sample_rate(self) -> float:
+        """Probability with which a record enters a step."""
+        return self.plan.sample_rate
+
+    def calibrate(self, target_epsilon: float, target_delta: float) -> float:
+        """See `calibrate`."""
+        return calibrate(self.plan, target_epsilon, target_delta)
+
+    def account(self, noise_multiplier: float | None) -> Account:
+        """Every precondition of the method is this module's own doing; `check_queries` holds it to the last one."""
+        return Account(
+            event=NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier),
+            preconditions=PRECONDITIONS,
+            notes=NOTES,
+        )
+
+    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> LoopOutcome:
+        """See `train`."""
+        recipe = Recipe(
+            public_learning_rate=self.settings.public_learning_rate,
+            private_learning_rate=self.settings.private_learning_rate,
+            max_grad_norm=self.settings.max_grad_norm,
+            max_state_norm=self.settings.max_state_norm,
+            noise_multiplier=noise_multiplier,
+        )
+        outcome = train(
+            model,
+            self.records,
+            recipe,
+            self.plan,
+            randomness=hooks.randomness,
+            checkpoints=hooks.checkpoints,
+            evaluate=hooks.evaluate,
+            microbatch_size=hooks.microbatch_size,
+            progress=hooks.progress,
+        )
+        return LoopOutcome(num_steps=outcome.num_steps, curve=outcome.curve, was_resumed=outcome.was_resumed)
+
+
+def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
+    """Draws the samples of the whole run."""
+    drawn = plan(
+        len(corpus.private),
+        settings.expected_batch_size,
+        settings.epochs,
+        settings.max_private_spans,
+        settings.seed,
+    )
+    return SpanTraining(records=corpus.private, plan=drawn, settings=settings)

@@ -1,0 +1,284 @@
+"""The two kinds of step that most methods are made of, and the loop that walks through a method's programme of them.
+
+A *plain* step is AdamW on a minibatch, without noise. A *private* step is DP-AdamW on a Poisson sample: clip each
+record's gradient, add up, add noise once, divide by the expected batch size. A method says which steps come in which
+order (`Segment`); everything else, checkpoints included, is here.
+
+The two kinds keep an optimizer each, so that the large moments of noisy gradients do not slow the plain steps, nor the
+reverse; both are post-processing of what the accountant counts, and cost no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from pipelines.errors import StageError
+from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.divergence import diverged
+from pipelines.training.engine.errors import LossError
+from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.optimizer import noisy_step
+from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
+from pipelines.training.evaluation import Evaluation
+from pipelines.training.model import example_losses
+from pipelines.training.randomness import PrivateRandomness
+from pipelines.training.records import IntArray, Records, collate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """Steps of one kind in a row.
+
+    Attributes:
+        kind: of the steps.
+        num_steps: how many.
+        ends_epoch: whether the model is evaluated, and always saved, after them.
+    """
+
+    kind: Literal["plain", "private"]
+    num_steps: int
+    ends_epoch: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How steps are made.
+
+    Attributes:
+        public_learning_rate: of AdamW on plain minibatches.
+        private_learning_rate: of AdamW on noisy private sums.
+        public_batch_size: records in a plain minibatch.
+        max_grad_norm: Euclidean norm that one private record's gradient is clipped to.
+        noise_multiplier: noise standard deviation over ``max_grad_norm``.
+        seed: of the order of plain minibatches; public.
+    """
+
+    public_learning_rate: float
+    private_learning_rate: float
+    public_batch_size: int
+    max_grad_norm: float
+    noise_multiplier: float
+    seed: int
+
+    def num_plain_batches(self, num_records: int) -> int:
+        """Minibatches of a pass over so many records."""
+        return math.ceil(num_records / self.public_batch_size)
+
+
+@dataclass
+class _Progress:
+    """Where a run is: ``position`` steps into segment number ``segment``."""
+
+    segment: int = 0
+    position: int = 0
+    epoch: int = 0
+    num_plain_steps: int = 0
+    num_private_steps: int = 0
+    public_loss_sum: float = 0.0
+    private_loss_sum: float = 0.0
+    num_public: int = 0
+    num_private: int = 0
+    curve: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        num_steps: private steps that the weights went through.
+        curve: for each epoch, mean training losses and the held-out evaluation. Private.
+        was_resumed: whether it went on from a checkpoint.
+    """
+
+    num_steps: int
+    curve: list[dict[str, Any]]
+    was_resumed: bool
+
+
+def train(
+    model: torch.nn.Module,
+    plain: Records,
+    private: Records,
+    programme: Sequence[Segment],
+    recipe: Recipe,
+    plan: PrivatePlan,
+    *,
+    randomness: PrivateRandomness,
+    checkpoints: Checkpoints,
+    evaluate: Callable[[torch.nn.Module], Evaluation],
+    microbatch_size: int,
+    progress: Callable[[int, int | None, str], None],
+) -> Outcome:
+    """Trains ``model`` in place.
+
+    A run that was killed goes on from its last checkpoint with fresh samples and fresh noise. Steps that were done
+    after that checkpoint are lost unseen: they entered neither a checkpoint that was used nor anything published, so
+    the released weights went through exactly the programme's private steps. This needs the interruption to be
+    independent of the lost noise (nobody looked at the lost weights and then pulled the plug).
+
+    Args:
+        model: the model to train.
+        plain: the records of plain steps, in an order that the method's view vouches for.
+        private: the records of private steps.
+        programme: which steps, in which order; fixed beforehand.
+        recipe: how steps are made.
+        plan: rate and expected batch size of private steps.
+        randomness: the generator of each private step.
+        checkpoints: where to keep state.
+        evaluate: scores the model after each epoch.
+        microbatch_size: private examples that the model sees at once; no influence on the result.
+        progress: told how many steps are done.
+
+    Raises:
+        StageError: the loss or a gradient is not a finite number, or the programme's private steps are not those of
+            the plan.
+    """
+    num_private = sum(s.num_steps for s in programme if s.kind == "private")
+    if num_private != plan.num_steps:
+        raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
+    run = _Run(model, plain, private, recipe, plan, randomness, microbatch_size)
+    was_resumed = run.restore(checkpoints.load())
+    if checkpoints.is_unusable:
+        progress(0, None, "the checkpoint is damaged or of another run: training starts again")
+    try:
+        run.follow(programme, checkpoints, evaluate, progress)
+    finally:
+        if run.engine is not None:
+            run.engine.detach()
+    return Outcome(num_steps=run.at.num_private_steps, curve=run.at.curve, was_resumed=was_resumed)
+
+
+class _Run:
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        plain: Records,
+        private: Records,
+        recipe: Recipe,
+        plan: PrivatePlan,
+        randomness: PrivateRandomness,
+        microbatch_size: int,
+    ) -> None:
+        self.model, self.plain, self.private = model, plain, private
+        self.recipe, self.plan, self.randomness = recipe, plan, randomness
+        self.microbatch_size = microbatch_size
+        # A model without a rule for each of its layers may still be trained where nothing is private.
+        self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.public_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
+        self.private_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
+        self.num_plain_batches = recipe.num_plain_batches(len(plain))
+        self.at = _Progress()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "model": self.model.state_dict(),
+            "public_optimizer": self.public_optimizer.state_dict(),
+            "private_optimizer": self.private_optimizer.state_dict(),
+            "progress": asdict(self.at),
+        }
+
+    def restore(self, state: dict[str, Any] | None) -> bool:
+        if state is None:
+            return False
+        self.model.load_state_dict(state["model"])
+        self.public_optimizer.load_state_dict(state["public_optimizer"])
+        self.private_optimizer.load_state_dict(state["private_optimizer"])
+        self.at = _Progress(**state["progress"])
+        return True
+
+    def follow(
+        self,
+        programme: Sequence[Segment],
+        checkpoints: Checkpoints,
+        evaluate: Callable[[torch.nn.Module], Evaluation],
+        progress: Callable[[int, int | None, str], None],
+    ) -> None:
+        at = self.at
+        total = sum(segment.num_steps for segment in programme)
+        num_epochs = sum(segment.ends_epoch for segment in programme)
+        while at.segment < len(programme):
+            segment = programme[at.segment]
+            while at.position < segment.num_steps:
+                self._private_step() if segment.kind == "private" else self._plain_step()
+                at.position += 1
+                checkpoints.save_if_due(self.state)
+                done = at.num_plain_steps + at.num_private_steps
+                progress(done, total, f"epoch {min(at.epoch + 1, num_epochs)} of {num_epochs}")
+            at.segment, at.position = at.segment + 1, 0
+            if segment.ends_epoch:
+                self._end_epoch(evaluate(self.model))
+                checkpoints.save(self.state())
+            else:
+                checkpoints.save_if_due(self.state)
+
+    def _plain_step(self) -> None:
+        at, size = self.at, self.recipe.public_batch_size
+        passes, batch_number = divmod(at.num_plain_steps, self.num_plain_batches)
+        order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.plain))
+        rows = order[batch_number * size : (batch_number + 1) * size]
+        first = self.parameters[0]
+        losses = example_losses(self.model, collate(self.plain, rows).to(first.device, first.dtype))
+        loss = losses.mean()
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            raise diverged(f"a plain step of epoch {at.epoch + 1}")
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.public_optimizer.step()
+        self.public_optimizer.zero_grad(set_to_none=True)
+        at.public_loss_sum += value * len(rows)
+        at.num_public += len(rows)
+        at.num_plain_steps += 1
+
+    def _private_step(self) -> None:
+        at, engine = self.at, self.engine
+        assert engine is not None  # noqa: S101  # there are private steps, so it was made
+        rng = self.randomness(at.num_private_steps)
+        rows = poisson_sample(len(self.private), self.plan.sample_rate, rng)
+        rows = rows[self.private.num_targets[rows] > 0]  # the others' gradients are zero
+        rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        first = self.parameters[0]
+        for part in physical_batches(rows, self.microbatch_size):
+            batch = collate(self.private, part).to(first.device, first.dtype)
+            with engine.recording(len(part)):
+                losses = example_losses(self.model, batch)
+            try:
+                engine.backward(losses)
+            except LossError:
+                raise diverged("a private step") from None
+            at.private_loss_sum += float(losses.detach().sum())
+            at.num_private += len(part)
+        noisy_step(
+            self.private_optimizer,
+            engine,
+            noise_multiplier=self.recipe.noise_multiplier,
+            expected_batch_size=self.plan.expected_batch_size,
+            rng=rng,
+        )
+        at.num_private_steps += 1
+
+    def _end_epoch(self, evaluation: Evaluation) -> None:
+        at = self.at
+        at.curve.append(
+            {
+                "epoch": at.epoch + 1,
+                "public_loss": at.public_loss_sum / at.num_public if at.num_public else None,
+                "private_loss": at.private_loss_sum / at.num_private if at.num_private else None,
+                "evaluation": evaluation.as_json(),
+            }
+        )
+        at.epoch += 1
+        at.public_loss_sum = at.private_loss_sum = 0.0
+        at.num_public = at.num_private = 0
+
+
+def _adamw(parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.AdamW:
+    # No weight decay: a decay on embeddings of rare tokens forgets what few examples taught.
+    return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)

@@ -1,0 +1,209 @@
+"""What every training method offers the stage: a training that can be planned, calibrated, accounted for, and run.
+
+A method's module has one function, ``prepare(corpus, settings)``. Most methods return a `LoopTraining`: a programme of
+plain and private steps for `pipelines.training.loop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from pipelines.accounting.calibration import calibrate_noise_multiplier
+from pipelines.accounting.events import Event, NoEvent, NonPrivate, dp_sgd
+from pipelines.training import loop
+from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import PrivatePlan
+from pipelines.training.evaluation import Evaluation
+from pipelines.training.loop import Outcome, Recipe, Segment
+from pipelines.training.randomness import PrivateRandomness
+from pipelines.training.records import Records
+
+NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a method is told, besides the corpus. All of it is public.
+
+    Attributes:
+        epochs: passes over the records.
+        public_batch_size: records in a plain minibatch.
+        expected_batch_size: private records in an average private step.
+        max_grad_norm: what one record's gradient is clipped to.
+        public_learning_rate, private_learning_rate: of the two kinds of step.
+        seed: of the order of minibatches, and of what else a method draws from public randomness.
+        schedule, schedule_scale: of `redaction_schedule`.
+        max_private_spans, max_state_norm: of `sdpsgd_lstm`.
+        variant: of `jft`.
+        phase_one: what phase 1 of `jft` recorded.
+    """
+
+    epochs: int
+    public_batch_size: int
+    expected_batch_size: int
+    max_grad_norm: float
+    public_learning_rate: float
+    private_learning_rate: float
+    seed: int
+    schedule: str = "linear"
+    schedule_scale: float = 1.0
+    max_private_spans: int = 2
+    max_state_norm: float = 0.1
+    variant: str | None = None
+    phase_one: Mapping[str, Any] | None = None
+
+    def recipe(self, noise_multiplier: float) -> Recipe:
+        """How steps are made, once the noise is known."""
+        return Recipe(
+            public_learning_rate=self.public_learning_rate,
+            private_learning_rate=self.private_learning_rate,
+            public_batch_size=self.public_batch_size,
+            max_grad_norm=self.max_grad_norm,
+            noise_multiplier=noise_multiplier,
+            seed=self.seed,
+        )
+
+    def plain_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
+        """One pass of plain steps over so many records."""
+        return Segment(
+            kind="plain", num_steps=self.recipe(0.0).num_plain_batches(num_records), ends_epoch=ends_epoch
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """What ``events.json`` says of a training beside what all have in common (`pipelines.accounting.run_facts`).
+
+    Attributes:
+        event: what ran on private records, all of it.
+        variant: of the method.
+        phases: (name, rows, event) where the method reads private records in several forms.
+        preconditions: what a claim asks for and this training saw to.
+        notes: assumptions of its own.
+        light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence.
+    """
+
+    event: Event
+    variant: str | None = None
+    phases: tuple[tuple[str, str, Event], ...] = ()
+    preconditions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    light_noise_miss_rate: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hooks:
+    """What the stage lends to a training: see `pipelines.training.loop.train`."""
+
+    randomness: PrivateRandomness
+    checkpoints: Checkpoints
+    evaluate: Callable[[torch.nn.Module], Evaluation]
+    microbatch_size: int
+    progress: Callable[[int, int | None, str], None]
+
+
+class Training(Protocol):
+    """A training that is planned and not yet run.
+
+    Attributes:
+        num_steps: private steps.
+        sample_rate: probability with which a record enters one.
+    """
+
+    num_steps: int
+    sample_rate: float
+
+    def calibrate(self, target_epsilon: float, target_delta: float) -> float:
+        """The least noise multiplier with which the private steps meet the target (replacement of one record)."""
+        ...
+
+    def account(self, noise_multiplier: float | None) -> Account:
+        """What ran, for the accountant; ``noise_multiplier`` is None where there are no private steps."""
+        ...
+
+    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
+        """Trains ``model`` in place."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopTraining:
+    """A training that is a programme of plain and private steps.
+
+    Attributes:
+        plain, private: the records of either kind of step.
+        programme: the steps.
+        plan: of the private steps.
+        settings: as given.
+        describe: turns the event of the private steps into the account.
+    """
+
+    plain: Records
+    private: Records
+    programme: Sequence[Segment]
+    plan: PrivatePlan
+    settings: Settings
+    describe: Callable[[Event], Account] = field(default=lambda event: Account(event=event))
+
+    @property
+    def num_steps(self) -> int:
+        """Private steps."""
+        return self.plan.num_steps
+
+    @property
+    def sample_rate(self) -> float:
+        """Probability with which a record enters a private step."""
+        return self.plan.sample_rate
+
+    def calibrate(self, target_epsilon: float, target_delta: float) -> float:
+        """See `Training.calibrate`."""
+        return calibrate_noise_multiplier(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            sample_rate=self.plan.sample_rate,
+            num_steps=self.plan.num_steps,
+            relation="replace_one",
+        )
+
+    def account(self, noise_multiplier: float | None) -> Account:
+        """See `Training.account`."""
+        event: Event = NoEvent()
+        if noise_multiplier is not None:
+            event = dp_sgd(
+                noise_multiplier=noise_multiplier, sample_rate=self.plan.sample_rate, num_steps=self.plan.num_steps
+            )
+        return self.describe(event)
+
+    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
+        """See `Training.train`."""
+        return loop.train(
+            model,
+            self.plain,
+            self.private,
+            self.programme,
+            self.settings.recipe(noise_multiplier),
+            self.plan,
+            randomness=hooks.randomness,
+            checkpoints=hooks.checkpoints,
+            evaluate=hooks.evaluate,
+            microbatch_size=hooks.microbatch_size,
+            progress=hooks.progress,
+        )
+
+
+def without_noise(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+    """Passes of AdamW over the plain records, some of which come from private rows: no bound on what they tell."""
+    event: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
+    return LoopTraining(
+        plain=corpus.public,
+        private=corpus.private,
+        programme=[settings.plain_pass(len(corpus.public), ends_epoch=True)] * settings.epochs,
+        plan=NO_PRIVATE_STEPS,
+        settings=settings,
+        describe=lambda _: Account(event=event),
+    )

@@ -1,0 +1,30 @@
+"""DP-SGD on everything (Abadi et al. 2016, Algorithm 1; Li et al. 2022 for language models), with AdamW's update.
+
+    for each step:
+        draw each original record on its own with probability q
+        clip each record's gradient to norm C, add up
+        add N(0, (sigma C)^2), divide by the expected batch size
+        AdamW on the result
+
+No redaction takes part: the guarantee covers every token of a record alike.
+"""
+
+from __future__ import annotations
+
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.loop import Segment
+from pipelines.training.methods.base import LoopTraining, Settings
+
+
+def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+    """Plans the private steps of the whole run."""
+    plan = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    return LoopTraining(
+        plain=corpus.public,
+        private=corpus.private,
+        programme=[epoch] * settings.epochs,
+        plan=plan,
+        settings=settings,
+    )

@@ -1,0 +1,57 @@
+"""JFT: just fine-tune twice (Shi et al. 2022, section 4).
+
+    phase 1, redacted fine-tune (`pipelines/stages/train_phase1.py`, an artifact of its own), by variant:
+        direct                     AdamW on the redacted text of all rows                            (section 4.1)
+        manual_screening           AdamW on the few redacted rows that people have screened          (section 4.3)
+        light_noise                DP-AdamW on the redacted text, noise by the miss rate m           (section 4.3)
+        conservative_light_noise   the same with m = the share of tokens that redaction masks        (section 4.3)
+    phase 2, private fine-tune, from the weights of phase 1:
+        DP-AdamW on the original text of all rows                                                    (section 4.2)
+
+This file is phase 2. What phase 1 did to private rows is part of the account: its event is composed with this one's,
+without credit for redaction; credit is taken once, at the end, by the guarantee stage.
+"""
+
+from __future__ import annotations
+
+from pipelines.accounting.events import Composed, Event, from_json
+from pipelines.errors import StageError
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.loop import Segment
+from pipelines.training.methods.base import Account, LoopTraining, Settings
+
+
+def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+    """Plans phase 2.
+
+    Raises:
+        StageError: phase 1 left no record of what it did; nothing could then be said about the whole.
+    """
+    plan = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    first = settings.phase_one
+    if first is None or first.get("variant") != settings.variant:
+        raise StageError("jft: phase 1 of this variant has not run; run the train stage with all before it")
+    first_event = from_json(first["event"])
+
+    def describe(event: Event) -> Account:
+        return Account(
+            event=Composed(events=(first_event, event)),
+            variant=settings.variant,
+            phases=(
+                ("redacted fine-tune", str(first["rows"]), first_event),
+                ("private fine-tune", "original", event),
+            ),
+            preconditions=tuple(first["preconditions"]),
+            light_noise_miss_rate=first["light_noise_miss_rate"],
+        )
+
+    return LoopTraining(
+        plain=corpus.public,
+        private=corpus.private,
+        programme=[epoch] * settings.epochs,
+        plan=plan,
+        settings=settings,
+        describe=describe,
+    )

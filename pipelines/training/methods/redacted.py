@@ -1,0 +1,18 @@
+"""Training on redacted text alone (JFT, section 5: the redacted model, which is phase 1 without phase 2).
+
+    for each epoch:
+        for each minibatch of redacted records, public and private rows alike:
+            AdamW on the mean loss; <MASK> is read and never asked for
+
+What redaction missed is trained on without noise: nothing but redaction protects. The model stays in the private root.
+"""
+
+from __future__ import annotations
+
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.methods.base import LoopTraining, Settings, without_noise
+
+
+def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
+    """Plans the training; its event is `NonPrivate` as soon as a private row is among the records."""
+    return without_noise(corpus, settings)
