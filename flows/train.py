@@ -11,6 +11,7 @@ from flows.wiring import Outputs, whole
 from tasks.guarantee import guarantee
 from tasks.report import report
 from tasks.train import train as train_model
+from tasks.train_phase1 import train_phase1
 
 
 @flow(name="train", persist_result=False)
@@ -23,8 +24,8 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
     """
     with run_of(config, TRAINING) as run:
         p = prepared or prepare.fn(run)
-        model = whole(  # lines 5 to 8
-            train_model, run, shard=p["shard"], split=p["split"], redact=p["redact"], gate=p["gate"]
-        )
+        rows = {name: p[name] for name in ("shard", "split", "redact")}
+        first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; nothing for the others
+        model = whole(train_model, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
         claims = whole(guarantee, run, train=model, estimate=p["estimate"])  # Theorem 8
         whole(report, run, **p, train=model, guarantee=claims)

@@ -18,8 +18,13 @@ class StageConfig(BaseModel):
     SENSITIVE: ClassVar[frozenset[str]] = frozenset()
     UNKEYED: ClassVar[frozenset[str]] = frozenset()
 
-    def keyed(self) -> dict[str, Any]:
-        """The fields that enter an artifact's key, as JSON values."""
+    def keyed(self, stage: str | None = None) -> dict[str, Any]:
+        """The fields that enter an artifact's key, as JSON values.
+
+        Args:
+            stage: whose key it is; a table that several stages own may give each what it uses. None for all.
+        """
+        del stage
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in self.UNKEYED}
 
     def code_references(self) -> tuple[str, ...]:
@@ -34,11 +39,12 @@ class StageConfig(BaseModel):
         """Distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()
 
-    def unread_inputs(self) -> frozenset[str]:
-        """Input stages of the graph that a run with these settings does not read.
+    def unread_inputs(self, stage: str) -> frozenset[str]:
+        """Input stages of the graph that ``stage`` does not read with these settings.
 
         Their output neither enters the key nor is handed to the stage, so that it may change without a new run: a
         method that trains on original text need not train again because a policy changed. Only the settings that own
         the stage are asked. The inputs are still built before the stage runs.
         """
+        del stage
         return frozenset()

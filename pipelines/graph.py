@@ -89,7 +89,7 @@ class Stage:
             configs: the validated settings by table name.
         """
         own = configs.get(self.table) if self.table in self.configs else None
-        unread = own.unread_inputs() if own is not None else frozenset()
+        unread = own.unread_inputs(self.name) if own is not None else frozenset()
         return tuple(edge for edge in self.inputs if edge.stage not in unread)
 
     def run(self) -> RunFunction:
@@ -110,6 +110,8 @@ SHARD = f"{_STAGES}.shard:ShardConfig"
 TRAIN = f"{_STAGES}.train:TrainConfig"
 GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
 REPORT = f"{_STAGES}.report:ReportConfig"
+
+_TRAINING_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting")
 
 SENTENCES = "sentences.parquet"
 DECISIONS = "decisions.parquet"
@@ -252,20 +254,35 @@ GRAPH: Mapping[str, Stage] = {
             packages=("pyarrow",),
             tables=(Table("private", "private.parquet"), Table("public", "public.parquet", "public")),
         ),
+        # Which inputs a method reads, its settings say (`TrainConfig.unread_inputs`).
+        Stage(
+            name="train_phase1",
+            table="train",
+            step="phase1",
+            module=f"{_STAGES}.train_phase1",
+            configs={"train": TRAIN},
+            inputs=(
+                Input("shard", partitions="all"),
+                Input("split", (SENTENCES,), "all"),
+                Input("redact", (FIGURES,), "all"),
+                Input("estimate", (FIGURES, SCREENED)),
+            ),
+            packages=_TRAINING_PACKAGES,
+        ),
         Stage(
             name="train",
             table="train",
             module=f"{_STAGES}.train",
             configs={"train": TRAIN},
-            # Which of shard and redact a method reads, its settings say (`TrainConfig.unread_inputs`).
             inputs=(
+                Input("train_phase1"),
                 Input("shard", partitions="all"),
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (REDACTED,), "all"),
                 Input("gate", (PASSED,)),
             ),
             roots=("private", "public"),
-            packages=("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting"),
+            packages=_TRAINING_PACKAGES,
             is_release=True,
         ),
         Stage(

@@ -1,4 +1,4 @@
-"""Fine-tune: plain steps on public rows, private steps on private rows (CRT Algorithm 1, lines 5 to 8)."""
+"""Fine-tune with the chosen method, such as CRT (Algorithm 1, lines 5 to 8)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from tasks.base import OPTIONS, build
 
 @task(name="train", task_run_name="train", **OPTIONS)
 def train(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
-    """Fine-tune: plain steps on public rows, private steps on private rows (CRT Algorithm 1, lines 5 to 8)."""
+    """Fine-tune with the chosen method, such as CRT (Algorithm 1, lines 5 to 8)."""
     return build(run, "train", partition, inputs)

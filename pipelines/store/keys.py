@@ -38,7 +38,7 @@ def _version(distribution: str) -> str:
 def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str, Any]:
     keyed = {}
     for table in stage.configs:
-        fields = configs[table].keyed()
+        fields = configs[table].keyed(stage.name)
         if table in stage.fields:
             fields = {name: fields[name] for name in stage.fields[table]}
         keyed[table] = fields

@@ -6,7 +6,7 @@ Which text that is says `pipelines.training.views`, and what is held in memory `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,7 @@ class TrainingCorpus:
             if there are none by the method's nature, ``unknown`` otherwise.
         speakers: the speaker names that have a control token.
         control: the ids of the control tokens.
+        context_length: the longest record, in tokens.
         public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
             rows (both in the order of their content hash), or, without any promise, original text.
         num_private_plain: how many of ``public`` hold a private row.
@@ -77,6 +78,7 @@ class TrainingCorpus:
     public_order: str
     speakers: tuple[str, ...]
     control: ControlTokens
+    context_length: int
     public: Records
     num_private_plain: int
     private: Records
@@ -258,7 +260,7 @@ def read_corpus(
     else:
         progress(0, None, "training the tokenizer on public rows")
         tokenizer, trained_on = train_bpe(shards.public_texts(), names, vocab_size), "public"
-    control = control_tokens(tokenizer, names)
+    control = replace(control_tokens(tokenizer, names), asks_for_mask=view.asks_for_masks)
     encoder = _Encoder(tokenizer, control, context_length)
     progress(0, None, "encoding rows")
     original_store = RowStore(scratch, "original", unit)
@@ -287,6 +289,7 @@ def read_corpus(
         public_order=order,
         speakers=names,
         control=control,
+        context_length=context_length,
         num_private_plain=int(plain.is_private[plain_records].sum()),
         public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
         private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from transformers import GPT2LMHeadModel
-
+from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
 from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import Evaluation
+from pipelines.training.loop import Outcome
+from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
+from pipelines.training.methods.base import Account
 from pipelines.training.model import save_model
 from pipelines.training.tokenizer import loadable
 
@@ -32,7 +34,12 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def warnings_about(
-    *, num_private: int, target_delta: float, insecure_test_seed: bool, noise_multiplier: float | None
+    *,
+    num_private: int,
+    target_delta: float,
+    insecure_test_seed: bool,
+    noise_multiplier: float | None,
+    is_unnoised: bool = False,
 ) -> list[str]:
     """What the trusted side should hear loudly about a run."""
     found = []
@@ -43,29 +50,94 @@ def warnings_about(
         )
     if insecure_test_seed:
         found.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
+    if is_unnoised:
+        found.append("the method is no_dp: original text is trained on without any protection.")
     if noise_multiplier == 0:
         found.append("noise_multiplier is 0: private records are trained on without protection.")
     return found
 
 
-def events_document(
-    *,
-    method: str,
-    event: Mapping[str, Any],
-    corpus: TrainingCorpus,
-    target_delta: float,
-    target_epsilon: float | None,
-    max_grad_norm: float,
-    insecure_test_seed: bool,
-    warnings: Sequence[str],
-) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A training that is done.
+
+    Attributes:
+        config: the settings of ``[train]``.
+        corpus: what it read.
+        account: what the accountant has to know.
+        outcome: what it did.
+        planned_steps, sample_rate: the private steps as they were planned.
+        noise_multiplier: of each; None without private steps.
+        before, after: evaluations at initialisation and at the end.
+        network: the model.
+    """
+
+    config: Mapping[str, Any]
+    corpus: TrainingCorpus
+    account: Account
+    outcome: Outcome
+    planned_steps: int
+    sample_rate: float
+    noise_multiplier: float | None
+    before: Evaluation
+    after: Evaluation
+    network: Any
+
+    @property
+    def num_private(self) -> int:
+        """Records that hold private text: those that private steps sample, or else those among the plain ones."""
+        return len(self.corpus.private) or self.corpus.num_private_plain
+
+    @property
+    def num_public(self) -> int:
+        """Records of public rows alone that were trained on."""
+        return len(self.corpus.public) - self.corpus.num_private_plain
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the trusted side should hear loudly."""
+        return warnings_about(
+            num_private=self.num_private,
+            target_delta=self.config["target_delta"],
+            insecure_test_seed=self.config["insecure_test_seed"],
+            noise_multiplier=self.noise_multiplier,
+            is_unnoised=self.config["method"] == "no_dp",
+        )
+
+
+def write_outputs(run: Run, *, private: Path, model_folder: Path) -> None:
+    """Writes events, figures and curves to the private side, and the model.
+
+    Raises:
+        StageError: training took another number of private steps than the one that is accounted for.
+    """
+    figures = figures_document(run)
+    write_json(private / "events.json", events_document(run))
+    write_json(private / "figures.json", figures)
+    write_json(private / "curves.json", {"note": CURVES_NOTE, "epochs": run.outcome.curve})
+    write_model_folder(model_folder, run)
+
+
+_SAMPLING_NOTES: Final = (
+    "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
+    "sampling rate and the number of steps may depend on it"
+)
+_PUBLIC_NOTE: Final = (
+    "public records are trained on without noise, sorted by a content hash and then shuffled by a public seed; "
+    "which rows are public is decided by the redaction and conservative policies"
+)
+_PLAIN_NOTE: Final = (
+    "redacted records are trained on without noise, sorted by a content hash and then shuffled by a public seed"
+)
+
+
+def events_document(run: Run) -> dict[str, Any]:
     """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
+    config, corpus, account = run.config, run.corpus, run.account
     learnt = corpus.tokenizer_trained_on != "none"
     notes = [
-        "the number of private records is the same in neighbouring data sets (one record is replaced), so the "
-        "sampling rate and the number of steps may depend on it",
-        "public records are trained on without noise, sorted by a content hash and then shuffled by a public seed; "
-        "which rows are public is decided by the redaction and conservative policies",
+        _SAMPLING_NOTES,
+        *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.public) else []),
         "only the final weights are released; checkpoints, losses, figures and curves are not, and epsilon does not "
         "cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
@@ -76,109 +148,134 @@ def events_document(
         f"the tokenizer and the speaker names come from {corpus.tokenizer_trained_on} rows and settings only"
         if learnt
         else "the tokenizer is plain bytes and depends on no data; speaker names come from public rows and settings",
-        *warnings,
+        *account.notes,
+        *run.warnings,
     ]
-    return {
+    document: dict[str, Any] = {
         "schema_version": 1,
-        "method": method,
-        "record": "sentence",
-        "num_private_records": len(corpus.private),
-        "num_public_records": len(corpus.public),
-        "event": dict(event),
-        "target_delta": target_delta,
-        "target_epsilon": target_epsilon,
+        "method": config["method"],
+        "record": config["record"],
+        "num_private_records": run.num_private,
+        "num_public_records": run.num_public,
+        "event": to_json(account.event),
+        "target_delta": config["target_delta"],
+        "target_epsilon": config["target_epsilon"] if run.planned_steps else None,
         "relation": "replace_one",
-        "max_grad_norm": max_grad_norm,
-        "insecure_test_seed": insecure_test_seed,
+        "max_grad_norm": config["max_grad_norm"],
+        "insecure_test_seed": config["insecure_test_seed"],
         "tokenizer": {"kind": corpus.tokenizer_kind, "trained_on": corpus.tokenizer_trained_on},
         "public_order": corpus.public_order,
+        "preconditions": dict.fromkeys(account.preconditions, True),
         "assumption_notes": notes,
     }
+    if account.variant is not None:
+        document["variant"] = account.variant
+    if account.phases:
+        document["phases"] = [{"name": n, "rows": rows, "event": to_json(e)} for n, rows, e in account.phases]
+    if account.light_noise_miss_rate is not None:
+        document["light_noise_miss_rate"] = dict(account.light_noise_miss_rate)
+    return document
 
 
-def figures_document(
-    *,
-    method: str,
-    corpus: TrainingCorpus,
-    before: Evaluation,
-    after: Evaluation,
-    plan: PrivatePlan,
-    noise_multiplier: float | None,
-    epochs: int,
-    num_steps: int,
-    num_parameters: int,
-    vocab_size: int,
-    evaluate_fold: str,
-    warnings: Sequence[str],
-) -> dict[str, Any]:
+def figures_document(run: Run) -> dict[str, Any]:
     """What the report reads. Private: it counts private records.
 
     Raises:
         StageError: training took another number of private steps than the one that is accounted for.
     """
-    if num_steps != plan.num_steps:
+    if run.outcome.num_steps != run.planned_steps:
         raise StageError(
-            f"training took {num_steps} private steps, and {plan.num_steps} are accounted for; nothing is published. "
-            "Run train again"
+            f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for; nothing "
+            "is published. Run train again"
         )
+    corpus, after, config = run.corpus, run.after, run.config
     return {
-        "method": method,
+        "method": config["method"],
+        "variant": run.account.variant,
+        "record": config["record"],
         "perplexity": after.perplexity,
         "perplexity_per_word": after.perplexity_per_word,
-        "perplexity_at_initialisation": before.perplexity,
+        "perplexity_at_initialisation": run.before.perplexity,
         "perplexity_reason": after.reason,
         "loss_per_token": after.loss,
         "loss_per_token_standard_error": after.loss_standard_error,
         "next_token_accuracy": after.next_token_accuracy,
-        "evaluate_fold": evaluate_fold,
+        "evaluate_fold": config["evaluate_fold"],
         "evaluated_on": EVALUATED_ON,
         "num_eval_sentences": after.num_sentences,
         "num_eval_sentences_available": corpus.held_out.num_available,
         "num_eval_tokens": after.num_tokens,
-        "num_parameters": num_parameters,
-        "vocab_size": vocab_size,
+        "num_parameters": sum(p.numel() for p in run.network.parameters()),
+        "vocab_size": corpus.tokenizer.get_vocab_size(),
         "tokenizer": corpus.tokenizer_kind,
-        "num_public_records": len(corpus.public),
-        "num_private_records": len(corpus.private),
+        "num_public_records": run.num_public,
+        "num_private_records": run.num_private,
         "num_all_mask_records": corpus.private.num_without_targets,
         "num_truncated_records": corpus.public.num_truncated + corpus.private.num_truncated,
-        "num_steps": num_steps,
-        "sample_rate": plan.sample_rate,
-        "noise_multiplier": noise_multiplier,
-        "epochs": epochs,
-        "warnings": list(warnings),
+        "num_steps": run.outcome.num_steps,
+        "sample_rate": run.sample_rate,
+        "noise_multiplier": run.noise_multiplier,
+        "epochs": config["epochs"],
+        "warnings": run.warnings,
     }
 
 
-def write_model_folder(
-    folder: Path,
-    model: GPT2LMHeadModel,
-    corpus: TrainingCorpus,
-    *,
-    method: str,
-    target_epsilon: float | None,
-    target_delta: float,
-    context_length: int,
-) -> None:
-    """Writes weights, config, tokenizer and model card; the ``Auto`` classes of ``transformers`` load the folder."""
-    save_model(model, loadable(corpus.tokenizer, context_length), folder)
+def write_model_folder(folder: Path, run: Run) -> None:
+    """Writes weights, config, tokenizer and model card.
+
+    A GPT-2 is read by the ``Auto`` classes of ``transformers``, an LSTM by `pipelines.training.lstm_model.load_lstm`.
+    """
+    config, corpus = run.config, run.corpus
+    context_length = int(corpus.context_length)
+    tokenizer = loadable(corpus.tokenizer, context_length)
+    if isinstance(run.network, LSTMLanguageModel):
+        save_lstm(run.network, folder)
+        tokenizer.save_pretrained(folder)
+    else:
+        save_model(run.network, tokenizer, folder)
     card = model_card(
-        method=method,
-        target_epsilon=target_epsilon,
-        target_delta=target_delta,
+        method=config["method"],
+        architecture="LSTM" if isinstance(run.network, LSTMLanguageModel) else "GPT-2",
+        target_epsilon=config["target_epsilon"] if run.planned_steps else None,
+        target_delta=config["target_delta"],
         speakers=corpus.speakers,
         context_length=context_length,
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
 
 
+_HOW: Final[Mapping[str, str]] = {
+    "crt": "AdamW on public text and DP-AdamW on redacted private text",
+    "jft": "a redacted fine-tune, then DP-AdamW on the original text",
+    "dpsgd": "DP-AdamW on the original text",
+    "redaction_schedule": "AdamW on redacted and DP-AdamW on original text, by a schedule drawn up front",
+    "sdpsgd_lstm": "SGD on public and DP-SGD on private spans, states clipped and noised between them",
+    "redacted": "AdamW on redacted text, without noise",
+    "anonymized": "AdamW on redacted text, masks learnt like words, without noise",
+    "no_dp": "AdamW on the original text, without any protection: keep it private",
+}
+
+
+_LOADING: Final[Mapping[str, str]] = {
+    "GPT-2": "Load it with `AutoModelForCausalLM.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`.",
+    "LSTM": "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`.",
+}
+
+
 def model_card(
-    *, method: str, target_epsilon: float | None, target_delta: float, speakers: Sequence[str], context_length: int
+    *,
+    method: str,
+    architecture: str,
+    target_epsilon: float | None,
+    target_delta: float,
+    speakers: Sequence[str],
+    context_length: int,
 ) -> str:
     """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
-    goal = (
-        f"calibrated for ε = {target_epsilon:g} at δ = {target_delta:g}" if target_epsilon else "at a set noise level"
-    )
+    goal = ""
+    if target_epsilon:
+        goal = f", calibrated for ε = {target_epsilon:g} at δ = {target_delta:g}"
+        goal += " (neighbouring relation: one private record replaced)"
     tags = ", ".join(f"`<{name}>`" for name in speakers) or "none"
     return f"""---
 library_name: transformers
@@ -186,11 +283,10 @@ pipeline_tag: text-generation
 ---
 # A language model trained with Reticent
 
-A small GPT-2, trained from scratch with the method `{method}`: AdamW on public text and DP-AdamW on redacted private
-text, {goal} (neighbouring relation: one private record replaced). What this promises, and under which assumptions, is
-stated in the report of the run that made it, not here.
+A small {architecture}, trained from scratch with the method `{method}`: {_HOW[method]}{goal}. What this promises, and
+under which assumptions, is stated in the report of the run that made it, not here.
 
-Load it with `AutoModelForCausalLM.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`.
+{_LOADING[architecture]}
 
 * One record is `<BOS>`, the speaker's token where there is one, the text, `<EOS>`; no blank between them. The tokenizer
   adds none of these by itself.

@@ -34,6 +34,7 @@ class ControlTokens:
         pad, bos, eos, mask: their ids.
         speakers: the id of each known speaker's control token, by speaker name.
         other_speaker: the id that stands for every other speaker.
+        asks_for_mask: whether the model is asked for masks, as for any word (the masking baseline).
     """
 
     pad: int
@@ -42,6 +43,7 @@ class ControlTokens:
     mask: int
     speakers: Mapping[str, int]
     other_speaker: int
+    asks_for_mask: bool = False
 
     def speaker(self, name: str) -> int:
         """The control token of a speaker; names that no public row bears share one token."""
@@ -51,6 +53,8 @@ class ControlTokens:
     def never_predicted(self) -> npt.NDArray[np.int64]:
         """Ids that are given, never asked of the model: they are no targets of the loss."""
         ids = {self.pad, self.bos, self.mask, self.other_speaker, *self.speakers.values()}
+        if self.asks_for_mask:
+            ids.discard(self.mask)
         return np.asarray(sorted(ids), dtype=np.int64)
 
 

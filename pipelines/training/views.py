@@ -43,11 +43,13 @@ class View:
         plain: the records that steps without noise go through.
         private: the records that DP steps sample.
         marks_tokens: whether the tokens of original text are marked as private or public.
+        asks_for_masks: whether masks are targets of the loss.
     """
 
     plain: Literal["public_shard", "redacted", "original", "none"]
     private: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
+    asks_for_masks: bool = False
 
     @property
     def reads_shards(self) -> bool:
@@ -66,7 +68,7 @@ _REDACTED_THEN_ORIGINAL: Final = View(plain="redacted", private="original")
 VIEWS: Final[Mapping[str, View]] = {
     "crt": View(plain="public_shard", private="private_shard"),
     "redacted": _REDACTED,
-    "anonymized": _REDACTED,
+    "anonymized": View(plain="redacted", private="none", asks_for_masks=True),
     "jft": View(plain="none", private="original"),
     "jft_phase_one": _REDACTED,
     "redaction_schedule": _REDACTED_THEN_ORIGINAL,

@@ -9,6 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from pipelines.accounting.events import NoEvent
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
 from pipelines.graph import GRAPH
@@ -16,6 +17,9 @@ from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
 from pipelines.tables import TableWriter
 from pipelines.training import outputs
+from pipelines.training.evaluation import Evaluation
+from pipelines.training.loop import Outcome
+from pipelines.training.methods.base import Account, LoopTraining
 from pipelines.training.rows import StoredRecords
 
 SMALL = {
@@ -326,19 +330,23 @@ def test_loading_the_stage_and_its_settings_imports_no_torch():
 def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     """The tokenizer's origin and the order of public rows come from the corpus that was read."""
     ctx, _ = trained
-    corpus = train_stage._read(ctx, ctx.configs["train"])
+    corpus = train_stage.read(ctx, ctx.configs["train"], "crt")
     assert (corpus.tokenizer_trained_on, corpus.public_order) == ("public", "content_hash")
-    settings = {
-        "method": "crt",
-        "event": {"type": "none"},
-        "target_delta": 1e-5,
-        "target_epsilon": 3.0,
-        "max_grad_norm": 1.0,
-        "insecure_test_seed": False,
-        "warnings": [],
-    }
     other = dataclasses.replace(corpus, tokenizer_trained_on="private", public_order="unknown")
-    events = outputs.events_document(corpus=other, **settings)
+    nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
+    done = outputs.Run(
+        config=ctx.configs["train"].model_dump(mode="json"),
+        corpus=other,
+        account=Account(event=NoEvent()),
+        outcome=Outcome(num_steps=0, curve=[], was_resumed=False),
+        planned_steps=0,
+        sample_rate=0.0,
+        noise_multiplier=None,
+        before=nothing,
+        after=nothing,
+        network=None,
+    )
+    events = outputs.events_document(done)
     assert events["tokenizer"]["trained_on"] == "private"
     assert events["public_order"] == "unknown"
     assert any("tokenizer and the speaker names come from private rows" in note for note in events["assumption_notes"])
@@ -347,23 +355,23 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
     ctx = context(tmp_path)
     monkeypatch.setattr(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
-    assert train_stage._read(ctx, ctx.configs["train"]).public_order == "unknown"
+    assert train_stage.read(ctx, ctx.configs["train"], "crt").public_order == "unknown"
 
 
 def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):
     ctx = context(tmp_path, tokenizer="bytes")
-    assert train_stage._read(ctx, ctx.configs["train"]).tokenizer_trained_on == "none"
+    assert train_stage.read(ctx, ctx.configs["train"], "crt").tokenizer_trained_on == "none"
 
 
 def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
     ctx = context(tmp_path, epochs=1)
-    real = train_stage._train
+    real = LoopTraining.train
 
     def one_more(*arguments):
         done = real(*arguments)
         return dataclasses.replace(done, num_steps=done.num_steps + 1)
 
-    monkeypatch.setattr(train_stage, "_train", one_more)
+    monkeypatch.setattr(LoopTraining, "train", one_more)
     with pytest.raises(StageError, match="private steps, and"):
         run(ctx)
     assert files(ctx.public_dir) == {}
@@ -371,6 +379,33 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
 
 
 def test_only_what_the_method_reads_enters_the_key():
-    assert TrainConfig().unread_inputs() == {"redact"}
-    assert TrainConfig(tokenizer="bytes").unread_inputs() == {"redact"}
-    assert {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})} == {"shard", "split", "gate"}
+    assert TrainConfig().unread_inputs("train") == {"redact", "train_phase1"}
+    assert TrainConfig(method="dpsgd", tokenizer="bytes").unread_inputs("train") == {"redact", "shard", "train_phase1"}
+    assert TrainConfig(method="sdpsgd_lstm").unread_inputs("train") == {"train_phase1"}
+    read = {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})}
+    assert read == {"shard", "split", "gate"}
+    jft = TrainConfig(method="jft", jft_variant="light_noise")
+    assert {edge.stage for edge in GRAPH["train_phase1"].edges_read({"train": jft})} == {"shard", "split", "estimate"}
+    assert {edge.stage for edge in GRAPH["train_phase1"].edges_read({"train": TrainConfig()})} == set()
+
+
+@pytest.mark.parametrize(
+    ("method", "other"),
+    [
+        ("crt", {"jft_phase1_epochs": 9, "schedule": "step", "max_private_spans": 9}),
+        ("dpsgd", {"public_learning_rate": 9.0, "public_batch_size": 9}),
+        ("no_dp", {"private_learning_rate": 9.0, "expected_batch_size": 9, "max_grad_norm": 9.0}),
+        ("jft", {"schedule_scale": 9.0, "max_state_norm": 9.0}),
+    ],
+)
+def test_settings_of_other_methods_have_no_effect_on_the_key(method, other):
+    assert TrainConfig(method=method, **other).keyed("train") == TrainConfig(method=method).keyed("train")
+    assert TrainConfig(method=method, epochs=9).keyed("train") != TrainConfig(method=method).keyed("train")
+
+
+def test_the_second_phase_of_jft_can_change_without_the_first():
+    first = TrainConfig(method="jft").keyed("train_phase1")
+    assert TrainConfig(method="jft", epochs=9, target_epsilon=9.0).keyed("train_phase1") == first
+    assert TrainConfig(method="jft", jft_phase1_epochs=9).keyed("train_phase1") != first
+    assert TrainConfig(method="jft", num_layers=3).keyed("train_phase1") != first
+    assert TrainConfig(method="crt", epochs=9).keyed("train_phase1") == {}

@@ -68,7 +68,7 @@ class Config(StageConfig):
     separator: str = "|"
     counted: bool = True
 
-    def unread_inputs(self):
+    def unread_inputs(self, stage):
         return frozenset() if self.counted else frozenset({"count"})
 
 def run(ctx):

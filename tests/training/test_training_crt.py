@@ -2,6 +2,8 @@
 
 import contextlib
 import math
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,12 +12,15 @@ from scipy import stats
 from tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from pipelines.accounting.events import NoEvent
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.corpus import HeldOut
 from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import evaluate
+from pipelines.training.loop import Segment
 from pipelines.training.methods import METHODS, crt, load_method
+from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.randomness import seeded, unpredictable
 
 PUBLIC = [(f"hello, can I do {word}?", "SYS") for word in ("this", "that", "it", "all", "more")] * 3
@@ -25,32 +30,40 @@ PRIVATE = [(f"I am <MASK> and my {word} is lost", "USR") for word in ("hat", "ca
 NOTHING = HeldOut(records=records_of([]), num_words=np.zeros(0, int), documents=np.zeros(0, int), num_available=0)
 
 
-def recipe(**changes):
+def settings(**changes):
     values = {
         "epochs": 3,
         "public_learning_rate": 1e-2,
         "private_learning_rate": 1e-2,
         "public_batch_size": 4,
+        "expected_batch_size": 8,
         "max_grad_norm": 0.5,
-        "noise_multiplier": 0.3,
         "seed": 1,
     }
-    return crt.Recipe(**{**values, **changes})
+    return Settings(**{**values, **changes})
 
 
-def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):
-    steps = recipe(**(changes or {}))
-    private_records = records_of(private)
+def prepared(public, private, **changes):
+    corpus = SimpleNamespace(public=records_of(public), private=records_of(private), num_private_plain=0)
+    return crt.prepare(corpus, settings(**changes))
+
+
+def hooks(tmp_path, **changes):
     values = {
         "randomness": seeded(5),
         "checkpoints": Checkpoints(tmp_path / "c.ckpt", "recipe", interval_seconds=0),
         "evaluate": lambda m: evaluate(m, NOTHING),
         "microbatch_size": 4,
         "progress": lambda done, total, message: None,
-        **arguments,
     }
-    plan = crt.plan(len(private_records), batch, steps.epochs)
-    return crt.train(model, records_of(public), private_records, steps, plan, **values)
+    return Hooks(**{**values, **changes})
+
+
+def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):
+    changes = {"noise_multiplier": 0.3, **(changes or {})}
+    noise = changes.pop("noise_multiplier")
+    training = prepared(public, private, expected_batch_size=batch, **changes)
+    return training.train(model, noise, hooks(tmp_path, **arguments))
 
 
 @contextlib.contextmanager
@@ -89,7 +102,7 @@ def test_private_steps_alone_lower_the_loss(tmp_path):
 def test_without_private_rows_nothing_is_noised(tmp_path):
     outcome = train(tmp_path, tiny_model(), private=[])
     assert outcome.num_steps == 0
-    assert crt.event(crt.plan(0, 8, 3), None) == {"type": "none"}
+    assert prepared(PUBLIC, []).account(None) == Account(event=NoEvent())
     assert outcome.curve[-1]["public_loss"] < outcome.curve[0]["public_loss"]
 
 
@@ -123,18 +136,9 @@ def test_an_empty_sample_is_still_a_noisy_step(tmp_path):
     model = tiny_model()
     before = weights(model)
     plan = PrivatePlan(sample_rate=1e-12, expected_batch_size=1.0, steps_per_epoch=1, num_steps=1)
-    outcome = crt.train(
-        model,
-        records_of([]),
-        records_of(PRIVATE),
-        recipe(epochs=1),
-        plan,
-        randomness=seeded(1),
-        checkpoints=Checkpoints(tmp_path / "c.ckpt", "r"),
-        evaluate=lambda m: evaluate(m, NOTHING),
-        microbatch_size=4,
-        progress=lambda done, total, message: None,
-    )
+    training = prepared([], PRIVATE, epochs=1)
+    step = Segment(kind="private", num_steps=1, ends_epoch=True)
+    outcome = replace(training, plan=plan, programme=[step]).train(model, 0.3, hooks(tmp_path, randomness=seeded(1)))
     assert outcome.num_steps == 1
     assert (weights(model) != before).all()
 
@@ -211,18 +215,8 @@ def test_public_minibatches_cover_every_row_once_in_an_order_of_their_own(tmp_pa
             return super().__getitem__(row)
 
     public.ids.__class__ = Watched
-    crt.train(
-        tiny_model(),
-        public,
-        records_of([]),
-        recipe(epochs=2),
-        crt.plan(0, 8, 2),
-        randomness=unpredictable,
-        checkpoints=Checkpoints(tmp_path / "c.ckpt", "r"),
-        evaluate=lambda m: evaluate(m, NOTHING),
-        microbatch_size=4,
-        progress=lambda done, total, message: None,
-    )
+    training = replace(prepared(rows, [], epochs=2), plain=public)
+    training.train(tiny_model(), 0.0, hooks(tmp_path, randomness=unpredictable))
     epochs = seen[:10], seen[10:]
     assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
     assert epochs[0] != epochs[1]

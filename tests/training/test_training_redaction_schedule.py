@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import dp_accounting
 import numpy as np
@@ -13,15 +14,15 @@ from scipy import stats
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.accounting.events import NoEvent, dp_sgd
+from pipelines.accounting.events import Composed, NonPrivate, dp_sgd
 from pipelines.errors import ConfigError
+from pipelines.training.methods.base import Settings
 from pipelines.training.methods.redaction_schedule import (
     KINDS,
-    Schedule,
     draw_schedule,
-    event,
     expected_private_steps,
-    follow,
+    prepare,
+    programme,
     redaction_probability,
 )
 
@@ -109,17 +110,35 @@ def test_noise_is_calibrated_for_the_steps_that_were_drawn():
     steps = schedule.num_private_steps
     assert steps != 200  # neither the expected number nor all of them
     noise = calibrate_noise_multiplier(target_epsilon=2.0, target_delta=1e-5, sample_rate=0.05, num_steps=steps)
-    found = event(schedule, 0.05, noise)
-    assert found == dp_sgd(noise_multiplier=noise, sample_rate=0.05, num_steps=steps)
+    found = dp_sgd(noise_multiplier=noise, sample_rate=0.05, num_steps=steps)
     assert epsilon(found, 1e-5) == pytest.approx(2.0, rel=1e-3)
     assert epsilon(found, 1e-5) <= 2.0
 
 
-def test_a_schedule_without_private_steps_costs_nothing_and_needs_no_noise():
-    nothing = Schedule(np.ones(5, dtype=bool))
-    assert event(nothing, 0.1, None) == NoEvent()
-    with pytest.raises(ConfigError, match="noise multiplier"):
-        event(Schedule(np.zeros(5, dtype=bool)), 0.1, None)
+def test_what_is_accounted_for_is_what_was_drawn():
+    corpus = SimpleNamespace(public=["r"] * 20, private=["o"] * 20, num_private_plain=20)
+    training = prepare(
+        corpus,
+        Settings(
+            epochs=10,
+            public_batch_size=5,
+            expected_batch_size=5,
+            max_grad_norm=1.0,
+            public_learning_rate=1.0,
+            private_learning_rate=1.0,
+            seed=4,
+            schedule="linear",
+        ),
+    )
+    drawn = draw_schedule("linear", 40, 1.0, 4).num_private_steps
+    assert training.num_steps == drawn == sum(s.num_steps for s in training.programme if s.kind == "private")
+    account = training.account(1.5)
+    assert account.event == Composed(
+        events=(NonPrivate(), dp_sgd(noise_multiplier=1.5, sample_rate=0.25, num_steps=drawn))
+    )
+    assert [rows for _, rows, _ in account.phases] == ["redacted", "original"]
+    with pytest.raises(ConfigError, match="original rows"):
+        prepare(SimpleNamespace(public=[], private=[], num_private_plain=0), training.settings)
 
 
 def _renyi(num_steps, order=8.0):
@@ -144,24 +163,14 @@ def test_at_fixed_noise_expconcave_costs_about_35_percent_less_renyi_privacy_tha
 
 
 @settings(max_examples=40, deadline=None)
-@given(kind=st.sampled_from(KINDS), num_steps=st.integers(1, 40), seed=st.integers(0, 99), data=st.data())
-def test_a_resumed_walk_does_what_an_unbroken_one_does(kind, num_steps, seed, data):
+@given(kind=st.sampled_from(KINDS), num_steps=st.integers(1, 40), per_epoch=st.integers(1, 9), seed=st.integers(0, 99))
+def test_the_programme_is_the_schedule(kind, num_steps, per_epoch, seed):
     schedule = draw_schedule(kind, num_steps, 1.0, seed)
-
-    def walk(start):
-        done = []
-        follow(
-            schedule,
-            redacted_step=lambda n: done.append(("redacted", n)),
-            private_step=lambda n: done.append(("private", n)),
-            after=lambda n: done.append(("done", n)),
-            start=start,
-        )
-        return done
-
-    whole = walk(0)
-    kinds = [name for name, _ in whole if name != "done"]
-    assert kinds.count("private") == schedule.num_private_steps
-    assert [n for name, n in whole if name == "private"] == list(range(schedule.num_private_steps))
-    start = data.draw(st.integers(0, num_steps))
-    assert walk(start) == whole[2 * start :]
+    segments = programme(schedule, per_epoch)
+    walked = [segment.kind == "plain" for segment in segments for _ in range(segment.num_steps)]
+    assert walked == schedule.is_redacted.tolist()
+    ends = np.cumsum([segment.num_steps for segment in segments])
+    assert [int(end) for end, s in zip(ends, segments, strict=True) if s.ends_epoch] == [
+        *range(per_epoch, num_steps, per_epoch),
+        num_steps,
+    ]

@@ -79,7 +79,8 @@ def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
         ),
         "redacted": (redacted, []),
         "anonymized": (redacted, []),
-        "jft": (redacted, original),
+        "jft": ([], original),
+        "jft_phase_one": (redacted, []),
         "redaction_schedule": (redacted, original),
         "dpsgd": ([], original),
         "no_dp": (original, []),
@@ -87,7 +88,7 @@ def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
     }[method]
     assert (texts(corpus, corpus.public), texts(corpus, corpus.private)) == expected
     assert "Ann Lee" not in "".join(texts(corpus, corpus.public)) or method == "no_dp"
-    no_promise = {"dpsgd": "none", "sdpsgd_lstm": "none", "no_dp": "unknown"}
+    no_promise = {"dpsgd": "none", "jft": "none", "sdpsgd_lstm": "none", "no_dp": "unknown"}
     assert corpus.public_order == no_promise.get(method, "content_hash")
     assert (corpus.private.is_private is not None) == (method == "sdpsgd_lstm")
 
@@ -105,9 +106,9 @@ def test_methods_on_original_text_need_neither_shards_nor_the_redacted_tables(tm
 
 def test_what_need_not_be_read_is_known_beforehand():
     unread = {name: unread_stages(view, tokenizer_reads_public_rows=False) for name, view in VIEWS.items()}
-    assert unread["dpsgd"] == unread["no_dp"] == {"shard", "redact"}
+    assert unread["dpsgd"] == unread["no_dp"] == unread["jft"] == {"shard", "redact"}
     assert unread["sdpsgd_lstm"] == {"shard"}
-    assert all(unread[name] == {"redact"} for name in ("crt", "redacted", "anonymized", "jft", "redaction_schedule"))
+    assert all(unread[name] == {"redact"} for name in ("crt", "redacted", "jft_phase_one", "redaction_schedule"))
     assert unread_stages(VIEWS["dpsgd"], tokenizer_reads_public_rows=True) == {"redact"}
 
 
@@ -123,7 +124,7 @@ def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):
     ours, theirs = (all_ids(getattr(corpus, name)) for corpus in both)
     assert len(ours) == len(theirs)
     changed = [at for at in range(len(ours)) if ours[at] != theirs[at]]
-    reads_secret = method not in ("crt", "redacted", "anonymized")
+    reads_secret = method not in ("crt", "redacted", "anonymized", "jft_phase_one")
     assert len(changed) == int(reads_secret)
     for at in changed:
         assert len(theirs[at]) > len(ours[at]) or len(ours[at]) == 90
@@ -157,7 +158,7 @@ def test_blocks_hold_whole_rows_in_order_and_are_cut_at_their_own_end(tmp_path):
 
 
 @settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 1000), num_partitions=st.integers(1, 3), method=st.sampled_from(["crt", "jft"]),
+@given(seed=st.integers(0, 1000), num_partitions=st.integers(1, 3), method=st.sampled_from(["crt", "redaction_schedule"]),
        unit=st.sampled_from([RecordUnit(), BLOCKS, DIALOGUES]))  # fmt: skip
 def test_what_is_trained_on_without_noise_does_not_show_the_corpus_order(
     tmp_path_factory, seed, num_partitions, method, unit

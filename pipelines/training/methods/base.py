@@ -70,9 +70,7 @@ class Settings:
 
     def plain_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:
         """One pass of plain steps over so many records."""
-        return Segment(
-            kind="plain", num_steps=self.recipe(0.0).num_plain_batches(num_records), ends_epoch=ends_epoch
-        )
+        return Segment(kind="plain", num_steps=self.recipe(0.0).num_plain_batches(num_records), ends_epoch=ends_epoch)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,7 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         return Account(
             event=Composed(events=tuple(event for _, _, event in phases)),
             phases=phases,
-            preconditions=("schedule_drawn_up_front",),
+            preconditions=PRECONDITIONS,
         )
 
     return LoopTraining(

@@ -43,15 +43,15 @@ from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, dp_sgd
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.divergence import diverged
 from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.noise import add_noise
 from pipelines.training.engine.sampling import plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
-from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.loop import Outcome as LoopOutcome
+from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.model import token_losses
 from pipelines.training.randomness import PrivateRandomness

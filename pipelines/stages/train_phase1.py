@@ -1,0 +1,73 @@
+"""Train, phase 1: the redacted fine-tune of JFT (section 4.1), an artifact that several second phases may share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipelines.context import StageContext
+from pipelines.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.stages.train import TrainConfig
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``phase.json`` and, for jft, ``weights.safetensors``. Other methods have no first phase."""
+    from pipelines.training.phases import write_no_phase
+
+    config: TrainConfig = ctx.configs["train"]
+    if config.method != "jft":
+        write_no_phase(ctx.private_dir)
+        return {}
+    return _redacted_fine_tune(ctx, config)
+
+
+def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any]:
+    from pipelines.stages.train import build, hooks, read, settings_of
+    from pipelines.training import evaluation
+    from pipelines.training.devices import choose_device, cpu_threads_for
+    from pipelines.training.methods.jft_phase_one import prepare_phase_one
+    from pipelines.training.phases import write_phase
+
+    corpus = read(ctx, config, "jft_phase_one")
+    miss_rate = _miss_rate(ctx, config)
+    training = prepare_phase_one(corpus, settings_of(ctx, config), config.jft_phase1_epochs, miss_rate)
+    noise_multiplier = None
+    if training.num_steps:
+        ctx.progress(0, None, "calibrating the noise")
+        noise_multiplier = training.calibrate(config.jft_phase1_target_epsilon, config.target_delta)
+    network = build(ctx, config, corpus)
+    network.to(choose_device(ctx.runtime.device))
+    with cpu_threads_for(sum(p.numel() for p in network.parameters())):
+        before = evaluation.evaluate(network, corpus.held_out)
+        identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.public)]
+        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, identity))
+    write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before)
+    return {"num_records": len(corpus.public), "num_steps": outcome.num_steps}
+
+
+def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, float] | None:
+    """The m that light noise is chosen with: value, upper bound, confidence; None without light noise.
+
+    Raises:
+        ConfigError: it was not measured.
+    """
+    import json
+
+    from pipelines.miss_rate.estimate import miss_rate_of
+
+    if config.jft_variant == "conservative_light_noise":
+        parts = [json.loads(a.private("figures.json").read_text("utf-8")) for a in ctx.inputs["redact"]]
+        tokens = sum(part["num_tokens"] - part["num_duplicate_tokens"] for part in parts)
+        masked = sum(part["num_masked_tokens"] for part in parts)
+        share = masked / tokens if tokens else 0.0  # every token masked was missed: the worst that could be (4.3)
+        return {"value": share, "upper": share, "confidence": 1.0}
+    if config.jft_variant != "light_noise":
+        return None
+    rate = miss_rate_of(json.loads(ctx.inputs["estimate"][0].private("figures.json").read_text("utf-8")))
+    if rate is None:
+        raise ConfigError(
+            "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; review a "
+            "sample or bring labels, or take conservative_light_noise"
+        )
+    return {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}

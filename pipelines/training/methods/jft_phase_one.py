@@ -1,0 +1,99 @@
+"""Phase 1 of JFT: the redacted fine-tune, by variant (Shi et al. 2022, sections 4.1 and 4.3).
+
+    direct, manual_screening     AdamW on redacted text, without noise
+    light_noise, conservative_…  DP-AdamW on redacted text
+
+Light noise is chosen as the paper does: as if each record entered a step with probability p * m, because only missed
+tokens need protection, and m is their share. That is an estimate and no bound: misses are drawn once and not anew each
+step, and a record almost surely holds one. What is recorded is therefore the event without that credit, at rate p; the
+guarantee stage shows the paper's figure beside it and takes credit for redaction once, in the Bayesian form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pipelines.accounting.calibration import calibrate_noise_multiplier
+from pipelines.accounting.events import Event, NonPrivate
+from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.loop import Segment
+from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class LightNoise(LoopTraining):
+    """DP-AdamW on redacted text with the noise of a rate times the miss rate.
+
+    Attributes:
+        miss_rate: m, the bound from above.
+    """
+
+    miss_rate: float
+
+    def calibrate(self, target_epsilon: float, target_delta: float) -> float:
+        """The noise of the paper's estimate: rate p * m (JFT, section 4.3)."""
+        rate = self.plan.sample_rate * self.miss_rate
+        if rate == 0:
+            return 0.0
+        return calibrate_noise_multiplier(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            sample_rate=rate,
+            num_steps=self.plan.num_steps,
+            relation="replace_one",
+        )
+
+
+def prepare_phase_one(
+    corpus: TrainingCorpus, settings: Settings, epochs: int, miss_rate: Mapping[str, float] | None
+) -> LoopTraining:
+    """Plans phase 1.
+
+    Args:
+        corpus: its plain records are redacted text, or the screened part of it.
+        settings: of the run; the variant is among them.
+        epochs: passes over the records.
+        miss_rate: m with its upper bound and confidence, for light noise; None for no noise.
+    """
+    settings = replace(settings, epochs=epochs)
+    rows = "reviewed" if settings.variant == "manual_screening" else "redacted"
+    if miss_rate is None:
+
+        def unnoised(_: Event) -> Account:
+            met = ("reviewed_rows_only",) if rows == "reviewed" else ()
+            return Account(
+                event=NonPrivate(),
+                variant=settings.variant,
+                phases=(("redacted fine-tune", rows, NonPrivate()),),
+                preconditions=met,
+            )
+
+        return LoopTraining(
+            plain=corpus.public,
+            private=corpus.private,
+            programme=[settings.plain_pass(len(corpus.public), ends_epoch=True)] * epochs,
+            plan=NO_PRIVATE_STEPS,
+            settings=settings,
+            describe=unnoised,
+        )
+
+    def noised(event: Event) -> Account:
+        return Account(
+            event=event,
+            variant=settings.variant,
+            phases=(("redacted fine-tune", rows, event),),
+            light_noise_miss_rate=dict(miss_rate),
+        )
+
+    plan = plan_private_steps(len(corpus.public), settings.expected_batch_size, epochs)
+    return LightNoise(
+        plain=corpus.private,
+        private=corpus.public,
+        programme=[Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
+        plan=plan,
+        settings=settings,
+        describe=noised,
+        miss_rate=float(miss_rate["upper"]),
+    )

@@ -1,0 +1,232 @@
+"""Every method on one small corpus: what it reads, what it publishes where, and what it says of itself."""
+
+import json
+import math
+
+import pytest
+from transformers import AutoModelForCausalLM
+
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.events import NeighboringRelation, NonPrivate, leaves
+from pipelines.accounting.run_facts import parse_training
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import ConfigError, StageError
+from pipelines.stages import train, train_phase1
+from pipelines.stages.train import TrainConfig
+from pipelines.tables import TableWriter
+from pipelines.training.loop import Recipe  # noqa: F401  (torch is loaded once, before anything is timed)
+from pipelines.training.lstm_model import load_lstm
+
+SMALL = {
+    "num_layers": 1,
+    "num_heads": 2,
+    "embedding_size": 24,
+    "context_length": 40,
+    "tokenizer": "bytes",
+    "speakers": ("USR",),
+    "epochs": 4,
+    "jft_phase1_epochs": 3,
+    "expected_batch_size": 12,
+    "public_batch_size": 8,
+    "private_learning_rate": 1e-2,
+    "public_learning_rate": 1e-2,
+    "target_epsilon": 8.0,
+    "jft_phase1_target_epsilon": 0.5,
+    "target_delta": 1e-3,
+    "max_grad_norm": 1.0,
+    "max_eval_sentences": 40,
+}
+NAMES = [a + b for a in ("Ab", "Cor", "Du", "El", "Fi", "Ga") for b in ("ra", "nix", "lop", "mio")]
+ASKS = ["see it", "go on", "wait here", "call you"]
+MASK = "<MASK>"
+METHODS = {
+    "crt": {},
+    "dpsgd": {},
+    "no_dp": {},
+    "redacted": {},
+    "anonymized": {},
+    "jft direct": {},
+    "jft light_noise": {},
+    "jft conservative_light_noise": {},
+    "redaction_schedule": {},
+    # Plain SGD needs larger steps than AdamW, and so small a corpus drowns in the noise of any useful epsilon.
+    "sdpsgd_lstm": {"public_learning_rate": 1.0, "private_learning_rate": 0.1, "target_epsilon": 1e4, "epochs": 8},
+}
+
+
+def corpus(folder, miss_rate=0.01):
+    """48 sentences for training, half of them with a name, and 24 to evaluate on."""
+    rows = [(f"may I {ASKS[i % 4]} now", None) for i in range(24)]
+    rows += [(f"I am {name}, may I {ASKS[i % 4]}", (5, 5 + len(name))) for i, name in enumerate(NAMES)]
+    rows += [(f"may I {ASKS[i % 4]} then", None) for i in range(24)]
+    for name in ("split", "redact", "shard", "public", "estimate"):
+        (folder / name).mkdir(parents=True)
+    paths = [folder / "split/sentences.parquet", folder / "redact/redacted.parquet"]
+    paths += [folder / "shard/private.parquet", folder / "public/public.parquet"]
+    with (
+        TableWriter(paths[0], "sentences") as sentences,
+        TableWriter(paths[1], "redacted") as redacted,
+        TableWriter(paths[2], "shard") as private,
+        TableWriter(paths[3], "shard") as public,
+    ):
+        for index, (text, span) in enumerate(rows):
+            fold = "test" if index >= 48 else "train"
+            shown = text if span is None else text[: span[0]] + MASK + text[span[1] :]
+            head = {"doc_id": f"{index:032d}", "sentence_index": 0, "speaker": "USR", "domain": None, "label": None}
+            sentences.append(
+                **head, fold=fold, text=text, token_starts=[0], token_ends=[9], char_start=0, is_overlong_piece=False
+            )
+            spans = []
+            if span is not None:
+                spans = [{"start": span[0], "end": span[1], "start_token": 2, "end_token": 3}]
+                spans[0] |= {"label": "NAME", "policy": "p", "score": 1.0}
+            redacted.append(
+                **head,
+                fold=fold,
+                redacted_text=shown,
+                spans=spans,
+                flagged_by_conservative=False,
+                num_tokens=6,
+                num_masked_tokens=len(spans),
+                is_duplicate=False,
+                failed_closed=False,
+            )
+            if fold == "train":
+                shard = {**head, "redacted_text": shown, "num_tokens": 6, "num_masked_tokens": len(spans)}
+                (public if span is None else private).append(**shard)
+    counts = {"num_tokens": 288, "num_duplicate_tokens": 0, "num_masked_tokens": 24}
+    (folder / "redact/figures.json").write_text(json.dumps(counts))
+    rate = {"value": miss_rate, "recommended": [0.0, 2 * miss_rate]} if miss_rate is not None else None
+    figures = {"miss_rate": rate, "is_census": False, "confidence": 0.95}
+    (folder / "estimate/figures.json").write_text(json.dumps(figures))
+    return {
+        name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
+        for name in ("split", "redact", "shard", "estimate")
+    }
+
+
+def run(folder, inputs, name, **changes):
+    """Runs the stage, and its first phase where there is one."""
+    method, _, variant = name.partition(" ")
+    settings = {**SMALL, **METHODS.get(name, {}), "method": method, **changes}
+    config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
+    folders = {kind: folder / kind for kind in ("private", "public", "scratch", "first", "first_scratch")}
+    for path in folders.values():
+        path.mkdir(parents=True)
+    common = {"partition": None, "configs": {"train": config}, "seed": 3}
+    first = StageContext(
+        stage="train_phase1",
+        inputs=inputs,
+        private_dir=folders["first"],
+        scratch_dir=folders["first_scratch"],
+        **common,
+    )
+    train_phase1.run(first)
+    artifact = Artifact(stage="train_phase1", partition=None, key="k", private_dir=folders["first"])
+    ctx = StageContext(
+        stage="train",
+        inputs={**inputs, "train_phase1": (artifact,)},
+        private_dir=folders["private"],
+        public_dir=folders["public"],
+        scratch_dir=folders["scratch"],
+        **common,
+    )
+    train.run(ctx)
+    return ctx
+
+
+def read(ctx, name):
+    return json.loads((ctx.private_dir / name).read_text())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_learns_and_says_what_it_did(tmp_path, name):
+    ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), name)
+    figures = read(ctx, "figures.json")
+    assert figures["perplexity"] < 0.7 * figures["perplexity_at_initialisation"]
+    facts = parse_training(read(ctx, "events.json"))
+    assert facts.method == name.partition(" ")[0]
+    assert facts.variant == (name.partition(" ")[2] or None)
+    is_public = name not in ("no_dp", "redacted", "anonymized")
+    model = (ctx.public_dir if is_public else ctx.private_dir) / "model"
+    assert (model / "model.safetensors").is_file()
+    assert is_public or not list(ctx.public_dir.iterdir())
+    if name == "sdpsgd_lstm":
+        assert load_lstm(model).hidden_size == 200
+    else:
+        assert AutoModelForCausalLM.from_pretrained(model).config.n_embd == 24
+    reads_everything = name.startswith(("dpsgd", "no_dp", "jft", "redaction", "sdpsgd"))
+    assert facts.num_private_records == (48 if reads_everything else 24)
+
+
+@pytest.mark.parametrize("name", ["crt", "dpsgd", "sdpsgd_lstm"])
+def test_noise_is_calibrated_to_the_target(tmp_path, name):
+    changes = {"target_epsilon": 8.0, "public_learning_rate": 1e-2, "private_learning_rate": 1e-4}
+    facts = parse_training(read(run(tmp_path / "run", corpus(tmp_path / "corpus"), name, **changes), "events.json"))
+    found = epsilon(facts.event, facts.target_delta, relation=NeighboringRelation.REPLACE_ONE)
+    assert found == pytest.approx(8.0, rel=2e-3)
+    assert found <= 8.0
+
+
+@pytest.mark.parametrize("name", ["no_dp", "redacted", "jft direct", "redaction_schedule"])
+def test_what_is_read_without_noise_is_recorded_so(tmp_path, name):
+    facts = parse_training(read(run(tmp_path / "run", corpus(tmp_path / "corpus"), name), "events.json"))
+    assert any(isinstance(leaf, NonPrivate) for _, leaf in leaves(facts.event))
+
+
+def test_light_noise_is_lighter_the_fewer_are_missed_and_recorded_without_that_credit(tmp_path):
+    noise = {}
+    for rate in (0.001, 0.1):
+        inputs = corpus(tmp_path / f"corpus{rate}", miss_rate=rate)
+        facts = parse_training(read(run(tmp_path / f"run{rate}", inputs, "jft light_noise"), "events.json"))
+        first, second = facts.phases
+        assert (first.rows, second.rows) == ("redacted", "original")
+        (_, leaf), *_ = leaves(first.event)
+        assert leaf.sample_rate == pytest.approx(12 / 48)  # p, and not p times the miss rate
+        noise[rate] = leaf.event.noise_multiplier
+        assert facts.light_noise_miss_rate.upper == pytest.approx(2 * rate)
+    assert noise[0.001] < noise[0.1]
+
+
+def test_light_noise_needs_a_measured_miss_rate(tmp_path):
+    with pytest.raises(ConfigError, match="was not measured"):
+        run(tmp_path / "run", corpus(tmp_path / "corpus", miss_rate=None), "jft light_noise")
+
+
+def test_conservative_light_noise_takes_what_is_masked_for_missed(tmp_path):
+    ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), "jft conservative_light_noise")
+    facts = parse_training(read(ctx, "events.json"))
+    assert facts.light_noise_miss_rate.upper == pytest.approx(24 / 288)
+
+
+def test_the_second_phase_starts_where_the_first_ended(tmp_path):
+    inputs = corpus(tmp_path / "corpus")
+    tiny_steps = {"private_learning_rate": 1e-12, "noise_multiplier": 0.0, "target_epsilon": None}
+    ctx = run(tmp_path / "run", inputs, "jft direct", **tiny_steps)
+    first = json.loads((tmp_path / "run/first/phase.json").read_text())
+    assert read(ctx, "figures.json")["perplexity"] == pytest.approx(first["curve"][-1]["evaluation"]["perplexity"])
+    assert math.isfinite(first["curve"][-1]["public_loss"])
+
+
+def test_a_first_phase_of_another_variant_is_refused(tmp_path):
+    inputs = corpus(tmp_path / "corpus")
+    ctx = run(tmp_path / "run", inputs, "jft direct")
+    ctx.configs["train"] = TrainConfig(**{**SMALL, "method": "jft", "jft_variant": "light_noise"})
+    with pytest.raises(StageError, match="phase 1 of this variant"):
+        train.run(ctx)
+
+
+@pytest.mark.parametrize("record", ["dialogue", "block"])
+def test_other_records(tmp_path, record):
+    changes = {"record": record, "sentences_per_block": 2 if record == "block" else None, "epochs": 1}
+    ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", **changes)
+    assert parse_training(read(ctx, "events.json")).record == record
+
+
+def test_repetitions_differ_in_public_randomness(tmp_path):
+    inputs = corpus(tmp_path / "corpus")
+    found = []
+    for repetition in (0, 1):
+        settings = {"epochs": 1, "repetition": repetition, "insecure_test_seed": True}
+        found.append(read(run(tmp_path / str(repetition), inputs, "no_dp", **settings), "figures.json"))
+    assert found[0]["perplexity_at_initialisation"] != found[1]["perplexity_at_initialisation"]
