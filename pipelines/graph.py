@@ -118,6 +118,7 @@ DECISIONS = "decisions.parquet"
 MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
+SCREENED = "screened.parquet"
 PASSED = "passed.json"
 
 _POLICY_OPTIONS = (
@@ -219,7 +220,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input(REVIEWS),
             ),
             packages=("numpy", "scipy", "pyarrow"),
-            tables=(Table("screened", "screened.parquet"),),
+            tables=(Table("screened", SCREENED),),
         ),
         Stage(
             name="gate_strings",

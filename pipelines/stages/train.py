@@ -194,7 +194,7 @@ class TrainConfig(StageConfig):
         if stage == "train_phase1":
             if self.method != "jft":
                 return frozenset({"shard", "split", "redact", "estimate"})
-            needed = {"light_noise": "estimate", "conservative_light_noise": "redact"}.get(self.jft_variant)
+            needed = {"direct": None, "conservative_light_noise": "redact"}.get(self.jft_variant, "estimate")
             return frozenset({"redact", "estimate"} - {needed})
         unread = unread_stages(VIEWS[self.method], tokenizer_reads_public_rows=learns)
         return unread if self.method == "jft" else unread | {"train_phase1"}
@@ -275,7 +275,12 @@ def read(ctx: StageContext, config: TrainConfig, view: str) -> TrainingCorpus:
         public_paths=[artifact.public("public.parquet") for artifact in ctx.inputs.get("shard", ())],
         private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs.get("shard", ())],
         sentence_paths=[artifact.private("sentences.parquet") for artifact in ctx.inputs["split"]],
-        redacted_paths=[artifact.private("redacted.parquet") for artifact in ctx.inputs.get("redact", ())],
+        redacted_paths=[
+            artifact.private("redacted.parquet") for artifact in ctx.inputs.get("redact", ()) if ctx.stage == "train"
+        ],
+        screened_paths=[
+            a.private("screened.parquet") for a in ctx.inputs.get("estimate", ()) if view == "jft_screened"
+        ],
         scratch=ctx.scratch_dir,
         tokenizer_kind=config.tokenizer,
         vocab_size=config.vocab_size,

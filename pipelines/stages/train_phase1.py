@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from pipelines.stages.train import TrainConfig
@@ -29,7 +29,16 @@ def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.phases import write_phase
 
-    corpus = read(ctx, config, "jft_phase_one")
+    is_screened = config.jft_variant == "manual_screening"
+    try:
+        corpus = read(ctx, config, "jft_screened" if is_screened else "jft_phase_one")
+    except InputError:
+        if not is_screened:
+            raise
+        raise ConfigError(
+            "train.jft_variant = 'manual_screening' fine-tunes on rows that people have screened, and there are none; "
+            "draw them with sample.screening_fraction and judge them with `reticent review --screening`"
+        ) from None
     miss_rate = _miss_rate(ctx, config)
     training = prepare_phase_one(corpus, settings_of(ctx, config), config.jft_phase1_epochs, miss_rate)
     noise_multiplier = None

@@ -214,6 +214,7 @@ def read_corpus(
     private_paths: Sequence[Path],
     sentence_paths: Sequence[Path],
     redacted_paths: Sequence[Path],
+    screened_paths: Sequence[Path] = (),
     scratch: Path,
     tokenizer_kind: str,
     vocab_size: int,
@@ -233,6 +234,7 @@ def read_corpus(
         private_paths: the private shards.
         sentence_paths: the original sentences: for the held-out fold, and for methods that train on original text.
         redacted_paths: the redacted tables beside them, for methods that mark tokens.
+        screened_paths: the rows that people screened, for views of them.
         scratch: a folder for intermediate files, on the private side.
         tokenizer_kind: ``bpe_public`` (falls back to ``bytes`` without public rows) or ``bytes``.
         vocab_size: the most tokens of a BPE vocabulary.
@@ -275,6 +277,12 @@ def read_corpus(
         of_shards = np.flatnonzero(~shards.is_private) if view.plain == "public_shard" else every
         plain_records = shards.content_order(of_shards)
         order = "content_hash" if shards.is_in_content_order(plain_records) else "unknown"
+    elif view.plain == "screened":
+        screened_store = RowStore(scratch, "screened", unit)
+        screened_store.add(shard_rows(screened_paths), is_private=True)
+        plain = screened_store.records()
+        plain_records = plain.content_order(np.arange(len(plain)))
+        order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
     elif view.plain == "original":
         plain, plain_records, order = original, np.arange(len(original)), "unknown"
     private, private_records = shards, nothing

@@ -7,6 +7,7 @@
     redacted            redacted text of both shards            nothing
     anonymized          redacted text of both shards            nothing
     jft_phase_one       redacted text of both shards            nothing (light noise: the same, with noise)
+    jft_screened        redacted text that people screened      nothing
     jft                 nothing                                 original text
     redaction_schedule  redacted text of both shards            original text
     dpsgd               nothing                                 original text
@@ -46,7 +47,7 @@ class View:
         asks_for_masks: whether masks are targets of the loss.
     """
 
-    plain: Literal["public_shard", "redacted", "original", "none"]
+    plain: Literal["public_shard", "redacted", "screened", "original", "none"]
     private: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
     asks_for_masks: bool = False
@@ -71,6 +72,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "anonymized": View(plain="redacted", private="none", asks_for_masks=True),
     "jft": View(plain="none", private="original"),
     "jft_phase_one": _REDACTED,
+    "jft_screened": View(plain="screened", private="none"),
     "redaction_schedule": _REDACTED_THEN_ORIGINAL,
     "dpsgd": View(plain="none", private="original"),
     "no_dp": View(plain="original", private="none"),

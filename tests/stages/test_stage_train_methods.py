@@ -46,6 +46,7 @@ METHODS = {
     "redacted": {},
     "anonymized": {},
     "jft direct": {},
+    "jft manual_screening": {"jft_phase1_epochs": 12},
     "jft light_noise": {},
     "jft conservative_light_noise": {},
     "redaction_schedule": {},
@@ -54,7 +55,7 @@ METHODS = {
 }
 
 
-def corpus(folder, miss_rate=0.01):
+def corpus(folder, miss_rate=0.01, is_screened=True):
     """48 sentences for training, half of them with a name, and 24 to evaluate on."""
     rows = [(f"may I {ASKS[i % 4]} now", None) for i in range(24)]
     rows += [(f"I am {name}, may I {ASKS[i % 4]}", (5, 5 + len(name))) for i, name in enumerate(NAMES)]
@@ -97,6 +98,10 @@ def corpus(folder, miss_rate=0.01):
     counts = {"num_tokens": 288, "num_duplicate_tokens": 0, "num_masked_tokens": 24}
     (folder / "redact/figures.json").write_text(json.dumps(counts))
     rate = {"value": miss_rate, "recommended": [0.0, 2 * miss_rate]} if miss_rate is not None else None
+    with TableWriter(folder / "estimate/screened.parquet", "shard") as screened:
+        for index, text in enumerate([f"I am {MASK}, may I {ask}" for ask in ASKS] * is_screened):
+            head = {"doc_id": f"{index:032d}", "sentence_index": 0, "speaker": "USR", "domain": None, "label": None}
+            screened.append(**head, redacted_text=text, num_tokens=6, num_masked_tokens=1)
     figures = {"miss_rate": rate, "is_census": False, "confidence": 0.95}
     (folder / "estimate/figures.json").write_text(json.dumps(figures))
     return {
@@ -191,6 +196,15 @@ def test_light_noise_is_lighter_the_fewer_are_missed_and_recorded_without_that_c
 def test_light_noise_needs_a_measured_miss_rate(tmp_path):
     with pytest.raises(ConfigError, match="was not measured"):
         run(tmp_path / "run", corpus(tmp_path / "corpus", miss_rate=None), "jft light_noise")
+
+
+def test_manual_screening_reads_screened_rows_and_needs_some(tmp_path):
+    ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), "jft manual_screening")
+    facts = parse_training(read(ctx, "events.json"))
+    assert facts.phases[0].rows == "reviewed"
+    assert facts.met == {"reviewed_rows_only"}
+    with pytest.raises(ConfigError, match="review --screening"):
+        run(tmp_path / "none", corpus(tmp_path / "empty", is_screened=False), "jft manual_screening")
 
 
 def test_conservative_light_noise_takes_what_is_masked_for_missed(tmp_path):
