@@ -21,7 +21,7 @@ from pathlib import Path
 from flows.lifecycle import finish, running
 from flows.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
-from pipelines.graph import GRAPH, SOURCE
+from pipelines.graph import GRAPH, OUTSIDE
 from pipelines.store.execute import Outcome, PartitionKeys
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
@@ -84,7 +84,7 @@ def drive(
             for partition in session.partition_names(name):
                 inputs: dict[str, PartitionKeys] = {}
                 for edge in GRAPH[name].inputs:
-                    if edge.stage != SOURCE:
+                    if edge.stage not in OUTSIDE:
                         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
                         inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in wanted)
                 outcomes[(name, partition)] = builder_of(run).build(name, partition, inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,14 +32,20 @@ DOMAINS = ("post", "shop")
 _made: dict[str, Path] = {}
 
 
+def _with_a_secret_that_no_policy_knows(row: dict[str, Any], number: int) -> dict[str, Any]:
+    word = f"frobnix{'aeiou'[number]}"
+    text = f"{row['text']}\nUSR: it hums like {word}"
+    return row | {"text": text, "spans": [*row["spans"], {"start": len(text) - 8, "end": len(text), "label": "SOUND"}]}
+
+
 def finished_run(factory: pytest.TempPathFactory) -> Path:
     """The settings file of a project of three files, two domains and two unusable rows. Not to be changed."""
     if "config" not in _made:
         folder = factory.mktemp("looked-at") / "project"
         config = write_project(folder, 3, 15)
         for number, path in enumerate(sorted((folder / "corpus").iterdir())):
-            # The policy knows template set A by heart; of B it misses some.
             rows = [row | {"domain": DOMAINS[number % 2]} for row in simulate(15, number, "AB"[number % 2])]
+            rows[0] = _with_a_secret_that_no_policy_knows(rows[0], number)
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         with (folder / "corpus" / "night-02.jsonl").open("a") as file:
             file.write("not json\n" + json.dumps({"id": "no-text"}) + "\n")

@@ -158,8 +158,12 @@ def test_blocks_hold_whole_rows_in_order_and_are_cut_at_their_own_end(tmp_path):
 
 
 @settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 1000), num_partitions=st.integers(1, 3), method=st.sampled_from(["crt", "redaction_schedule"]),
-       unit=st.sampled_from([RecordUnit(), BLOCKS, DIALOGUES]))  # fmt: skip
+@given(
+    seed=st.integers(0, 1000),
+    num_partitions=st.integers(1, 3),
+    method=st.sampled_from(["crt", "redaction_schedule"]),
+    unit=st.sampled_from([RecordUnit(), BLOCKS, DIALOGUES]),
+)
 def test_what_is_trained_on_without_noise_does_not_show_the_corpus_order(
     tmp_path_factory, seed, num_partitions, method, unit
 ):
