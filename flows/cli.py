@@ -132,6 +132,34 @@ def inspect(
     _emit(document, as_json, inspect_text(document))
 
 
+@app.command("dedup-stats")
+def dedup_stats(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    top: Annotated[int, typer.Option(min=0, help="How many of the most frequent duplicates to list.")] = 10,
+    show_text: Annotated[bool, typer.Option("--show-text", help="Also print their texts, which are private.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """How much of the corpus repeats, what repeats most, and the Bloom filter's expected and verified errors."""
+    from flows.dedup_stats import stats_document, stats_text
+
+    document = stats_document(config, os.environ, top=top, show_text=show_text)
+    _emit(document, as_json, stats_text(document))
+
+
+@app.command("dedup-filter")
+def dedup_filter(
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT...", help="Files, folders or patterns.")],
+    out: Annotated[Path, typer.Option(help="The file to write, NAME.bloom.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Save another corpus as a Bloom filter for dedup.against: a fraction of the size, and no text in it."""
+    from flows.dedup_filter import filter_text, write_filter
+
+    document = write_filter(config, os.environ, inputs, out)
+    _emit(document, as_json, filter_text(document))
+
+
 @app.command()
 def verify(
     config: ConfigArgument = DEFAULT_CONFIG,

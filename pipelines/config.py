@@ -35,6 +35,13 @@ class StageConfig(BaseModel):
         """
         return ()
 
+    def data_files(self) -> tuple[str, ...]:
+        """Files outside the corpus that these settings name, which count by content.
+
+        A key and what is said about it hold their number only, for their names may be secrets.
+        """
+        return ()
+
     def package_references(self) -> tuple[str, ...]:
         """Distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()

@@ -121,6 +121,20 @@ FIGURES = "figures.json"
 SCREENED = "screened.parquet"
 PASSED = "passed.json"
 
+_READ_OPTIONS = (
+    "txt_document",
+    "text_field",
+    "id_field",
+    "domain_field",
+    "fold_field",
+    "label_field",
+    "gold_field",
+    "quoting",
+    "wikitext_joiners",
+    "max_document_chars",
+)
+"""How another corpus is read, too (`pipelines.corpus.options`)."""
+
 _POLICY_OPTIONS = (
     "model",
     "language",
@@ -159,7 +173,7 @@ GRAPH: Mapping[str, Stage] = {
             step="keys",
             module=f"{_STAGES}.dedup_keys",
             configs={"dedup": DEDUP},
-            fields={"dedup": ("normalise", "min_tokens", "hash_seed")},
+            fields={"dedup": ("normalise", "min_tokens", "hash_seed", "unit", "against")},
             inputs=(Input("split", (SENTENCES,), "same"),),
             partitioned=True,
             packages=("mmh3", "pyarrow"),
@@ -169,9 +183,10 @@ GRAPH: Mapping[str, Stage] = {
             table="dedup",
             step="resolve",
             module=f"{_STAGES}.dedup_resolve",
-            configs={"dedup": DEDUP},
+            configs={"dedup": DEDUP, "corpus": CORPUS, "split": SPLIT},
+            fields={"corpus": _READ_OPTIONS, "split": ("mode", "model", "language", "max_sentence_tokens")},
             inputs=(Input("dedup_keys", partitions="all"),),
-            packages=("numpy", "pyarrow"),
+            packages=("numpy", "pyarrow", "spacy"),
         ),
         Stage(
             name="dedup_mask",

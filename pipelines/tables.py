@@ -90,6 +90,16 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("key_high", pa.uint64()),
         ("key_low", pa.uint64()),
         ("in_scope", pa.bool_()),
+        # Keys of the text alone, to look up in another corpus; absent where none is given.
+        ("text_key_high", pa.uint64(), True),
+        ("text_key_low", pa.uint64(), True),
+    ),
+    # The masked rows of one partition; `row` counts its sentences from 0.
+    "duplicates": _schema(
+        ("row", pa.uint64()),
+        *_ROW,
+        ("duplicate_of", pa.string(), True),
+        ("occurrence", pa.uint32()),
     ),
     "decisions": _schema(
         *_ROW,
@@ -237,6 +247,8 @@ class TableWriter:
 
 
 def _as_array(values: Any, type: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
     array = values if isinstance(values, pa.Array) else pa.array(values)
     return array if array.type.equals(type) else array.cast(type)
 

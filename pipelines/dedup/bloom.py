@@ -107,7 +107,33 @@ def choose_size(capacity: int, false_positive_rate: float) -> tuple[int, int]:
     return min((smallest_num_bits(k, capacity, false_positive_rate), k) for k in candidates)
 
 
-def _mix(x: UInt64Array) -> UInt64Array:
+def expected_false_positives(num_new: int, expected_items: int, false_positive_rate: float) -> float:
+    """How many keys a `ScalableBloomFilter` takes for seen while it takes ``num_new`` others for new: an estimate.
+
+    The rate rises as a filter fills; it is averaged over the fill of each filter of the chain, by Simpson's rule.
+    """
+    expected, passed, level = 0.0, 0.0, 0
+    while num_new > 0:
+        capacity, rate = _level(level, expected_items, false_positive_rate)
+        num_bits, num_hashes = choose_size(capacity, rate)
+        held = min(num_new, capacity)
+        grid = [exact_false_positive_rate(num_bits, num_hashes, held * n // 64) for n in range(65)]
+        mean = (grid[0] + 4 * sum(grid[1::2]) + 2 * sum(grid[2:-1:2]) + grid[-1]) / (3 * 64)
+        expected += held * (mean + passed)
+        passed += exact_false_positive_rate(num_bits, num_hashes, capacity)
+        num_new -= held
+        level += 1
+    return expected
+
+
+def _level(level: int, expected_items: int, false_positive_rate: float) -> tuple[int, float]:
+    """Capacity and rate of one filter of a chain, from 0."""
+    chain = ScalableBloomFilter
+    rate = false_positive_rate * (1 - chain.TIGHTENING) * chain.TIGHTENING**level
+    return expected_items * chain.GROWTH**level, rate
+
+
+def mix(x: UInt64Array) -> UInt64Array:
     """SplitMix64's finaliser: a bijection of 64-bit words that scatters neighbouring inputs (Steele et al., 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -167,7 +193,7 @@ class BloomFilter:
         a factor, which lifts the false-positive rate of small filters. The 64-bit word is reduced to the number of
         *bits*, so that every bit can be reached whatever the size.
         """
-        return reduce_words(_mix(high[:, None] + self._steps * (low | np.uint64(1))[:, None]), self.num_bits)
+        return reduce_words(mix(high[:, None] + self._steps * (low | np.uint64(1))[:, None]), self.num_bits)
 
     def _is_set(self, positions: UInt64Array) -> BoolArray:
         in_byte = self.bits[(positions >> np.uint64(3)).astype(np.int64)] >> (positions & np.uint64(7)).astype(np.uint8)
@@ -276,11 +302,14 @@ class ScalableBloomFilter:
         self._append()
 
     def _append(self) -> None:
-        level = len(self.filters)
-        rate = self.false_positive_rate * (1 - self.TIGHTENING) * self.TIGHTENING**level
-        capacity = self.expected_items * self.GROWTH**level
+        capacity, rate = _level(len(self.filters), self.expected_items, self.false_positive_rate)
         self.filters.append(BloomFilter(*choose_size(capacity, rate), self._kernels))
         self._capacities.append(capacity)
+
+    def grow_to(self, num_filters: int) -> None:
+        """Appends empty filters until there are so many."""
+        while len(self.filters) < num_filters:
+            self._append()
 
     @property
     def num_items(self) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.dedup.bloom import BoolArray, UInt64Array
+from pipelines.dedup.bloom import BoolArray, UInt64Array, mix
 
 Normalise = Literal["none", "whitespace", "casefold"]
 
@@ -153,6 +153,64 @@ class KeyMaker:
             low,
         )
         return high, low
+
+    def text_keys(self, texts: pa.Array, in_scope: BoolArray) -> tuple[UInt64Array, UInt64Array]:
+        """Keys of the texts alone, whoever speaks and whatever the domain and label are (shape (rows,))."""
+        absent = pa.nulls(len(texts), pa.string())
+        return self.key_arrays(texts, [absent, absent, absent], in_scope)
+
+
+class DocumentKeys:
+    """Keys of whole documents: a hash of the keys of their sentences, in order.
+
+    Rows of one document must follow each other, in any number of batches.
+    """
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._hasher = mmh3.mmh3_x64_128()
+        self._num_rows = 0
+        self._found: list[tuple[int, int, int]] = []
+
+    def add(self, doc_ids: pa.Array, high: UInt64Array, low: UInt64Array) -> None:
+        """Takes the next rows: their documents and the keys of their sentences, shape (rows,)."""
+        encoded = doc_ids.dictionary_encode()
+        which = encoded.indices.to_numpy()
+        names = encoded.dictionary.to_pylist()
+        starts = np.flatnonzero(np.diff(which, prepend=-1))
+        data = np.column_stack([high, low]).astype("<u8")
+        for start, end in zip(starts, np.append(starts[1:], len(which)), strict=True):
+            name = names[which[start]]
+            if name != self._name:
+                self._close()
+                self._name = name
+            self._hasher.update(data[start:end].tobytes())
+            self._num_rows += int(end - start)
+
+    def _close(self) -> None:
+        if self._num_rows:
+            first, second = self._hasher.utupledigest()
+            self._found.append((self._num_rows, second, first))
+        self._hasher = mmh3.mmh3_x64_128()
+        self._num_rows = 0
+
+    def finish(self) -> tuple[npt.NDArray[np.int64], UInt64Array, UInt64Array]:
+        """The number of rows (int64), and the high and low halves of the key, of each document."""
+        self._close()
+        counts = np.array([found[0] for found in self._found], dtype=np.int64)
+        high = np.array([found[1] for found in self._found], dtype=np.uint64)
+        low = np.array([found[2] for found in self._found], dtype=np.uint64)
+        return counts, high, low
+
+
+def place_keys(high: UInt64Array, low: UInt64Array, at: npt.NDArray[np.int64]) -> tuple[UInt64Array, UInt64Array]:
+    """Keys of the ``at``-th sentences (from 0) of documents with these keys, all of shape (rows,).
+
+    Two rows have equal keys where the documents' keys and the places are equal, and by chance alone elsewhere: for
+    equal places both halves are bijections of the document's key.
+    """
+    step = at.astype(np.uint64) + np.uint64(1)
+    return mix(high + step), mix(low ^ mix(step))
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:

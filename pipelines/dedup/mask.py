@@ -2,58 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from pipelines.errors import StoreError
 
-Row = tuple[str, int]
-"""(doc_id, sentence_index)."""
-
-
-class Decision(NamedTuple):
-    """What deduplication decided about one sentence; the fields are those of the decisions table."""
-
-    is_duplicate: bool
-    duplicate_of: str | None
-    occurrence: int
-
 
 class DecisionColumns(NamedTuple):
-    """`Decision`s of consecutive sentences, as columns of equal length."""
+    """What deduplication decided about consecutive sentences: columns of the decisions table, of equal length."""
 
-    is_duplicate: list[bool]
-    duplicate_of: list[str | None]
-    occurrence: list[int]
+    is_duplicate: npt.NDArray[np.bool_]
+    duplicate_of: pa.Array
+    occurrence: npt.NDArray[np.uint32]
 
 
-def decide_rows(
-    batches: Iterable[Sequence[Row]], duplicates: Iterable[tuple[Row, Decision]]
-) -> Iterator[DecisionColumns]:
+def decide_rows(batches: Iterable[pa.RecordBatch], duplicates: pa.Table) -> Iterator[DecisionColumns]:
     """One decision per sentence, in the order of the sentences; what is not listed is kept.
 
     Args:
-        batches: every row of the partition, in batches.
-        duplicates: the listed rows, in the same order.
+        batches: ``doc_id`` and ``sentence_index`` of every sentence of the partition, in batches.
+        duplicates: the partition's ``duplicates``.
 
     Yields:
         One set of columns per batch.
 
     Raises:
-        StoreError: a listed row is no sentence of the partition, or comes out of order. Going on would train on
-            a duplicate that should be masked.
+        StoreError: a listed row is no sentence of the partition, another one, or out of order. Going on would train
+            on a duplicate that should be masked.
     """
-    listed = iter(duplicates)
-    row, decision = next(listed, (None, None))
+    listed = duplicates["row"].to_numpy().astype(np.int64)
+    if (np.diff(listed) <= 0).any():
+        raise _mismatch()
+    at = taken = 0
     for batch in batches:
-        size = len(batch)
-        columns = DecisionColumns([False] * size, [None] * size, [1] * size)
-        for at, sentence in enumerate(batch):
-            if decision is not None and sentence == row:
-                columns.is_duplicate[at], columns.duplicate_of[at], columns.occurrence[at] = decision
-                row, decision = next(listed, (None, None))
-        yield columns
-    if row is not None:
-        raise StoreError(
-            "the list of duplicates does not match the sentences of its partition; rerun with --force dedup"
-        )
+        end = at + batch.num_rows
+        until = int(np.searchsorted(listed, end))
+        rows = listed[taken:until] - at
+        part = duplicates.slice(taken, until - taken).combine_chunks()
+        for name in ("doc_id", "sentence_index"):
+            if not batch.column(name).take(rows).equals(_one_chunk(part[name])):
+                raise _mismatch()
+        is_duplicate = np.zeros(batch.num_rows, dtype=np.bool_)
+        is_duplicate[rows] = True
+        source = np.zeros(batch.num_rows, dtype=np.int64)
+        source[rows] = np.arange(len(rows))
+        occurrence = np.ones(batch.num_rows, dtype=np.uint32)
+        occurrence[rows] = part["occurrence"].to_numpy()
+        duplicate_of = _one_chunk(part["duplicate_of"]).take(pa.array(source, mask=~is_duplicate))
+        yield DecisionColumns(is_duplicate, duplicate_of, occurrence)
+        at, taken = end, until
+    if taken < len(listed):
+        raise _mismatch()
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _mismatch() -> StoreError:
+    return StoreError("the list of duplicates does not match the sentences of its partition; rerun with --force dedup")

@@ -1,43 +1,52 @@
 """From the keys of a whole corpus to the list of its duplicates.
 
-Two steps, both in corpus order (partition, then row), so that the result depends on the order of the sentences only,
+Both passes go in corpus order (partition, then row), so that the result depends on the order of the sentences only,
 never on how they are cut into partitions or batches:
 
-1. `nominate`: one pass through a Bloom filter. Every key that occurs twice is nominated, for the filter has no false
-   negatives; a few others are too.
-2. `resolve`: an exact pass over the nominated keys finds first occurrences, counts occurrences and drops the false
-   positives. With ``verify=False`` (`resolve_unverified`) the nominations are the duplicates, as in CRT (section
-   3.2), and nobody knows of what.
+1. One pass through a Bloom filter. Every key that occurs twice is nominated, for the filter has no false negatives; a
+   few others are too. A bitmap marks the nominated keys; then the filter is given up.
+2. Rows with a marked key go to files on disk, by bucket of the key, and each bucket is decided exactly: first
+   occurrences, numbers of occurrences, and no false positives. With ``verify=False`` (`resolve_unverified`) the
+   nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
-Memory: the filter (about 1.44 log2(1 / rate) bits per expected item), then the nominated keys, at most
-``max_keys_in_memory`` of them at a time: more are worked off in several passes over disjoint parts of the key space.
-The rest is on disk in ``scratch_dir``.
+Memory: first the filter (about 1.44 log2(1 / rate) bits per expected item) and the bitmap (`_MARK_BITS` per row), then
+the bitmap and one bucket. The rest is on disk in ``scratch_dir``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array
-from pipelines.dedup.index import Int64Array, KeyIndex
+from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.stability import Mode
+from pipelines.tables import SCHEMAS
 
-_SPILL_ROWS = 65_536
-_FOUND = pa.schema(
+Int64Array = npt.NDArray[np.int64]
+
+_MARK_BITS = 4
+"""A fifth of the rows nominated sets about 5 % of so many bits a row: so many others go to disk for nothing."""
+
+_MAX_BUCKETS = 256  # files open at a time
+_BUFFERED_ROWS = 16_384
+_CANDIDATES = pa.schema(
     [
         pa.field("row", pa.uint64()),
+        pa.field("high", pa.uint64()),
+        pa.field("low", pa.uint64()),
         pa.field("doc_id", pa.string()),
         pa.field("sentence_index", pa.uint32()),
-        pa.field("duplicate_of", pa.string()),
-        pa.field("occurrence", pa.uint32()),
     ]
 )
+_DUPLICATES = SCHEMAS["duplicates"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,8 @@ class KeyBatch:
         doc_id: strings, shape (rows,).
         sentence_index: uint32, shape (rows,).
         high, low: the halves of the keys, uint64, shape (rows,).
-        in_scope: rows that take part in deduplication, bool, shape (rows,).
+        in_scope: rows that are compared with each other, bool, shape (rows,).
+        in_other: rows that are masked because another corpus holds them; none of them is in scope.
     """
 
     doc_id: pa.Array
@@ -56,27 +66,11 @@ class KeyBatch:
     high: UInt64Array
     low: UInt64Array
     in_scope: BoolArray
+    in_other: BoolArray
 
 
 KeyPartition = Callable[[], Iterable[KeyBatch]]
 """One partition's keys; each call starts from the first row again."""
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """Duplicate rows of one partition in row order, as columns of equal length.
-
-    Attributes:
-        doc_id, sentence_index: which row.
-        duplicate_of: ``doc_id:sentence_index`` of the first occurrence; None for a first occurrence itself, and
-            where it is unknown (not verified).
-        occurrence: 1-based position among the rows of equal key; 0 where it is unknown.
-    """
-
-    doc_id: list[str]
-    sentence_index: list[int]
-    duplicate_of: list[str | None]
-    occurrence: list[int]
 
 
 @dataclass
@@ -85,64 +79,77 @@ class Tally:
 
     Attributes:
         num_sentences: all rows.
-        num_in_scope: rows that take part.
+        num_in_scope: rows that are compared with each other.
+        num_in_other: rows that another corpus holds.
         num_nominated: rows whose key the filter took for seen.
         num_repeats: rows whose key did occur earlier; None when not verified.
         num_duplicates: rows that are masked.
+        num_bits, num_hashes, num_filters: size of the filter (of its first part, for the hashes); 0 without one.
     """
 
     num_sentences: int = 0
     num_in_scope: int = 0
+    num_in_other: int = 0
     num_nominated: int = 0
     num_repeats: int | None = None
     num_duplicates: int = 0
+    num_bits: int = 0
+    num_hashes: int = 0
+    num_filters: int = 0
 
     @property
     def num_false_positives(self) -> int | None:
         """Rows that the filter took for seen though their key was new; None when not verified, 0 without a filter."""
         return None if self.num_repeats is None else max(0, self.num_nominated - self.num_repeats)
 
+    def count(self, batch: KeyBatch) -> None:
+        """Counts the rows of a batch."""
+        self.num_sentences += len(batch.in_scope)
+        self.num_in_scope += int(batch.in_scope.sum())
+        self.num_in_other += int(batch.in_other.sum())
+
+    def describe(self, bloom: ScalableBloomFilter) -> None:
+        """Notes a filter that has seen the whole corpus."""
+        self.num_bits = bloom.num_bits
+        self.num_hashes = bloom.filters[0].num_hashes
+        self.num_filters = len(bloom.filters)
+
 
 def nominate(
-    partition: KeyPartition, bloom: ScalableBloomFilter | None, tally: Tally
+    partition: KeyPartition, bloom: ScalableBloomFilter, tally: Tally
 ) -> Iterator[tuple[KeyBatch, Int64Array]]:
     """Passes one partition's keys in scope through the filter; partitions must come in corpus order.
-
-    Without a filter (backend ``exact``) every row in scope is looked at exactly, and none counts as nominated.
 
     Yields:
         Each batch with its rows that are nominated (int64, ascending).
     """
     for batch in partition():
         rows = np.flatnonzero(batch.in_scope)
-        nominated = rows if bloom is None else rows[bloom.add_and_test(batch.high[rows], batch.low[rows])]
-        tally.num_sentences += len(batch.in_scope)
-        tally.num_in_scope += len(rows)
-        tally.num_nominated += 0 if bloom is None else len(nominated)
+        nominated = rows[bloom.add_and_test(batch.high[rows], batch.low[rows])]
+        tally.count(batch)
+        tally.num_nominated += len(nominated)
         yield batch, nominated
 
 
 def resolve_unverified(
     partitions: Sequence[KeyPartition], bloom: ScalableBloomFilter, tally: Tally
-) -> Iterator[Duplicates]:
+) -> Iterator[pa.Table]:
     """The plain Bloom filter of CRT: every nominated row is a duplicate, true or not.
 
     Yields:
-        The duplicates of each partition, in corpus order.
+        The ``duplicates`` of each partition, in corpus order.
     """
     for partition in partitions:
-        doc_ids: list[str] = []
-        sentence_indices: list[int] = []
+        found: list[pa.RecordBatch] = []
+        at = 0
         for batch, rows in nominate(partition, bloom, tally):
-            doc_ids += batch.doc_id.take(rows).to_pylist()
-            sentence_indices += batch.sentence_index.take(rows).to_pylist()
-        tally.num_duplicates += len(doc_ids)
-        yield Duplicates(
-            doc_id=doc_ids,
-            sentence_index=sentence_indices,
-            duplicate_of=[None] * len(doc_ids),
-            occurrence=[0] * len(doc_ids),
-        )
+            is_masked = batch.in_other.copy()
+            is_masked[rows] = True
+            found.append(_of_unknown(batch, np.flatnonzero(is_masked), at))
+            at += len(batch.in_scope)
+        tally.num_duplicates += sum(map(len, found))
+        yield pa.Table.from_batches(found, schema=_DUPLICATES)
+    tally.describe(bloom)
 
 
 def resolve(
@@ -152,122 +159,185 @@ def resolve(
     *,
     mode: Mode,
     scratch_dir: Path,
-    max_keys_in_memory: int,
-) -> Iterator[Duplicates]:
+    max_rows_in_memory: int,
+    num_rows: int,
+    kernels: ModuleType | None = None,
+) -> Iterator[pa.Table]:
     """Nominates by the filter, then decides exactly.
 
     Args:
-        partitions: the corpus, in order. Each is read several times.
-        bloom: an empty filter; None looks at every key exactly, which takes more passes or more memory.
+        partitions: the corpus, in order. Each is read twice.
+        bloom: an empty filter, given up when every row has passed through it, if the caller holds no reference; None
+            looks at every row exactly, which writes all of them to disk.
         tally: counts, filled in by the time the iterator ends.
         mode: ``mask_later`` reports every occurrence but the first, ``mask_all`` every occurrence of a repeated key.
         scratch_dir: an existing folder for temporary files, whose content is overwritten and left behind.
-        max_keys_in_memory: bounds the memory; changes no result.
+        max_rows_in_memory: how many rows a bucket holds, about; bounds the memory and changes no result.
+        num_rows: rows in all partitions, about; sizes the bitmap and changes no result.
+        kernels: as for `BloomFilter`.
 
     Yields:
-        The duplicates of each partition, in corpus order.
+        The ``duplicates`` of each partition, in corpus order.
     """
-    spilled = scratch_dir / "nominated.bin"
-    with spilled.open("wb") as file:
+    marks: BloomFilter | None = None
+    if bloom is not None:
+        marks = BloomFilter(max(64, _MARK_BITS * num_rows), 1, kernels)
         for partition in partitions:
             for batch, rows in nominate(partition, bloom, tally):
-                np.column_stack([batch.high[rows], batch.low[rows]]).tofile(file)
-    num_spilled = spilled.stat().st_size // 16
-    num_parts = max(1, -(-num_spilled // max_keys_in_memory))
+                marks.add_and_test(batch.high[rows], batch.low[rows])
+        tally.describe(bloom)
+        num_rows = 2 * tally.num_nominated
+    bloom = None
+    num_buckets = min(_MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
+    ends = _sort_out(partitions, marks, tally, scratch_dir, num_buckets)
+    marks = None
     tally.num_repeats = 0
-    for part in range(num_parts):
-        with spilled.open("rb") as file:
-            index = KeyIndex(*_read_part(file, part, num_parts))
-        _decide(partitions, index, tally, mode, [scratch_dir / f"found-{n}-{part}" for n in range(len(partitions))])
-    for n in range(len(partitions)):
-        yield _merge([scratch_dir / f"found-{n}-{part}" for part in range(num_parts)])
+    for bucket in range(num_buckets):
+        _decide(scratch_dir / f"bucket-{bucket}", scratch_dir / f"found-{bucket}", tally, mode, num_buckets)
+    yield from _merge([scratch_dir / "other", *(scratch_dir / f"found-{n}" for n in range(num_buckets))], ends, tally)
 
 
-def _in_part(low: UInt64Array, part: int, num_parts: int) -> BoolArray:
-    mask: BoolArray = low % np.uint64(num_parts) == np.uint64(part)
-    return mask
+def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
+    """Duplicates of nobody knows what; ``at`` is the number of the batch's first row."""
+    columns = [
+        pa.array(rows + at, type=pa.uint64()),
+        batch.doc_id.take(rows),
+        batch.sentence_index.take(rows),
+        pa.nulls(len(rows), pa.string()),
+        pa.array(np.zeros(len(rows), dtype=np.uint32)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_DUPLICATES)
 
 
-def _read_part(file: BinaryIO, part: int, num_parts: int) -> tuple[UInt64Array, UInt64Array]:
-    """The spilled keys that belong to one part of the key space."""
-    kept = [np.empty((0, 2), dtype=np.uint64)]
-    while len(words := np.fromfile(file, dtype=np.uint64, count=2 * _SPILL_ROWS)):
-        pairs = words.reshape(-1, 2)
-        kept.append(pairs[_in_part(pairs[:, 1], part, num_parts)])
-    keys = np.concatenate(kept)
-    return keys[:, 0], keys[:, 1]
+class _Buckets:
+    """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came."""
+
+    def __init__(self, folder: Path, num_buckets: int, stack: ExitStack) -> None:
+        self._pending: list[pa.RecordBatch] = []
+        self._num_pending = 0
+        self._writers = [_writer(folder / f"bucket-{n}", _CANDIDATES, stack) for n in range(num_buckets)]
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._pending.append(batch)
+        self._num_pending += len(batch)
+        if self._num_pending >= _BUFFERED_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        table = pa.Table.from_batches(self._pending, schema=_CANDIDATES).combine_chunks()
+        buckets = table["low"].to_numpy() % np.uint64(len(self._writers))
+        order = np.argsort(buckets, kind="stable")
+        table = table.take(order)
+        edges = np.searchsorted(buckets[order], np.arange(len(self._writers) + 1, dtype=np.uint64)).tolist()
+        for n, writer in enumerate(self._writers):
+            if edges[n] < edges[n + 1]:
+                writer.write_table(table.slice(edges[n], edges[n + 1] - edges[n]))
+        self._pending, self._num_pending = [], 0
 
 
-def _members(batch: KeyBatch, index: KeyIndex) -> tuple[Int64Array, Int64Array]:
-    """Rows of a batch whose key is indexed, ascending, and the slots of their keys."""
-    rows = np.flatnonzero(batch.in_scope)
-    slots = index.find(batch.high[rows], batch.low[rows])
-    found = slots >= 0
-    return rows[found], slots[found]
+def _writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.RecordBatchStreamWriter:
+    file = stack.enter_context(pa.OSFile(str(path), "wb"))
+    return stack.enter_context(pa.ipc.new_stream(file, schema))
 
 
-def _count_up(slots: Int64Array, counts: Int64Array) -> Int64Array:
-    """Occurrence numbers (from 1) of rows with these slots, given and updating the counts so far per slot."""
-    order = np.argsort(slots, kind="stable")
-    ordered = slots[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
-    lengths = np.diff(starts, append=len(ordered))
-    rank = np.arange(len(ordered)) - np.repeat(starts, lengths)
-    occurrence = np.empty(len(ordered), dtype=np.int64)
-    occurrence[order] = counts[ordered] + rank + 1
-    counts[ordered[starts]] += lengths
-    return occurrence
+def _sort_out(
+    partitions: Sequence[KeyPartition], marks: BloomFilter | None, tally: Tally, scratch_dir: Path, num_buckets: int
+) -> list[int]:
+    """Writes the candidates to their buckets, and what another corpus holds to ``other``.
 
-
-def _decide(
-    partitions: Sequence[KeyPartition], index: KeyIndex, tally: Tally, mode: Mode, paths: Sequence[Path]
-) -> None:
-    """Writes the duplicates among the indexed keys, one temporary file per partition."""
-    totals: Int64Array | None = None
-    if mode == "mask_all":  # a first occurrence can be judged only when it is known that another one follows
-        totals = np.zeros(len(index), dtype=np.int64)
+    Returns:
+        The number of rows up to the end of each partition.
+    """
+    ends: list[int] = []
+    at = 0
+    with ExitStack() as stack:
+        buckets = _Buckets(scratch_dir, num_buckets, stack)
+        other = _writer(scratch_dir / "other", _DUPLICATES, stack)
         for partition in partitions:
             for batch in partition():
-                totals += np.bincount(_members(batch, index)[1], minlength=len(index))
-    counts = np.zeros(len(index), dtype=np.int64)
-    first = np.full(len(index), None, dtype=object)  # doc_id:sentence_index of each slot's first occurrence
-    for partition, path in zip(partitions, paths, strict=True):
-        at = 0
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, _FOUND) as writer:
-            for batch in partition():
-                rows, slots = _members(batch, index)
-                occurrence = _count_up(slots, counts)
-                is_first = occurrence == 1
-                where = rows[is_first]
-                doc_ids, indices = batch.doc_id.take(where).to_pylist(), batch.sentence_index.take(where).to_pylist()
-                first[slots[is_first]] = [f"{doc_id}:{i}" for doc_id, i in zip(doc_ids, indices, strict=True)]
-                tally.num_repeats = (tally.num_repeats or 0) + int((~is_first).sum())
-                wanted = ~is_first if totals is None else totals[slots] > 1
-                rows, slots, occurrence = rows[wanted], slots[wanted], occurrence[wanted]
-                tally.num_duplicates += len(rows)
+                rows = np.flatnonzero(batch.in_scope)
+                if marks is None:
+                    tally.count(batch)
+                else:
+                    rows = rows[marks.contains(batch.high[rows], batch.low[rows])]
                 columns = [
                     pa.array(rows + at, type=pa.uint64()),
+                    pa.array(batch.high[rows]),
+                    pa.array(batch.low[rows]),
                     batch.doc_id.take(rows),
                     batch.sentence_index.take(rows),
-                    pa.array(first[slots], type=pa.string(), mask=occurrence == 1),
-                    pa.array(occurrence, type=pa.uint32()),
                 ]
-                writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_FOUND))
+                buckets.add(pa.RecordBatch.from_arrays(columns, schema=_CANDIDATES))
+                if batch.in_other.any():
+                    other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), at))
                 at += len(batch.in_scope)
+            ends.append(at)
+        buckets.flush()
+    return ends
 
 
-def _merge(paths: Sequence[Path]) -> Duplicates:
-    """One partition's duplicates out of all parts of the key space, in row order."""
-    tables = []
-    for path in paths:
-        with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
-            tables.append(reader.read_all())
-    found = pa.concat_tables(tables)
-    if len(tables) > 1:
-        found = found.sort_by("row")
-    return Duplicates(
-        doc_id=found["doc_id"].to_pylist(),
-        sentence_index=found["sentence_index"].to_pylist(),
-        duplicate_of=found["duplicate_of"].to_pylist(),
-        occurrence=found["occurrence"].to_pylist(),
-    )
+def _decide(source: Path, target: Path, tally: Tally, mode: Mode, num_buckets: int) -> None:
+    """Writes the duplicates among the candidates of one bucket, by row, and removes the bucket."""
+    with pa.OSFile(str(source), "rb") as file, pa.ipc.open_stream(file) as reader:
+        table = reader.read_all().combine_chunks()
+    source.unlink()
+    high, low = table["high"].to_numpy(), table["low"].to_numpy()
+    order = np.lexsort((low, high))  # stable: rows of equal key stay in corpus order
+    differs = np.ones(len(order), dtype=np.bool_)
+    differs[1:] = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
+    starts = np.flatnonzero(differs)
+    lengths = np.diff(starts, append=len(order))
+    first, occurrence, total = (np.empty(len(order), dtype=np.int64) for _ in range(3))
+    first[order] = order[np.repeat(starts, lengths)]
+    occurrence[order] = np.arange(len(order)) - np.repeat(starts, lengths) + 1
+    total[order] = np.repeat(lengths, lengths)
+    is_repeat = occurrence > 1
+    tally.num_repeats = (tally.num_repeats or 0) + int(is_repeat.sum())
+    rows = np.flatnonzero(is_repeat if mode == "mask_later" else total > 1)
+    firsts = table.take(first[rows])
+    names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
+    masked = table.take(rows)
+    columns = [
+        masked["row"],
+        masked["doc_id"],
+        masked["sentence_index"],
+        pc.if_else(pa.array(is_repeat[rows]), names, pa.scalar(None, pa.string())),
+        pa.array(occurrence[rows], type=pa.uint32()),
+    ]
+    with ExitStack() as stack:
+        found = pa.Table.from_arrays(columns, schema=_DUPLICATES)
+        # All buckets are merged at once, one batch of each in memory.
+        _writer(target, _DUPLICATES, stack).write_table(found, max_chunksize=max(256, _BUFFERED_ROWS // num_buckets))
+
+
+class _Cursor:
+    """Reads duplicates up to a row, and then from there on."""
+
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        file = stack.enter_context(pa.OSFile(str(path), "rb"))
+        self._batches: Iterator[pa.RecordBatch] = iter(stack.enter_context(pa.ipc.open_stream(file)))
+        self._batch: pa.RecordBatch | None = next(self._batches, None)
+
+    def read(self, end: int) -> Iterator[pa.RecordBatch]:
+        while self._batch is not None:
+            taken = int(np.searchsorted(self._batch["row"].to_numpy(), end))
+            if taken:
+                yield self._batch.slice(0, taken)
+            if taken < len(self._batch):
+                self._batch = self._batch.slice(taken)
+                return
+            self._batch = next(self._batches, None)
+
+
+def _merge(paths: Sequence[Path], ends: Sequence[int], tally: Tally) -> Iterator[pa.Table]:
+    """Each partition's duplicates out of all buckets, rows counted from the start of the partition."""
+    with ExitStack() as stack:
+        cursors = [_Cursor(path, stack) for path in paths]
+        start = 0
+        for end in ends:
+            batches = [batch for cursor in cursors for batch in cursor.read(end)]
+            found = pa.Table.from_batches(batches, schema=_DUPLICATES).sort_by("row")
+            rows = pa.array(found["row"].to_numpy() - np.uint64(start))
+            tally.num_duplicates += len(rows)
+            yield found.set_column(0, _DUPLICATES.field("row"), rows)
+            start = end

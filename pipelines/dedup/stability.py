@@ -32,6 +32,15 @@ private, or flagged, like it. With normalised text a copy may differ from it in 
 (capital letters, say): when the changed sentence hands "first copy" on to it, it moves between the masked, private
 rows and the public ones. Hence no bound.
 
+Another corpus (``against``). It is fixed: neighbours differ in this corpus only. Whether it holds a text is then
+a function of that one sentence, even where a saved filter errs, and equal for all of a class, for equal keys have equal
+normalised texts. A class that it holds is {c M_K}: growing it by one adds M_K, replacing one of it is one
+substitution. All other classes are as above, so no distance grows. Were the other corpus drawn from the same people,
+the claim would not cover what it says about them.
+
+``unit = document``. One changed sentence makes its whole document differ from its copies, or equal to others: all
+sentences of all of these change between text and mask. No bound that does not grow with the length of a document.
+
 ``verify = False``. The plain Bloom filter also masks false positives. One more key sets up to num_hashes more bits,
 and any number of later sentences may become false positives by them: no bound that does not grow with the corpus.
 """
@@ -43,6 +52,7 @@ from typing import Literal
 
 from pipelines.dedup.keys import Normalise
 
+Unit = Literal["sentence", "document"]
 Mode = Literal["mask_later", "mask_all"]
 
 
@@ -64,20 +74,32 @@ class Stability:
 _ASSUMPTIONS = (
     " Counted in training records of one sentence each: with larger records (a dialogue, a block) a copy in another"
     " record can change with every sentence of the changed one. Assumes that training reads no row order and no"
-    " document identity, that redaction depends on the sentence alone, and that no two different sentences share"
+    " document identity, that redaction depends on the sentence alone, that another corpus (against) stays as"
+    " it is, and that no two different sentences share"
     " a 128-bit key (MurmurHash3 withstands chance, not an adversary who writes sentences to collide)."
 )
 
 
-def dedup_stability(mode: Mode, normalise: Normalise, verify: bool, *, has_public_set: bool = False) -> Stability:
+def dedup_stability(
+    mode: Mode, normalise: Normalise, verify: bool, *, unit: Unit = "sentence", has_public_set: bool = False
+) -> Stability:
     """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
 
     Args:
         mode: which copies are masked.
         normalise: what makes two sentences copies of each other.
         verify: whether the Bloom filter's finds are checked exactly.
+        unit: what is compared.
         has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
     """
+    if unit != "sentence":
+        return Stability(
+            add_or_remove_one=None,
+            replace_one=None,
+            reason="unit = document: one changed sentence makes its whole document differ from its copies, and any"
+            " number of sentences change between text and mask, so no claim about the corpus before deduplication"
+            " holds.",
+        )
     if not verify:
         return Stability(
             add_or_remove_one=None,

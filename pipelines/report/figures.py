@@ -150,7 +150,9 @@ def _dedup(dedup: Figures, redaction: Figures) -> dict[str, Any]:
     """The figures of deduplication. It does not know of public rows, on which its stability depends as well."""
     found = dict(dedup)
     if redaction["conservative"] is not None and {"mode", "normalise", "verify"} <= set(dedup):
-        known = dedup_stability(dedup["mode"], dedup["normalise"], dedup["verify"], has_public_set=True)
+        known = dedup_stability(
+            dedup["mode"], dedup["normalise"], dedup["verify"], unit=dedup.get("unit", "sentence"), has_public_set=True
+        )
         found["stability"] = {"add_or_remove_one": known.add_or_remove_one, "replace_one": known.replace_one}
         found["stability_reason"] = known.reason
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 
@@ -12,7 +13,7 @@ from pipelines.config import StageConfig
 class DedupConfig(StageConfig):
     """How duplicate sentences are found, and which copies are masked."""
 
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_keys_in_memory"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory"})
 
     mode: Literal["mask_later", "mask_all"] = Field(
         default="mask_later",
@@ -22,6 +23,17 @@ class DedupConfig(StageConfig):
         default="bloom",
         description="bloom: a Bloom filter nominates duplicates, an exact pass decides (see verify). exact: every key"
         " is compared exactly; the same decisions, with more memory or more passes (see max_keys_in_memory).",
+    )
+    unit: Literal["sentence", "document"] = Field(
+        default="sentence",
+        description="What is compared: sentences, or whole documents (every sentence equal, in order), whose sentences"
+        " are all masked. With document, claims about the corpus before deduplication are refused.",
+    )
+    against: tuple[str, ...] = Field(
+        default=(),
+        description="Another corpus: absolute paths of files and folders, and patterns (formats by suffix), or filters"
+        " (*.bloom) that `reticent dedup-filter` saved. Every copy of what it holds is masked, whoever speaks and"
+        " whatever the domain and label are. It must not be part of the corpus itself.",
     )
     normalise: Literal["none", "whitespace", "casefold"] = Field(
         default="none",
@@ -56,12 +68,19 @@ class DedupConfig(StageConfig):
         le=0xFFFF_FFFF,
         description="Seed of the 128-bit keys (MurmurHash3 x64-128).",
     )
-    max_keys_in_memory: int = Field(
-        default=20_000_000,
+    max_rows_in_memory: int = Field(
+        default=50_000,
         ge=1,
-        description="Keys that the exact pass holds at a time, some 150 bytes each; with more candidates it makes"
-        " several passes. Never changes the result.",
+        description="Rows that the exact pass holds at a time, some 200 bytes each; the rest waits on disk. Never"
+        " changes the result.",
     )
+
+    @field_validator("against")
+    @classmethod
+    def _absolute(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        if not all(Path(path).is_absolute() for path in paths):
+            raise ValueError("every path must be absolute")
+        return paths
 
     @model_validator(mode="after")
     def _check_mode(self) -> DedupConfig:
@@ -69,4 +88,31 @@ class DedupConfig(StageConfig):
             raise ValueError("backend exact leaves nothing to verify; set verify = true")
         if self.mode == "mask_all" and not self.verify:
             raise ValueError("mode mask_all needs verify = true: a plain Bloom filter never finds the first copy")
+        if self.unit == "document" and not self.verify:
+            raise ValueError("unit document needs verify = true: a plain Bloom filter errs on single sentences")
         return self
+
+    def data_files(self) -> tuple[str, ...]:
+        """The other corpus, which counts by content."""
+        if not self.against:
+            return ()
+        from pipelines.dedup.against import data_files
+
+        return tuple(map(str, data_files(self.against)))
+
+    def key_scheme(self, split: Any) -> dict[str, Any]:
+        """What a key of a text depends on but the text, for saved filters.
+
+        Args:
+            split: the table ``[split]``.
+        """
+        by_model = split.mode in ("senter", "parser")
+        return {
+            "dedup.unit": self.unit,
+            "dedup.normalise": self.normalise,
+            "dedup.hash_seed": self.hash_seed,
+            "split.mode": split.mode,
+            "split.model": split.model if by_model else None,
+            "split.language": split.language,
+            "split.max_sentence_tokens": split.max_sentence_tokens,
+        }

@@ -2,32 +2,94 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from pipelines.dedup.bloom import UInt64Array
+    from pipelines.dedup.keys import KeyMaker
+
+    Keys = tuple[
+        pa.RecordBatch, npt.NDArray[np.bool_], UInt64Array, UInt64Array, UInt64Array | None, UInt64Array | None
+    ]
+    """Rows of sentences, which are in scope, the halves of their keys, and those of their text alone."""
+
+_COLUMNS = ["doc_id", "sentence_index", "text", "token_starts", "speaker", "domain", "fold", "label"]
+
+
+def _of_sentences(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+    import pyarrow.compute as pc
+
+    from pipelines.tables import iter_batches
+
+    for batch in iter_batches(source, "sentences", _COLUMNS):
+        lengths = batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
+        folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
+        in_scope = folds & (lengths >= min_tokens)
+        fields = [batch.column(name) for name in ("speaker", "domain", "label")]
+        keys = maker.key_arrays(batch.column("text"), fields, in_scope)
+        text_keys = maker.text_keys(batch.column("text"), in_scope) if of_text else (None, None)
+        yield batch, in_scope, *keys, *text_keys
+
+
+def _of_documents(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+    """Every row has the key of its document and its place in it, so that equal documents agree row by row."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    from pipelines.dedup.keys import DocumentKeys, place_keys
+    from pipelines.tables import iter_batches
+
+    keys, text_keys = DocumentKeys(), DocumentKeys()
+    lengths = []
+    for batch, _, high, low, text_high, text_low in _of_sentences(source, maker, 0, of_text=of_text):
+        keys.add(batch.column("doc_id"), high, low)
+        if text_high is not None and text_low is not None:
+            text_keys.add(batch.column("doc_id"), text_high, text_low)
+        lengths.append(batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False))
+    counts, high, low = keys.finish()
+    document = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    num_tokens = np.bincount(document, np.concatenate([[], *lengths]), len(counts))
+    _, text_high, text_low = text_keys.finish()
+    at = 0
+    for batch in iter_batches(source, "sentences", ["doc_id", "sentence_index", "fold"]):
+        rows, places = (values[at : at + batch.num_rows] for values in (document, place))
+        is_train = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
+        in_scope = is_train & (num_tokens[rows] >= min_tokens)
+        row_high, row_low = place_keys(high[rows], low[rows], places)
+        row_high[~in_scope] = row_low[~in_scope] = 0
+        of_row = (text_high[rows], text_low[rows]) if of_text else (None, None)
+        yield batch, in_scope, row_high, row_low, *of_row
+        at += batch.num_rows
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``keys.parquet``: one row per sentence, in the same order."""
-    import pyarrow.compute as pc
+    import pyarrow as pa
 
     from pipelines.dedup.kernels import compiled
     from pipelines.dedup.keys import KeyMaker
-    from pipelines.tables import TableWriter, iter_batches, open_table
+    from pipelines.tables import TableWriter, open_table
 
     config = ctx.configs["dedup"]
     source = ctx.one("split").private("sentences.parquet")
     with open_table(source, "sentences") as table:
         maker = KeyMaker(config.normalise, config.hash_seed, compiled(table.metadata.num_rows))
-    columns = ["doc_id", "sentence_index", "text", "token_starts", "speaker", "domain", "fold", "label"]
+    make = _of_sentences if config.unit == "sentence" else _of_documents
     num_in_scope = 0
     with TableWriter(ctx.private_dir / "keys.parquet", "keys") as writer:
-        for batch in iter_batches(source, "sentences", columns):
-            lengths = batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
-            folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
-            in_scope = folds & (lengths >= config.min_tokens)
-            fields = [batch.column(name) for name in ("speaker", "domain", "label")]
-            high, low = maker.key_arrays(batch.column("text"), fields, in_scope)
+        for batch, in_scope, high, low, text_high, text_low in make(
+            source, maker, config.min_tokens, of_text=bool(config.against)
+        ):
+            absent = pa.nulls(batch.num_rows, pa.uint64())
             writer.write(
                 {
                     "doc_id": batch.column("doc_id"),
@@ -35,6 +97,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
                     "key_high": high,
                     "key_low": low,
                     "in_scope": in_scope,
+                    "text_key_high": absent if text_high is None else text_high,
+                    "text_key_low": absent if text_low is None else text_low,
                 }
             )
             num_in_scope += int(in_scope.sum())

@@ -2,30 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Artifact, StageContext
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pipelines.dedup.bloom import UInt64Array
+    from pipelines.dedup.other import OtherCorpus, ReadCounts
     from pipelines.dedup.resolve import KeyBatch
 
 
-def _read_keys(artifact: Artifact, ctx: StageContext) -> Iterator[KeyBatch]:
+def _read_keys(artifact: Artifact, other: OtherCorpus | None, ctx: StageContext) -> Iterator[KeyBatch]:
+    import numpy as np
+
     from pipelines.dedup.resolve import KeyBatch
     from pipelines.tables import iter_batches
 
     num_rows = 0
     for batch in iter_batches(artifact.private("keys.parquet"), "keys"):
+        in_scope = batch.column("in_scope").to_numpy(zero_copy_only=False)
+        in_other = np.zeros(batch.num_rows, dtype=np.bool_)
+        if other is not None:
+            halves = (batch.column(name).to_numpy() for name in ("text_key_high", "text_key_low"))
+            in_other = in_scope & other.contains(*halves)
         yield KeyBatch(
             doc_id=batch.column("doc_id"),
             sentence_index=batch.column("sentence_index"),
             high=batch.column("key_high").to_numpy(),
             low=batch.column("key_low").to_numpy(),
-            in_scope=batch.column("in_scope").to_numpy(zero_copy_only=False),
+            in_scope=in_scope & ~in_other,
+            in_other=in_other,
         )
         num_rows += batch.num_rows
         ctx.progress(num_rows, None, "comparing keys, by partition")
+
+
+def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | None) -> OtherCorpus:
+    """What ``dedup.against`` names.
+
+    Raises:
+        InputError: it cannot be read, or too many of its rows were rejected.
+    """
+    from pipelines.corpus.split import Splitter
+    from pipelines.dedup.keys import KeyMaker
+    from pipelines.dedup.other import OtherCorpus, read_keys
+    from pipelines.errors import InputError
+
+    config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
+
+    def read(given: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
+        return read_keys(
+            given,
+            corpus.read_options(),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
+            KeyMaker(config.normalise, config.hash_seed, kernels),
+            config.unit,
+            counts,
+            lambda done: ctx.progress(done, None, "documents of the other corpus read"),
+        )
+
+    other = OtherCorpus.open(config.against, config.key_scheme(split), read, kernels)
+    if counts.num_rejected > corpus.max_rejected_fraction * (counts.num_documents + counts.num_rejected):
+        raise InputError(
+            f"dedup.against: {counts.num_rejected} rows of {counts.num_documents + counts.num_rejected} cannot be"
+            " used, more than corpus.max_rejected_fraction; what they hold would not be masked. Check the files and"
+            " the names of their fields, or raise the limit."
+        )
+    return other
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -36,58 +82,62 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     from pipelines.dedup.bloom import ScalableBloomFilter
     from pipelines.dedup.kernels import compiled
+    from pipelines.dedup.other import ReadCounts
     from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
     from pipelines.dedup.stability import dedup_stability
     from pipelines.tables import TableWriter, open_table
 
     config = ctx.configs["dedup"]
     artifacts = ctx.inputs["dedup_keys"]
-    partitions = [functools.partial(_read_keys, artifact, ctx) for artifact in artifacts]
     num_rows = 0
     for artifact in artifacts:
         with open_table(artifact.private("keys.parquet"), "keys") as table:
             num_rows += table.metadata.num_rows
-    bloom = None
-    if config.backend == "bloom":
-        bloom = ScalableBloomFilter(config.expected_items, config.false_positive_rate, compiled(num_rows))
+    kernels = compiled(num_rows)
+    read_counts = ReadCounts()
+    other = _open_other(ctx, read_counts, kernels) if config.against else None
+    partitions = [functools.partial(_read_keys, artifact, other, ctx) for artifact in artifacts]
     tally = Tally()
     scratch_dir = ctx.scratch_dir / "resolve"
     shutil.rmtree(scratch_dir, ignore_errors=True)  # left by an attempt that was killed
     scratch_dir.mkdir(parents=True)
-    if config.verify or bloom is None:
+
+    def new_filter() -> ScalableBloomFilter:
+        return ScalableBloomFilter(config.expected_items, config.false_positive_rate, kernels)
+
+    if config.verify:
         found = resolve(
             partitions,
-            bloom,
+            new_filter() if config.backend == "bloom" else None,  # no name here, so that it can be freed
             tally,
             mode=config.mode,
             scratch_dir=scratch_dir,
-            max_keys_in_memory=config.max_keys_in_memory,
+            max_rows_in_memory=config.max_rows_in_memory,
+            num_rows=num_rows,
+            kernels=kernels,
         )
     else:
-        found = resolve_unverified(partitions, bloom, tally)
+        found = resolve_unverified(partitions, new_filter(), tally)
     for artifact, rows in zip(artifacts, found, strict=True):
-        with TableWriter(ctx.private_dir / f"{artifact.partition}.parquet", "decisions") as writer:
-            writer.extend(
-                {
-                    "doc_id": rows.doc_id,
-                    "sentence_index": rows.sentence_index,
-                    "is_duplicate": [True] * len(rows.doc_id),
-                    "duplicate_of": rows.duplicate_of,
-                    "occurrence": rows.occurrence,
-                }
-            )
+        with TableWriter(ctx.private_dir / f"{artifact.partition}.parquet", "duplicates") as writer:
+            writer.write({name: rows[name] for name in rows.column_names})
     shutil.rmtree(scratch_dir)
-    stability = dedup_stability(config.mode, config.normalise, config.verify)
+    stability = dedup_stability(config.mode, config.normalise, config.verify, unit=config.unit)
     counts = {
         "num_sentences": tally.num_sentences,
-        "num_in_scope": tally.num_in_scope,
+        "num_in_scope": tally.num_in_scope + tally.num_in_other,
         "num_nominated": tally.num_nominated,
         "num_false_positives": tally.num_false_positives,
         "num_duplicates": tally.num_duplicates,
+        "num_in_other": tally.num_in_other,
     }
     figures = {
         **counts,
         "mode": config.mode,
+        "unit": config.unit,
+        "has_other": bool(config.against),
+        "num_other_documents": read_counts.num_documents,
+        "num_other_rejected": read_counts.num_rejected,
         "normalise": config.normalise,
         "verify": config.verify,
         "hash_seed": config.hash_seed,
@@ -95,9 +145,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "target_false_positive_rate": config.false_positive_rate,
         "expected_items": config.expected_items,
         "backend": config.backend,
-        "num_bits": bloom.num_bits if bloom is not None else 0,
-        "num_hashes": bloom.filters[0].num_hashes if bloom is not None else 0,
-        "num_filters": len(bloom.filters) if bloom is not None else 0,
+        "num_bits": tally.num_bits,
+        "num_hashes": tally.num_hashes,
+        "num_filters": tally.num_filters,
         "stability": {
             "add_or_remove_one": stability.add_or_remove_one,
             "replace_one": stability.replace_one,

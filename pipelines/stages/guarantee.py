@@ -80,7 +80,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     training = parse_training(json.loads(ctx.one("train").private("events.json").read_text(encoding="utf-8")))
     figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
     has_public_set = redact.conservative is not None
-    stability = dedup_stability(dedup.mode, dedup.normalise, dedup.verify, has_public_set=has_public_set)
+    stability = dedup_stability(
+        dedup.mode, dedup.normalise, dedup.verify, unit=dedup.unit, has_public_set=has_public_set
+    )
     policies = tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if has_public_set else ()))))
     corpus = CorpusFacts(
         dedup_stability=stability.replace_one,

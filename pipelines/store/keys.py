@@ -63,7 +63,7 @@ def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "stage": stage_name,
-        "code": session.code.of(references),
+        "code": session.code.of(references) | session.code.of_data([f for config in own for f in config.data_files()]),
         "config": _keyed_config(stage, session.configs) if used else {},
         "environment": {
             "python": platform.python_version(),

@@ -3,9 +3,12 @@
 import dataclasses
 import itertools
 import json
+import random
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +19,7 @@ from pipelines.context import Artifact, StageContext
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
 from pipelines.stages.dedup import DedupConfig
+from pipelines.stages.split import CorpusConfig, SplitConfig
 from pipelines.tables import TableWriter, iter_batches, read_table
 
 SENTENCE = {
@@ -49,7 +53,7 @@ class Pipeline:
         ctx = StageContext(
             stage=stage,
             partition=partition,
-            configs={"dedup": self.config},
+            configs={"dedup": self.config, "corpus": CorpusConfig(), "split": SplitConfig()},
             inputs=inputs,
             private_dir=private_dir,
             scratch_dir=scratch_dir,
@@ -97,6 +101,11 @@ def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_
     assert outcomes(decisions) == [kept, kept, (True, "a:0", 2), (True, "a:0", 3), kept, (True, "b:1", 2)]
     assert figures == {
         "mode": "mask_later",
+        "unit": "sentence",
+        "has_other": False,
+        "num_in_other": 0,
+        "num_other_documents": 0,
+        "num_other_rejected": 0,
         "normalise": "none",
         "verify": True,
         "backend": "bloom",
@@ -120,8 +129,8 @@ def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_
     assert not list((tmp_path / "dedup_resolve-None.scratch").iterdir())
     listed = {path.name for path in (tmp_path / "dedup_resolve-None").iterdir()}
     assert listed == {"p-0.parquet", "p-1.parquet", "p-2.parquet", "figures.json"}
-    found = read_table(tmp_path / "dedup_resolve-None" / "p-2.parquet", "decisions").to_pylist()
-    assert [(row["doc_id"], row["is_duplicate"]) for row in found] == [("b", True), ("c", True)]
+    found = read_table(tmp_path / "dedup_resolve-None" / "p-2.parquet", "duplicates").to_pylist()
+    assert [(row["row"], row["doc_id"]) for row in found] == [(0, "b"), (2, "c")]
 
 
 def test_mask_all_masks_the_first_copy_too(tmp_path):
@@ -200,9 +209,9 @@ def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, m
     (small / "dedup_resolve-None.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
     dedup(plain, corpus)
     monkeypatch.setattr("pipelines.tables.iter_batches", lambda *a, **k: iter_batches(*a, **k, batch_rows=7))
-    dedup(small, corpus, max_keys_in_memory=11)
+    dedup(small, corpus, max_rows_in_memory=11)
     assert files_of(plain, "split") == files_of(small, "split")
-    assert "max_keys_in_memory" not in DedupConfig().keyed()
+    assert "max_rows_in_memory" not in DedupConfig().keyed()
 
 
 @settings(deadline=None, max_examples=15)
@@ -255,12 +264,15 @@ def test_a_list_of_another_partition_is_refused_without_quoting_it(tmp_path):
     [
         {"mode": "mask_all", "verify": False},
         {"mode": "mask"},
+        {"unit": "document", "verify": False},
+        {"unit": "paragraph"},
+        {"against": ["relative/path"]},
         {"false_positive_rate": 0},
         {"false_positive_rate": 0.9},
         {"expected_items": 0},
         {"min_tokens": -1},
         {"hash_seed": 2**32},
-        {"max_keys_in_memory": 0},
+        {"max_rows_in_memory": 0},
         {"normalize": "none"},
     ],
 )
@@ -276,3 +288,40 @@ def test_stage_modules_import_nothing_heavy():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def _run_shuffled(root, corpus, num_workers, rng):
+    """All three steps; partitions start in a shuffled order and end in any."""
+    pipeline = Pipeline(root, DedupConfig(unit="sentence"))
+    split = {name: pipeline.split(name, rows) for name, rows in corpus.items()}
+    order = list(corpus)
+
+    def each(work):
+        rng.shuffle(order)
+
+        def late(name):
+            time.sleep(rng.random() * 0.01)
+            return work(name)
+
+        with ThreadPoolExecutor(num_workers) as pool:
+            return dict(zip(order, pool.map(late, order), strict=True))
+
+    keys = each(lambda name: pipeline.run("dedup_keys", name, {"split": (split[name],)}))
+    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": tuple(keys[name] for name in corpus)})
+    each(lambda name: pipeline.run("dedup_mask", name, {"split": (split[name],), "dedup_resolve": (resolved,)}))
+    return {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
+
+
+def test_any_number_of_workers_and_order_of_completion_give_the_same_bytes(tmp_path):
+    rng = random.Random(3)
+    corpus = {
+        f"p-{n}": [row for d in range(5) for row in document(f"{n}-{d}", *(str(rng.randrange(60)) for _ in range(9)))]
+        for n in range(12)
+    }
+    results = []
+    for num_workers in (1, 2, 8, 8):
+        root = tmp_path / str(len(results))
+        root.mkdir()
+        results.append(_run_shuffled(root, corpus, num_workers, rng))
+    assert len(results[0]) == 12 * 4 + 12 + 1
+    assert all(result == results[0] for result in results[1:])

@@ -1,0 +1,70 @@
+"""``reticent dedup-filter``: saves another corpus as a Bloom filter, for ``dedup.against``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from pipelines.context import Progress, silent
+from pipelines.errors import ConfigError
+
+
+def write_filter(
+    config: Path, environ: Mapping[str, str], inputs: Sequence[str], out: Path, progress: Progress = silent
+) -> dict[str, Any]:
+    """Reads files of text as the settings' own corpus would be, and saves their keys.
+
+    Args:
+        config: the settings file; ``[split]`` and ``[dedup]`` must be those of the runs that use the filter.
+        inputs: files, folders and patterns; relative paths start at the working directory.
+        out: the file to write, ending in ``.bloom``.
+
+    Raises:
+        ConfigError: ``out`` has another suffix.
+        InputError: an input cannot be read.
+    """
+    from pipelines.corpus.split import Splitter
+    from pipelines.dedup.against import SUFFIX, is_filter
+    from pipelines.dedup.bloom import ScalableBloomFilter
+    from pipelines.dedup.filters import save_filter
+    from pipelines.dedup.keys import KeyMaker
+    from pipelines.dedup.other import ReadCounts, read_keys
+
+    if not is_filter(out.name):
+        raise ConfigError(f"--out must end in {SUFFIX}, by which dedup.against knows a filter")
+    stages = load_settings(config, environ).stages
+    corpus: Any = stages["corpus"]
+    split: Any = stages["split"]
+    dedup: Any = stages["dedup"]
+    bloom = ScalableBloomFilter(dedup.expected_items, dedup.false_positive_rate)
+    counts = ReadCounts()
+    for high, low in read_keys(
+        [str(Path(given).absolute()) for given in inputs],
+        corpus.read_options(),
+        Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
+        KeyMaker(dedup.normalise, dedup.hash_seed),
+        dedup.unit,
+        counts,
+        lambda done: progress(done, None, "documents read"),
+    ):
+        bloom.add_and_test(high, low)
+    save_filter(out, bloom, dedup.key_scheme(split))
+    return {
+        "path": str(out),
+        "unit": dedup.unit,
+        "num_documents": counts.num_documents,
+        "num_rejected": counts.num_rejected,
+        "num_items": bloom.num_items,
+        "num_bits": bloom.num_bits,
+        "false_positive_rate": bloom.false_positive_rate,
+    }
+
+
+def filter_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    return (
+        f"wrote {document['path']}: {document['num_items']:,} {document['unit']}s of {document['num_documents']:,}"
+        f" documents ({document['num_rejected']:,} rejected), {document['num_bits'] / 8e6:.1f} MB"
+    )

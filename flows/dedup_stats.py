@@ -1,0 +1,129 @@
+"""``reticent dedup-stats``: how much repeats, what repeats most, and how the Bloom filter did."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from flows.spec import open_store
+from pipelines.errors import ConfigError
+from pipelines.graph import FIGURES
+from pipelines.store import runs
+from pipelines.store.files import read_json
+from pipelines.store.roots import Roots
+
+_COUNTS = ("num_sentences", "num_in_scope", "num_duplicates", "num_in_other")
+_ROW = ["doc_id", "sentence_index"]
+
+
+def stats_document(
+    config: Path, environ: Mapping[str, str], *, top: int = 10, show_text: bool = False
+) -> dict[str, Any]:
+    """What deduplication found in the last run.
+
+    Args:
+        top: how many of the most frequent duplicates are listed.
+        show_text: give their texts as well; private.
+
+    Raises:
+        ConfigError: deduplication did not run yet.
+    """
+    roots = open_store(load_settings(config, environ))
+    record = runs.latest(roots) or {}
+    key = next((key for stage, _, key in record.get("artifacts", []) if stage == "dedup_resolve"), None)
+    figures = read_json(roots.object_dir("private", "dedup_resolve", key) / FIGURES) if key else None
+    if not isinstance(figures, dict):
+        raise ConfigError(f"deduplication did not run yet; start it with `reticent run {config}`")
+    settings = ("mode", "unit", "backend", "normalise", "verify", "has_other", "min_tokens")
+    return {
+        **{name: figures[name] for name in (*settings, *_COUNTS)},
+        "duplicate_share": figures["num_duplicates"] / figures["num_in_scope"] if figures["num_in_scope"] else None,
+        "false_positives": _false_positives(figures),
+        "stability": figures["stability"],
+        "copies": _copies(roots),
+        "most_frequent": _most_frequent(roots, top, show_text),
+    }
+
+
+def _false_positives(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Expected ones are an estimate from the filter's size and fill; verified ones were counted."""
+    from pipelines.dedup.bloom import expected_false_positives
+
+    if figures["backend"] != "bloom":
+        return {"target_rate": None, "expected": 0.0, "verified": 0}
+    num_new = figures["num_in_scope"] - figures["num_in_other"] - figures["num_nominated"]
+    rate = figures["target_false_positive_rate"]
+    return {
+        "target_rate": rate,
+        "expected": expected_false_positives(num_new, figures["expected_items"], rate),
+        "verified": figures["num_false_positives"],
+    }
+
+
+def _scan(roots: Roots, table: str) -> Any:
+    import polars as pl
+
+    return pl.scan_parquet(f"{glob.escape(str(roots.of('private') / 'latest' / table))}/*.parquet")
+
+
+def _groups(roots: Roots) -> Any:
+    """Kept sentences that occur more than once: ``duplicate_of`` and the number of copies, the kept one included."""
+    import polars as pl
+
+    later = _scan(roots, "decisions").filter(pl.col("is_duplicate") & pl.col("duplicate_of").is_not_null())
+    return later.group_by("duplicate_of").agg((pl.len() + 1).alias("count"))
+
+
+def _copies(roots: Roots) -> list[dict[str, int]]:
+    """How many sentences occur so many times, by powers of two; none where nobody knows of what they are copies."""
+    import polars as pl
+
+    band = (pl.col("count").cast(pl.Float64).log(2) + 1e-9).floor().cast(pl.UInt32)
+    found = _groups(roots).group_by(band.alias("band")).agg(pl.len().alias("sentences")).sort("band").collect()
+    return [
+        {"at_least": 2**band, "at_most": 2 ** (band + 1) - 1, "num_sentences": count}
+        for band, count in found.iter_rows()
+    ]
+
+
+def _most_frequent(roots: Roots, top: int, show_text: bool) -> list[dict[str, Any]]:
+    import polars as pl
+
+    where = pl.col("duplicate_of").str.split_exact(":", 1).struct
+    first = _groups(roots).sort("count", "duplicate_of", descending=[True, False]).head(top)
+    first = first.with_columns(
+        where.field("field_0").alias("doc_id"), where.field("field_1").cast(pl.UInt32).alias("sentence_index")
+    )
+    shown = [
+        pl.col("token_starts").list.len().alias("num_tokens"),
+        pl.col("text").str.len_chars().alias("num_characters"),
+        *([pl.col("text")] if show_text else []),
+    ]
+    sentences = _scan(roots, "sentences").select(*_ROW, *shown)
+    found = first.join(sentences, on=_ROW, how="left").sort("count", "duplicate_of", descending=[True, False])
+    rows: list[dict[str, Any]] = found.drop("duplicate_of", *_ROW).collect().to_dicts()
+    return rows
+
+
+def stats_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    share, positives = document["duplicate_share"], document["false_positives"]
+    verified = "not verified" if positives["verified"] is None else f"{positives['verified']:,} verified and removed"
+    compared = "sentences" if document["unit"] == "sentence" else "sentences, as whole documents"
+    lines = [
+        f"{document['num_sentences']:,} sentences, {document['num_in_scope']:,} compared ({compared};"
+        f" normalise = {document['normalise']})",
+        f"  masked           {document['num_duplicates']:,}" + (f" ({share:.2%})" if share is not None else ""),
+        f"  false positives  about {positives['expected']:.2g} expected, {verified}",
+    ]
+    if document["has_other"]:
+        lines.insert(2, f"  in other corpus  {document['num_in_other']:,}")
+    for band in document["copies"]:
+        lines.append(f"  {band['at_least']:,} to {band['at_most']:,} copies: {band['num_sentences']:,} sentences")
+    for row in document["most_frequent"]:
+        text = f"  {row['text']}" if "text" in row else ""
+        lines.append(f"  {row['count']:>9,} x {row['num_tokens']} tokens, {row['num_characters']} characters{text}")
+    return "\n".join(lines)

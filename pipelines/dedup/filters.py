@@ -1,0 +1,136 @@
+"""Saved Bloom filters: a line that says what the file is, a header in JSON, then the bits.
+
+The header says how keys were made and how large each part of the chain is, so that a filter is never asked with keys
+of another kind (every answer would be no) and damage is found before an answer is given.
+
+A saved filter is private: whoever holds it can test guesses of the text against it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from pipelines.dedup.against import SUFFIX
+from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.errors import ConfigError, InputError
+
+MAGIC = b"RETICENT BLOOM FILTER\n"
+VERSION = 1
+HASH = "murmurhash3-x64-128, splitmix64 positions"
+_MAX_HEADER_BYTES = 1 << 20
+
+
+def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any]) -> None:
+    """Writes a filter, readable by its owner only; the same filter gives the same bytes.
+
+    Args:
+        path: replaced if it exists.
+        scheme: everything that a key depends on but the text, as JSON values.
+    """
+    payload = hashlib.sha256()
+    for part in bloom.filters:
+        payload.update(part.bits.data)
+    header = {
+        "version": VERSION,
+        "hash": HASH,
+        "scheme": dict(scheme),
+        "expected_items": bloom.expected_items,
+        "false_positive_rate": bloom.false_positive_rate,
+        "filters": [
+            {"num_bits": part.num_bits, "num_hashes": part.num_hashes, "num_items": part.num_items}
+            for part in bloom.filters
+        ],
+        "sha256": payload.hexdigest(),
+    }
+    text = json.dumps(header, sort_keys=True).encode() + b"\n"
+    partial = path.with_name(f".{path.name}.partial")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(MAGIC + text)
+        for part in bloom.filters:
+            file.write(part.bits.data)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def load_filter(path: Path, scheme: Mapping[str, Any], kernels: ModuleType | None = None) -> ScalableBloomFilter:
+    """Reads a filter that `save_filter` wrote.
+
+    Args:
+        path: the file.
+        scheme: what the keys that will be asked for depend on.
+        kernels: as for `BloomFilter`.
+
+    Raises:
+        InputError: the file cannot be read, is no filter, is of another version, or is damaged.
+        ConfigError: it was made for other keys; the message names the settings that differ.
+    """
+    try:
+        with path.open("rb") as file:
+            return _read(file, scheme, kernels)
+    except OSError as error:
+        raise InputError(
+            f"dedup.against: a saved filter cannot be read ({os.strerror(error.errno or 0)}). Check its path and mode."
+        ) from None
+
+
+def _read(file: BinaryIO, scheme: Mapping[str, Any], kernels: ModuleType | None) -> ScalableBloomFilter:
+    if file.read(len(MAGIC)) != MAGIC:
+        raise InputError(
+            f"dedup.against: a file named *{SUFFIX} is no saved filter. Write one with `reticent dedup-filter`."
+        )
+    try:
+        header = json.loads(file.readline(_MAX_HEADER_BYTES))
+        version, hashed = header["version"], header["hash"]
+    except (ValueError, KeyError, TypeError):
+        raise _damaged() from None
+    if (version, hashed) != (VERSION, HASH):
+        raise InputError(
+            f"dedup.against: a saved filter is of version {version!s:.40} with hash {hashed!s:.60}; this program reads"
+            f" version {VERSION} with {HASH}. Write it again with `reticent dedup-filter`."
+        )
+    try:
+        found: dict[str, Any] = dict(header["scheme"])
+        bloom = ScalableBloomFilter(int(header["expected_items"]), float(header["false_positive_rate"]), kernels)
+        sizes = [(int(part["num_bits"]), int(part["num_hashes"])) for part in header["filters"]]
+        num_items = [int(part["num_items"]) for part in header["filters"]]
+        digest = str(header["sha256"])
+    except (ValueError, KeyError, TypeError):
+        raise _damaged() from None
+    different = sorted(name for name in {*found, *scheme} if found.get(name) != scheme.get(name))
+    if different:
+        shown = ", ".join(f"{name} ({found.get(name)!s:.40}, here {scheme.get(name)!s:.40})" for name in different)
+        raise ConfigError(
+            f"dedup.against: a saved filter was made with other settings: {shown}. Use the same ones, or write it"
+            " again with `reticent dedup-filter`."
+        )
+    if not sizes or min(num_items) < 0:
+        raise _damaged()
+    bloom.grow_to(len(sizes))
+    if [(part.num_bits, part.num_hashes) for part in bloom.filters] != sizes:
+        raise _damaged()  # the sizes follow from the rate and the items, so one of them was altered
+    payload = hashlib.sha256()
+    for part, count in zip(bloom.filters, num_items, strict=True):
+        data = file.read(len(part.bits))
+        if len(data) != len(part.bits):
+            raise _damaged()
+        payload.update(data)
+        part.bits = np.frombuffer(bytearray(data), dtype=np.uint8)
+        part.num_items = count
+    if file.read(1) or payload.hexdigest() != digest:
+        raise _damaged()
+    return bloom
+
+
+def _damaged() -> InputError:
+    return InputError(
+        "dedup.against: a saved filter is damaged. Copy it again, or write it again with `reticent dedup-filter`."
+    )

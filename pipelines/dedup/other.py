@@ -1,0 +1,148 @@
+"""Another corpus, to be left out of this one: its sentences or documents, as keys of their text alone.
+
+Keys leave speaker, domain and label out, for another corpus has others or none. Where text is compared, the other
+corpus must be cut into sentences as this one is, so both pass through the same splitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.corpus.items import Document
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.scan import scan
+from pipelines.corpus.split import Splitter
+from pipelines.dedup.against import is_filter, listed
+from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array
+from pipelines.dedup.filters import load_filter
+from pipelines.dedup.index import KeyIndex
+from pipelines.dedup.keys import DocumentKeys, KeyMaker
+from pipelines.dedup.stability import Unit
+
+_BATCH_DOCUMENTS = 256
+_PARTITION_DOCUMENTS = 100_000
+_NAMES = b"another corpus"  # stands for a store's secret: the partitions' names are not used
+
+
+@dataclass
+class ReadCounts:
+    """What reading the other corpus gave; rejected rows are not in it."""
+
+    num_documents: int = 0
+    num_rejected: int = 0
+
+
+def read_keys(
+    given: Sequence[str],
+    options: ReadOptions,
+    splitter: Splitter,
+    maker: KeyMaker,
+    unit: Unit,
+    counts: ReadCounts,
+    progress: Callable[[int], None],
+) -> Iterator[tuple[UInt64Array, UInt64Array]]:
+    """The keys of another corpus, in batches of bounded size.
+
+    Args:
+        given: absolute paths of files and folders, and patterns; formats go by suffix.
+        options: how rows become documents; the same as for the corpus itself.
+        splitter: how documents become sentences; the same as for the corpus itself.
+        maker: makes the keys; the same settings as for the corpus itself.
+        unit: what a key stands for.
+        counts: filled in by the time the iterator ends.
+        progress: called with the number of documents read.
+
+    Raises:
+        InputError: a file is missing or cannot be read.
+    """
+    listed(given)  # for its messages
+    partitions = scan(
+        given, base_dir=Path("/"), options=options, partition_documents=_PARTITION_DOCUMENTS, secret=_NAMES
+    )
+
+    def documents() -> Iterator[Document]:
+        for partition in partitions:
+            for piece in partition.pieces:
+                for item in read_documents(piece, options):
+                    if isinstance(item, Document):
+                        counts.num_documents += 1
+                        yield item
+                    else:
+                        counts.num_rejected += 1
+
+    texts: list[str] = []
+    names: list[str] = []
+    split = splitter.split_each(documents(), lambda item: (item.text, item.layout))
+    for number, (_, sentences) in enumerate(split, start=1):
+        texts += [sentence.text for sentence in sentences]
+        names += [str(number)] * len(sentences)
+        if number % _BATCH_DOCUMENTS == 0:
+            yield _keys(texts, names, maker, unit)
+            texts, names = [], []
+            progress(counts.num_documents)
+    yield _keys(texts, names, maker, unit)
+
+
+def _keys(texts: list[str], names: list[str], maker: KeyMaker, unit: Unit) -> tuple[UInt64Array, UInt64Array]:
+    high, low = maker.text_keys(pa.array(texts, pa.string()), np.ones(len(texts), dtype=np.bool_))
+    if unit == "sentence":
+        return high, low
+    documents = DocumentKeys()
+    documents.add(pa.array(names, pa.string()), high, low)
+    _, high, low = documents.finish()
+    return high, low
+
+
+class OtherCorpus:
+    """Says which keys another corpus holds: exactly for files of text, at its own rate for a saved filter.
+
+    Args:
+        index: the keys of all files of text.
+        filters: saved filters.
+    """
+
+    def __init__(self, index: KeyIndex, filters: Sequence[ScalableBloomFilter]) -> None:
+        self._index = index
+        self._filters = filters
+
+    @classmethod
+    def open(
+        cls,
+        given: Sequence[str],
+        scheme: dict[str, Any],
+        read: Callable[[Sequence[str]], Iterator[tuple[UInt64Array, UInt64Array]]],
+        kernels: ModuleType | None,
+    ) -> OtherCorpus:
+        """Reads what ``dedup.against`` names.
+
+        Args:
+            given: as for `data_files`.
+            scheme: what keys depend on; saved filters must have the same.
+            read: gives the keys of the files of text among ``given``.
+            kernels: as for `BloomFilter`.
+
+        Raises:
+            InputError, ConfigError: as `load_filter` and `read_keys`.
+        """
+        filters = [load_filter(Path(path), scheme, kernels) for path in given if is_filter(path)]
+        corpora = [path for path in given if not is_filter(path)]
+        parts = list(read(corpora)) if corpora else []
+        nothing = np.empty(0, dtype=np.uint64)
+        high = np.concatenate([nothing, *(part[0] for part in parts)])
+        low = np.concatenate([nothing, *(part[1] for part in parts)])
+        return cls(KeyIndex(high, low), filters)
+
+    def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
+        """Whether each key is in the other corpus (shape (keys,)); never False by mistake."""
+        found: BoolArray = self._index.find(high, low) >= 0
+        for bloom in self._filters:
+            found |= bloom.contains(high, low)
+        return found
