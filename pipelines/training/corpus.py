@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from pipelines.training.ragged import RaggedWriter
+from pipelines.training.alignment import NO_WORD, starts_word, word_numbers
+from pipelines.training.ragged import RaggedArray, RaggedWriter
 from pipelines.training.records import IntArray, Records, encode_record, target_positions
 from pipelines.training.rows import (
     BATCH_ROWS,
@@ -44,12 +46,16 @@ class HeldOut:
         num_words: (n,) words of what was kept of each, split at white space; one more where its end was kept.
         documents: (n,) the number of the document that each belongs to, for standard errors.
         num_available: records in the fold, of which ``len(records)`` were taken.
+        word_of_token: as long as each record, the word of each token, `NO_WORD` where it is no text.
+        starts_word: (V + 1,) which tokens begin a word (`alignment.starts_word`); with ``word_of_token``, or neither.
     """
 
     records: Records
     num_words: IntArray
     documents: IntArray
     num_available: int
+    word_of_token: RaggedArray | None = None
+    starts_word: npt.NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +138,7 @@ class _Encoder:
             marks = [0]
             for speaker, pieces in zip(record.speakers, rows, strict=True):
                 row_ids.append([])
-                marks += [0] * (speaker is not None)
+                marks += [0] * len(self.control.speaker(speaker))
                 for _, is_private in pieces:
                     ids = next(encoded).ids
                     row_ids[-1] += ids
@@ -142,6 +148,21 @@ class _Encoder:
                 list(zip(row_ids, record.speakers, strict=True)), self.control, self.context_length
             )
             yield found, marks[: len(found)], truncated
+
+    def words(self, record: RecordRows, ids: Sequence[int], *, marked: bool) -> list[int]:
+        """The number of the word that each of a record's ids is part of, `NO_WORD` where it is no text."""
+        numbers, num_words = [NO_WORD], 0
+        for at, speaker in enumerate(record.speakers):
+            numbers += [NO_WORD] * len(self.control.speaker(speaker))
+            text = ""
+            spans: list[tuple[int, int]] = []
+            for piece, _ in _pieces(record, at, marked):
+                offsets = self.tokenizer.encode(piece, add_special_tokens=False).offsets
+                spans += [(start + len(text), end + len(text)) for start, end in offsets]
+                text += piece
+            numbers += [NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)]
+            num_words += len(text.split())
+        return [*numbers, NO_WORD][: len(ids)]
 
     def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
         """Words of what was kept of a record, split at white space, and one more if its end was kept."""
@@ -197,12 +218,20 @@ def read_held_out(
     stored = store.records()
     chosen = stored.sample(most)
     records = encoder.encode(stored, chosen, scratch / "held_out.bin", marked=redacted_paths is not None)
-    words = [encoder.num_words(stored[int(record)], records.ids[at].tolist()) for at, record in enumerate(chosen)]
+    num_words = []
+    with RaggedWriter(scratch / "held_out_words.bin", np.int32) as words:
+        for at, record in enumerate(chosen):
+            rows, ids = stored[int(record)], records.ids[at].tolist()
+            num_words.append(encoder.num_words(rows, ids))
+            words.append(encoder.words(rows, ids, marked=redacted_paths is not None))
+    control = encoder.control
     return HeldOut(
         records=records,
-        num_words=np.asarray(words, dtype=np.int64),
+        num_words=np.asarray(num_words, dtype=np.int64),
         documents=stored.document_numbers[chosen],
         num_available=len(stored),
+        word_of_token=words.open(),
+        starts_word=starts_word(encoder.tokenizer, [*control.never_predicted.tolist(), control.mask, control.eos]),
     )
 
 

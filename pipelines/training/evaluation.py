@@ -1,19 +1,33 @@
-"""Perplexity and next-token accuracy on held-out text."""
+"""Perplexity and accuracy on held-out text, by token and by word, and perplexity on what the policy calls secret.
+
+Figures that may be compared between tokenizers: ``perplexity_per_word`` and ``next_word_accuracy``. The epsilon of
+training covers the weights, not a figure that is computed from private text (design, section 5, "Accounting", 5);
+`utility_figures` says so beside the figures.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from pipelines.training.alignment import num_right_words
 from pipelines.training.corpus import HeldOut
 from pipelines.training.model import token_losses
-from pipelines.training.records import collate
+from pipelines.training.records import Batch, IntArray, collate
+from pipelines.training.tasks.examples import TaskRecords
+from pipelines.training.tasks.losses import logits_of
 
 _BATCH_TOKENS = 4_096
+OUTSIDE_EPSILON: Final = (
+    "computed on private text: the epsilon of training covers the weights, not these figures. Each is a release of its "
+    "own; keep them on the trusted side."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +41,12 @@ class Evaluation:
         loss: the mean loss a token, natural log.
         loss_standard_error: of ``loss``, with documents as clusters (sentences of a dialogue are not independent).
         next_token_accuracy: share of tokens that the model ranks first.
+        next_word_accuracy: share of words (split at white space) that the model would write next, whole; see
+            `alignment.num_right_words`.
+        private_perplexity: exp of the mean loss over tokens inside what the policy found; None where nobody looked or
+            it found nothing.
+        num_words: words that ``next_word_accuracy`` is over.
+        num_private_tokens: tokens that ``private_perplexity`` is over.
         num_sentences: sentences with at least one target.
         num_tokens: tokens scored.
         reason: why the scores are None, else None.
@@ -37,8 +57,12 @@ class Evaluation:
     loss: float | None
     loss_standard_error: float | None
     next_token_accuracy: float | None
+    next_word_accuracy: float | None = None
+    private_perplexity: float | None = None
     num_sentences: int
     num_tokens: int
+    num_words: int = 0
+    num_private_tokens: int = 0
     reason: str | None
 
     def as_json(self) -> dict[str, Any]:
@@ -57,38 +81,164 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
             loss=None,
             loss_standard_error=None,
             next_token_accuracy=None,
+            next_word_accuracy=None,
+            private_perplexity=None,
             num_sentences=0,
             num_tokens=0,
+            num_words=0,
+            num_private_tokens=0,
             reason="no held-out sentence has a token to predict",
         )
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
     losses = np.zeros(len(rows))
-    num_right = 0
+    num_right = num_right_word = num_words = num_private = 0
+    private_loss = 0.0
     first = next(model.parameters())
     start = 0
     with torch.no_grad():
         while start < len(rows):
             stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
             batch = collate(records, rows[start:stop]).to(first.device, first.dtype)
-            logits: torch.Tensor = model(input_ids=batch.inputs, use_cache=False).logits
-            is_target = batch.weights > 0
-            nll = torch.where(is_target, token_losses(logits, batch.labels), 0.0)
-            losses[start:stop] = nll.double().sum(dim=1).cpu().numpy()
-            num_right += int(((logits.argmax(dim=-1) == batch.labels) & is_target).sum())
+            best, nll = _scores(model, batch)
+            is_target = batch.weights.cpu().numpy() > 0
+            nll = np.where(is_target, nll, 0.0)
+            losses[start:stop] = nll.sum(axis=1)
+            is_right = (best == batch.labels.cpu().numpy()) & is_target
+            num_right += int(is_right.sum())
+            for at, row in enumerate(rows[start:stop]):
+                # Output t is about token t + 1; no output is about the first token, and none follows the last one.
+                outputs = slice(0, int(records.ids.lengths[row]) - 1)
+                if held_out.word_of_token is not None and held_out.starts_word is not None:
+                    found = num_right_words(
+                        np.asarray(held_out.word_of_token[int(row)]),
+                        np.append(False, is_right[at, outputs]),
+                        np.append(False, is_target[at, outputs]),
+                        np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False),
+                    )
+                    num_right_word, num_words = num_right_word + found[0], num_words + found[1]
+                if records.is_private is not None:
+                    secret = (np.asarray(records.is_private[int(row)])[1:] > 0) & is_target[at, outputs]
+                    private_loss += float(nll[at, outputs][secret].sum())
+                    num_private += int(secret.sum())
             start = stop
     num_tokens = int(records.num_targets[rows].sum())
     mean = float(losses.sum() / num_tokens)
-    words = int(held_out.num_words[rows].sum())
+    words_and_ends = int(held_out.num_words[rows].sum())
     return Evaluation(
         perplexity=_exp(mean),
-        perplexity_per_word=_exp(float(losses.sum()) / words),
+        perplexity_per_word=_exp(float(losses.sum()) / words_and_ends),
         loss=mean,
         loss_standard_error=_standard_error(losses, records.num_targets[rows], held_out.documents[rows], mean),
         next_token_accuracy=num_right / num_tokens,
+        next_word_accuracy=num_right_word / num_words if num_words else None,
+        private_perplexity=_exp(private_loss / num_private) if num_private else None,
         num_sentences=len(rows),
         num_tokens=num_tokens,
+        num_words=num_words,
+        num_private_tokens=num_private,
         reason=None,
     )
+
+
+def _scores(model: torch.nn.Module, batch: Batch) -> tuple[IntArray, npt.NDArray[np.float64]]:
+    """(B, T) the id ranked first at each output, and (B, T) the loss of the label there."""
+    logits = logits_of(model, batch)
+    nll = token_losses(logits, batch.labels)
+    return logits.argmax(dim=-1).cpu().numpy(), nll.double().cpu().numpy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accuracy:
+    """How often a classifier is right.
+
+    Attributes:
+        accuracy: share of examples whose class has the highest score; None without examples.
+        standard_error: of ``accuracy``, examples taken for independent.
+        loss: mean cross-entropy.
+        by_class: accuracy among the examples of each class that occurs, by the class's name.
+        num_examples: labelled examples.
+    """
+
+    accuracy: float | None
+    standard_error: float | None
+    loss: float | None
+    by_class: dict[str, float]
+    num_examples: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        return asdict(self)
+
+
+class Classification(Protocol):
+    """A task that scores classes: `tasks.infilling.Infilling` or `tasks.classification.HeadClassification`."""
+
+    classes: tuple[str, ...]
+
+    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B, C)."""
+        ...
+
+
+def evaluate_classes(model: torch.nn.Module, task: Classification, records: TaskRecords) -> Accuracy:
+    """Scores a classifier on labelled examples; those without a label are left out."""
+    rows = np.flatnonzero(records.classes >= 0)
+    rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
+    if len(rows) == 0:
+        return Accuracy(accuracy=None, standard_error=None, loss=None, by_class={}, num_examples=0)
+    first = next(model.parameters())
+    is_right, loss, start = np.zeros(len(rows), dtype=np.bool_), 0.0, 0
+    with torch.no_grad():
+        while start < len(rows):
+            stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
+            batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
+            scores = task.class_logits(model, batch).double().cpu()
+            truth = torch.from_numpy(records.classes[rows[start:stop]])
+            is_right[start:stop] = (scores.argmax(dim=1) == truth).numpy()
+            loss += float(torch.nn.functional.cross_entropy(scores, truth, reduction="sum"))
+            start = stop
+    accuracy = float(is_right.mean())
+    truth_of_rows = records.classes[rows]
+    return Accuracy(
+        accuracy=accuracy,
+        standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),
+        loss=loss / len(rows),
+        by_class={
+            name: float(is_right[truth_of_rows == number].mean())
+            for number, name in enumerate(task.classes)
+            if (truth_of_rows == number).any()
+        },
+        num_examples=len(rows),
+    )
+
+
+def perplexity_of_targets(model: torch.nn.Module, records: TaskRecords) -> float | None:
+    """exp of the mean loss over all tokens that are asked for (such as replies only); None where there are none."""
+    rows = np.flatnonzero(records.num_targets > 0)
+    rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
+    first = next(model.parameters())
+    total, count, start = 0.0, 0, 0
+    with torch.no_grad():
+        while start < len(rows):
+            stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
+            batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
+            is_target = batch.weights.cpu().numpy() > 0
+            total += float(_scores(model, batch)[1][is_target].sum())
+            count += int(is_target.sum())
+            start = stop
+    return _exp(total / count) if count else None
+
+
+def utility_figures(figures: Mapping[str, Any], *, data_is_public: bool) -> dict[str, Any]:
+    """Figures beside what epsilon has to do with them.
+
+    Args:
+        figures: scores by name, such as ``Evaluation.as_json()``.
+        data_is_public: whether the text that they were computed on is public. Perplexity on private tokens is
+            private whatever is said: it is about what a policy found worth hiding.
+    """
+    outside = sorted(name for name in figures if not data_is_public or "private" in name)
+    return {"figures": dict(figures), "outside_epsilon": outside, "note": OUTSIDE_EPSILON if outside else None}
 
 
 def _exp(value: float) -> float | None:

@@ -33,9 +33,7 @@ def encode_record(
     """
     ids = [control.bos]
     for text_ids, speaker in rows:
-        if speaker is not None:
-            ids.append(control.speaker(speaker))
-        ids += text_ids
+        ids += [*control.speaker(speaker), *text_ids]
     ids.append(control.eos)
     return ids[:context_length], len(ids) > context_length
 
@@ -87,24 +85,75 @@ class Records:
         return int((self.num_targets == 0).sum())
 
 
+@dataclass(frozen=True, kw_only=True)
+class Padding:
+    """How a batch is padded.
+
+    Attributes:
+        pad: the id that fills up.
+        first_position: the position id of a first token (RoBERTa: 2).
+        pad_position: the position id of padding.
+        with_attention_mask: whether the model looks both ways, and has to be told where an example ends.
+        with_token_types: whether the model reads segments.
+    """
+
+    pad: int
+    first_position: int = 0
+    pad_position: int = 0
+    with_attention_mask: bool = False
+    with_token_types: bool = False
+
+
 @dataclass(frozen=True)
 class Batch:
     """Padded records.
 
     Attributes:
         inputs: (B, T) int64 ids that the model reads.
-        labels: (B, T) int64 the next id at each position (0 where it is no target).
+        labels: (B, T) int64 the id asked for at each position (0 where it is no target).
         weights: (B, T) float, 1 / (number of the record's targets) at its targets, 0 elsewhere. They sum to 1 in a
             record that has targets and to 0 in one that has none: the loss is normalised inside the example only.
+        position_ids: (B, T) int64, or None for the model's own. Given for every example, so that the gradient of a
+            position embedding can be told apart by example (a model's own are of shape (1, T)).
+        attention_mask: (B, T) int64, 1 at real tokens; None where causal attention after which padding follows needs
+            none.
+        token_types: (B, T) int64 segments, or None.
+        classes: (B,) int64 the right class of each example, where the task is a classification.
     """
 
     inputs: torch.Tensor
     labels: torch.Tensor
     weights: torch.Tensor
+    position_ids: torch.Tensor | None = None
+    attention_mask: torch.Tensor | None = None
+    token_types: torch.Tensor | None = None
+    classes: torch.Tensor | None = None
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
         """The batch on ``device``, its weights in the model's ``dtype``."""
-        return Batch(self.inputs.to(device), self.labels.to(device), self.weights.to(device, dtype))
+
+        def moved(tensor: torch.Tensor | None) -> torch.Tensor | None:
+            return None if tensor is None else tensor.to(device)
+
+        return Batch(
+            self.inputs.to(device),
+            self.labels.to(device),
+            self.weights.to(device, dtype),
+            moved(self.position_ids),
+            moved(self.attention_mask),
+            moved(self.token_types),
+            moved(self.classes),
+        )
+
+    def model_inputs(self) -> dict[str, torch.Tensor]:
+        """The keyword arguments of a model of ``transformers``."""
+        named = {
+            "input_ids": self.inputs,
+            "position_ids": self.position_ids,
+            "attention_mask": self.attention_mask,
+            "token_type_ids": self.token_types,
+        }
+        return {name: tensor for name, tensor in named.items() if tensor is not None}
 
 
 def collate(records: Records, rows: IntArray) -> Batch:

@@ -33,8 +33,10 @@ class ControlTokens:
     Attributes:
         pad, bos, eos, mask: their ids.
         speakers: the id of each known speaker's control token, by speaker name.
-        other_speaker: the id that stands for every other speaker.
+        other_speaker: the id that stands for every other speaker; None where speakers have no tokens at all.
         asks_for_mask: whether the model is asked for masks, as for any word (the masking baseline).
+
+    A model of others may use one id for several of them: GPT-2 begins, ends and pads with the same one.
     """
 
     pad: int
@@ -42,19 +44,25 @@ class ControlTokens:
     eos: int
     mask: int
     speakers: Mapping[str, int]
-    other_speaker: int
+    other_speaker: int | None
     asks_for_mask: bool = False
 
-    def speaker(self, name: str) -> int:
-        """The control token of a speaker; names that no public row bears share one token."""
-        return self.speakers.get(name, self.other_speaker)
+    def speaker(self, name: str | None) -> list[int]:
+        """The control token of a speaker, if any; names that no public row bears share one token."""
+        if name is None:
+            return []
+        token = self.speakers.get(name, self.other_speaker)
+        return [] if token is None else [token]
 
     @property
     def never_predicted(self) -> npt.NDArray[np.int64]:
         """Ids that are given, never asked of the model: they are no targets of the loss."""
-        ids = {self.pad, self.bos, self.mask, self.other_speaker, *self.speakers.values()}
+        ids = {self.pad, self.bos, self.mask, *self.speakers.values()}
+        if self.other_speaker is not None:
+            ids.add(self.other_speaker)
         if self.asks_for_mask:
             ids.discard(self.mask)
+        ids.discard(self.eos)  # where padding and end share an id, padding is told apart by its position
         return np.asarray(sorted(ids), dtype=np.int64)
 
 

@@ -1,0 +1,122 @@
+"""Which weights are trained: all, low-rank additions, a prefix, or the last two blocks.
+
+These are the ways of Li et al. (2022), section 5.2 and tables 5 and 6: full, LoRA, prefix, top2 and retrain (here
+``scratch``). What is frozen requires no gradient, so that nothing about it is clipped, noised, or counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from torch import nn
+
+from pipelines.errors import ConfigError
+
+AdaptationKind = Literal["full", "lora", "prefix", "top2", "scratch"]
+_HEADS: Final = ("classifier", "score", "pre_classifier", "pooler")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """Which weights are trained.
+
+    Attributes:
+        kind: ``full``: all. ``lora``: low-rank additions to the attention projections (Hu et al. 2021). ``prefix``:
+            keys and values before the text (Li and Liang 2021), causal models only. ``top2``: the last two blocks;
+            embeddings and everything below are frozen. ``scratch``: all, from random weights.
+        lora_rank: rank of the additions.
+        lora_alpha: scale of the additions times their rank.
+        prefix_length: positions of the prefix; they are taken off the context.
+
+    A classification head starts at random and is therefore always trained.
+    """
+
+    kind: AdaptationKind = "full"
+    lora_rank: int = 4
+    lora_alpha: int = 32
+    prefix_length: int = 10
+
+    def __post_init__(self) -> None:
+        if self.lora_rank < 1 or self.lora_alpha <= 0 or self.prefix_length < 1:
+            raise ConfigError("adaptation: lora_rank, lora_alpha and prefix_length must be positive")
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """Positions of the context that the prefix takes."""
+        return self.prefix_length if self.kind == "prefix" else 0
+
+
+def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
+    """Freezes what is not trained and adds what is.
+
+    Random numbers come from torch's own generator, which the caller seeds.
+
+    Args:
+        model: a model of ``transformers``.
+        adaptation: which weights are trained.
+        kind: ``causal``, ``masked`` or ``classification``.
+
+    Returns:
+        The model, or the ``peft`` model around it.
+
+    Raises:
+        ConfigError: ``peft`` is not installed, or a prefix is asked of a model that takes none.
+    """
+    if adaptation.kind in ("full", "scratch"):
+        model.requires_grad_(True)
+        return model
+    if adaptation.kind == "top2":
+        model.requires_grad_(False)
+        for block in blocks_of(model)[-2:]:
+            block.requires_grad_(True)
+        for name, module in model.named_modules():
+            if kind == "classification" and name.rpartition(".")[2] in _HEADS:
+                module.requires_grad_(True)
+        return model
+    try:
+        import peft
+    except ImportError:
+        raise ConfigError(
+            f"adaptation: {adaptation.kind} needs peft; install it with: pip install 'reticent[lora]'"
+        ) from None
+    if adaptation.kind == "prefix":
+        if kind != "causal":
+            raise ConfigError("adaptation: prefix needs a causal language model; choose full, lora or top2")
+        settings: Any = peft.PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=adaptation.prefix_length)
+    else:
+        known = model.config.model_type in peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+        settings = peft.LoraConfig(
+            task_type={"causal": "CAUSAL_LM", "classification": "SEQ_CLS"}.get(kind),
+            r=adaptation.lora_rank,
+            lora_alpha=adaptation.lora_alpha,
+            lora_dropout=0.0,
+            target_modules=None if known else "all-linear",
+            fan_in_fan_out=model.config.model_type == "gpt2",
+        )
+    return peft.get_peft_model(model, settings)
+
+
+def blocks_of(model: nn.Module) -> nn.ModuleList:
+    """The transformer blocks of a model, from the first to the last.
+
+    Raises:
+        ConfigError: no list of modules has as many entries as the config says there are layers.
+    """
+    config: Any = model.config
+    for module in model.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == config.num_hidden_layers:
+            return module
+    raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}; choose full or lora")
+
+
+def has_prefix(model: Any) -> bool:
+    """Whether the model reads a trained prefix, and then finds positions itself."""
+    settings = getattr(model, "peft_config", {}).get(getattr(model, "active_adapter", None))
+    return bool(getattr(settings, "is_prompt_learning", False))
+
+
+def count_parameters(model: nn.Module) -> tuple[int, int]:
+    """(trained, all) parameters; a shared one counts once."""
+    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    return sum(n for n, is_trained in sizes if is_trained), sum(n for n, _ in sizes)

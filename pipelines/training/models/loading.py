@@ -1,0 +1,306 @@
+"""Loads a causal or masked language model, or one with a classification head, ready to be trained."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import torch
+import transformers
+from transformers.models.auto import modeling_auto
+
+from pipelines.errors import ConfigError
+from pipelines.training.models.adaptation import Adaptation, adapt
+from pipelines.training.models.quiet import quiet_transformers
+from pipelines.training.models.sources import ModelSource, find_model
+from pipelines.training.models.vocabulary import TextEncoder, complete_tokenizer, control_tokens_of, make_room
+from pipelines.training.records import Padding
+from pipelines.training.shape import MIN_CONTEXT_LENGTH
+from pipelines.training.tokenizer import ControlTokens
+
+Kind = Literal["causal", "masked", "classification"]
+
+_CLASSES: Final = {
+    "causal": transformers.AutoModelForCausalLM,
+    "masked": transformers.AutoModelForMaskedLM,
+    "classification": transformers.AutoModelForSequenceClassification,
+}
+_NAMES: Final = {
+    "causal": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    "masked": modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    "classification": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+}
+_WORDS: Final = {
+    "causal": "a causal language model",
+    "masked": "a masked language model",
+    "classification": "a classifier",
+}
+HEADS: Final = ("classifier", "score", "pre_classifier", "pooler", "bert.pooler", "roberta.pooler")
+"""Where weights of a classification head lie; a language model has none, so they start at random and are trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model and what belongs to it.
+
+    Attributes:
+        model: the network, on the CPU, without dropout; the weights to be trained are those that require a gradient.
+        tokenizer: its tokenizer, of ``transformers``.
+        control: the control tokens.
+        encoder: text to ids.
+        kind: what it computes.
+        context_length: the most tokens that it reads.
+        num_new_tokens: tokens that were added and have no pretrained embedding.
+        has_own_mask: whether the redaction mask is the model's own mask token.
+    """
+
+    model: Any
+    tokenizer: Any
+    control: ControlTokens
+    encoder: TextEncoder
+    kind: Kind
+    context_length: int
+    num_new_tokens: int
+    has_own_mask: bool
+
+
+def load_model(
+    name: str,
+    kind: Kind,
+    *,
+    seed: int,
+    adaptation: Adaptation | None = None,
+    num_labels: int | None = None,
+    speakers: Sequence[str] = (),
+    add_other_speaker: bool = False,
+    public_tokenizer: Any = None,
+    context_length: int | None = None,
+    allow_download: bool = False,
+    attention: Literal["eager", "sdpa"] = "eager",
+    cache: Path | None = None,
+) -> LoadedModel:
+    """Loads a model, completes its vocabulary, and freezes what is not to be trained.
+
+    Args:
+        name: ``smollm2``, ``minilm``, a folder, or a name on the hub.
+        kind: which head it needs.
+        seed: of every weight that starts at random; public.
+        adaptation: which weights are trained; None trains all.
+        num_labels: classes of a classifier.
+        speakers: names that get a control token.
+        add_other_speaker: whether all other speakers get a common control token.
+        public_tokenizer: a tokenizer learnt on public rows, instead of the model's; only from scratch.
+        context_length: the longest record that is asked for; None for all the model reads.
+        allow_download: whether the hub may be asked. ``HF_HUB_OFFLINE=1`` forbids it all the same.
+        attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
+        cache: a folder in which a model that is slow to read is kept in a form that is not.
+
+    Raises:
+        ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
+            the task needs.
+    """
+    adaptation = Adaptation() if adaptation is None else adaptation
+    from_scratch = adaptation.kind == "scratch"
+    if public_tokenizer is not None and not from_scratch:
+        raise ConfigError(
+            f"model: {name} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
+        )
+    if kind == "classification" and (num_labels is None or num_labels < 2):
+        raise ConfigError("model: a classifier needs num_labels of at least 2")
+    source = find_model(name)
+    if source.gguf_file is not None and cache is not None:
+        source = _converted(source, cache)
+    options: dict[str, Any] = {"gguf_file": source.gguf_file} if source.gguf_file else {}
+    options["local_files_only"] = not (source.is_hub and allow_download)
+    with quiet_transformers():
+        config = _read(source, allow_download, transformers.AutoConfig.from_pretrained, **options)
+        _check_kind(name, kind, config)
+        tokenizer = public_tokenizer
+        if tokenizer is None:
+            tokenizer = _read(source, allow_download, transformers.AutoTokenizer.from_pretrained, **options)
+        if kind == "masked" and tokenizer.mask_token is None:
+            raise ConfigError(f"model: the tokenizer of {name} has no mask token, which a masked language model needs")
+        has_own_mask = tokenizer.mask_token is not None and public_tokenizer is None
+        new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker)
+        control = control_tokens_of(tokenizer, speakers)
+        _settle(config, control, kind, num_labels)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed % 2**63)
+            if from_scratch:
+                config.vocab_size = max(tokenizer.get_vocab().values()) + 1
+                model = _CLASSES[kind].from_config(config, attn_implementation=attention)
+            else:
+                model = _pretrained(source, kind, config, allow_download, attention, options)
+                make_room(model, new_ids, seed)
+            _without_quantisation(model)
+            model = adapt(model, adaptation, kind)
+    available = context_of(config) - adaptation.num_prefix_tokens
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        control=control,
+        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
+        kind=kind,
+        context_length=check_context(name, context_length, available),
+        num_new_tokens=len(new_ids),
+        has_own_mask=has_own_mask,
+    )
+
+
+def context_of(config: Any) -> int:
+    """The most tokens that a model of that config reads.
+
+    The RoBERTa family counts positions from the padding id on, so that 514 rows are 512 positions.
+    """
+    rows = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if rows is None:
+        raise ConfigError("model: its config states no longest input (max_position_embeddings); set context_length")
+    return int(rows) - first_position(config)
+
+
+def padding_of(loaded: LoadedModel) -> Padding:
+    """How batches for that model are padded."""
+    if loaded.kind == "causal":
+        return Padding(pad=loaded.control.pad)
+    config = loaded.model.config
+    start = first_position(config)
+    return Padding(
+        pad=loaded.control.pad,
+        first_position=start,
+        pad_position=max(0, start - 1),
+        with_attention_mask=True,
+        with_token_types=getattr(config, "type_vocab_size", 0) > 1,
+    )
+
+
+def first_position(config: Any) -> int:
+    """The position id of the first token: 0, but padding id + 1 in the RoBERTa family."""
+    counts_from_padding = {
+        "roberta",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "camembert",
+        "roberta-prelayernorm",
+        "longformer",
+    }
+    return int(config.pad_token_id) + 1 if config.model_type in counts_from_padding else 0
+
+
+def check_context(name: str, asked: int | None, available: int) -> int:
+    """The longest record, in tokens.
+
+    Raises:
+        ConfigError: more was asked for than the model reads, or too little is left for a record.
+    """
+    length = available if asked is None else asked
+    if length > available:
+        raise ConfigError(f"context_length is {length} tokens, but {name} reads at most {available}; lower it")
+    if length < MIN_CONTEXT_LENGTH:
+        raise ConfigError(f"context_length is {length} tokens; a record needs at least {MIN_CONTEXT_LENGTH}")
+    return length
+
+
+def _check_kind(name: str, kind: Kind, config: Any) -> None:
+    known = config.model_type in _NAMES[kind]
+    if kind == "causal" and known:  # encoders have a decoder form that reads to the left only: untrained for it
+        known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
+    if not known:
+        raise ConfigError(f"model: {name} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task")
+
+
+def _settle(config: Any, control: ControlTokens, kind: Kind, num_labels: int | None) -> None:
+    # Without dropout the loss of an example is a function of the example and the weights.
+    for field in list(vars(config)):
+        value = getattr(config, field)
+        if isinstance(value, float) and (field.endswith("pdrop") or "dropout" in field):
+            setattr(config, field, 0.0)
+    # A causal model learns its padding id on saving only: with it, it would look for padding in every input, and its
+    # embedding would drop the gradient of that id, which may be the end token's.
+    config.pad_token_id = None if kind == "causal" else control.pad
+    config.bos_token_id, config.eos_token_id = control.bos, control.eos
+    if num_labels is not None:
+        config.num_labels = num_labels
+
+
+def _pretrained(
+    source: ModelSource, kind: Kind, config: Any, allow_download: bool, attention: str, options: dict[str, Any]
+) -> Any:
+    model, report = _read(
+        source,
+        allow_download,
+        _CLASSES[kind].from_pretrained,
+        config=config,
+        dtype=torch.float32,
+        attn_implementation=attention,
+        output_loading_info=True,
+        **options,
+    )
+    missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not key.startswith(HEADS))
+    if missing:
+        raise ConfigError(
+            f"model: {source.name} has no weights for {missing[0]} ({len(missing)} missing), so it is no pretrained "
+            f"{_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
+        )
+    return model
+
+
+def _read(source: ModelSource, allow_download: bool, read: Any, **options: Any) -> Any:
+    try:
+        return read(source.location, **options)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        if not source.is_hub:
+            raise ConfigError(
+                f"model: {source.name} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
+                f"is of a kind that this transformers ({transformers.__version__}) does not know"
+            ) from error
+        advice = (
+            "the hub could not give it: check the name, the network, and that HF_HUB_OFFLINE is not set"
+            if allow_download
+            else f"fetch it once with `hf download {source.name}`, name a folder, or allow downloads"
+        )
+        raise ConfigError(
+            f"model: {source.name!r} is neither a folder, nor installed, nor in the local Hugging Face cache; {advice}"
+        ) from error
+
+
+def _without_quantisation(model: Any) -> None:
+    # The weights were expanded on reading. A config that still calls them quantised could not be saved and loaded.
+    for name in ("quantization_config", "_pre_quantization_dtype"):
+        if hasattr(model.config, name):
+            delattr(model.config, name)
+    model.hf_quantizer = None
+    model.is_quantized = False
+
+
+def _converted(source: ModelSource, cache: Path) -> ModelSource:
+    """The model as a folder of safetensors in ``cache``; written once, whole or not at all."""
+    file = Path(source.location) / str(source.gguf_file)
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    folder = cache / f"{source.name}-{digest[:16]}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=cache, prefix="building-"))
+        try:
+            with quiet_transformers():
+                tokenizer = transformers.AutoTokenizer.from_pretrained(source.location, gguf_file=source.gguf_file)
+                model = transformers.AutoModelForCausalLM.from_pretrained(
+                    source.location, gguf_file=source.gguf_file, dtype=torch.float32
+                )
+                _without_quantisation(model)
+                model.save_pretrained(building)
+                tokenizer.save_pretrained(building)
+            try:
+                os.rename(building, folder)  # noqa: PTH104  # fails where another process was faster
+            except OSError:
+                if not folder.is_dir():
+                    raise
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    return ModelSource(name=source.name, location=str(folder))

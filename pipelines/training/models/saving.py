@@ -1,0 +1,53 @@
+"""Saves a trained model as a folder that the ``Auto`` classes of ``transformers`` load offline."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from pipelines.training.models.adaptation import has_prefix
+from pipelines.training.models.loading import LoadedModel
+from pipelines.training.models.quiet import quiet_transformers
+
+PREFIX_FOLDER: Final = "prefix"
+
+
+def save_loaded(loaded: LoadedModel, folder: Path) -> None:
+    """Writes safetensors weights, config and tokenizer.
+
+    Low-rank additions are merged into the weights. A prefix cannot be: the folder then holds the model itself and,
+    below it in ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
+
+    Args:
+        loaded: the trained model; left as it is.
+        folder: where to write; made if missing.
+    """
+    model = loaded.model
+    folder.mkdir(parents=True, exist_ok=True)
+    with quiet_transformers(), torch.no_grad():
+        if has_prefix(model):
+            model.save_pretrained(folder / PREFIX_FOLDER)
+            model = model.get_base_model()
+        elif hasattr(model, "merge_and_unload"):
+            model = copy.deepcopy(model).merge_and_unload()
+        _save_with_pad(model, loaded.control.pad, folder)
+        tokenizer = loaded.tokenizer
+        tokenizer.model_max_length = loaded.context_length
+        tokenizer.save_pretrained(folder)
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(0o644)  # safetensors makes files that only their owner can read
+
+
+def _save_with_pad(model: Any, pad: int, folder: Path) -> None:
+    before = model.config.pad_token_id
+    model.config.pad_token_id = pad
+    if model.can_generate():
+        model.generation_config.pad_token_id = pad
+    try:
+        model.save_pretrained(folder)
+    finally:
+        model.config.pad_token_id = before

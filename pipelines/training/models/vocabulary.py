@@ -1,0 +1,175 @@
+"""The tokens that a model must have besides text, and text encoded so that nobody can write such a token into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from tokenizers import AddedToken, Tokenizer
+
+from pipelines.errors import ConfigError
+from pipelines.policies.mask import MASK
+from pipelines.training.tokenizer import EOS, OTHER_SPEAKER, ControlTokens, speaker_token
+
+_MASK_AND_BLANK: Final = re.compile(rf"\s*{re.escape(MASK)}")
+_NOISE_SHARE: Final = 0.1
+
+
+def complete_tokenizer(tokenizer: Any, *, speakers: Sequence[str] = (), add_other_speaker: bool = False) -> list[int]:
+    """Gives a tokenizer of ``transformers`` the tokens it lacks, and says which ids are new.
+
+    ``<MASK>`` is added once, unless the tokenizer has a mask of its own, which then stands for it. A model that ends
+    texts but pads or begins none uses its end token for that: padding never enters a loss, so it needs no row.
+
+    Args:
+        tokenizer: a fast tokenizer; changed in place.
+        speakers: names that get a control token (``<USR>``).
+        add_other_speaker: whether other speakers get a common control token.
+
+    Returns:
+        The ids that are new; none of them has a trained embedding.
+
+    Raises:
+        ConfigError: the tokenizer is not a fast one.
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise ConfigError("model: its tokenizer has no fast form (tokenizer.json); convert it with transformers first")
+    before = set(tokenizer.get_vocab().values())
+    if tokenizer.eos_token is None:
+        end = tokenizer.sep_token  # how the BERT family ends a text
+        tokenizer.add_special_tokens({"eos_token": AddedToken(EOS, special=True) if end is None else end})
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    if tokenizer.bos_token is None:
+        tokenizer.bos_token = tokenizer.cls_token or tokenizer.eos_token
+    if tokenizer.mask_token is None:
+        tokenizer.add_special_tokens({"mask_token": AddedToken(MASK, special=True, normalized=False, lstrip=True)})
+    names = [speaker_token(name) for name in speakers] + ([OTHER_SPEAKER] if add_other_speaker else [])
+    known = tokenizer.get_vocab()
+    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in names if name not in known])
+    return sorted(set(tokenizer.get_vocab().values()) - before)
+
+
+def control_tokens_of(tokenizer: Any, speakers: Sequence[str] = ()) -> ControlTokens:
+    """The control tokens of a tokenizer that `complete_tokenizer` went over."""
+    vocabulary = tokenizer.get_vocab()
+    return ControlTokens(
+        pad=tokenizer.pad_token_id,
+        bos=tokenizer.bos_token_id,
+        eos=tokenizer.eos_token_id,
+        mask=tokenizer.mask_token_id,
+        speakers={name: vocabulary[speaker_token(name)] for name in speakers},
+        other_speaker=vocabulary.get(OTHER_SPEAKER),
+    )
+
+
+def make_room(model: Any, new_ids: Sequence[int], seed: int) -> int:
+    """Gives new tokens an embedding: the mean of those there are, with a little noise that tells them apart.
+
+    Rows of small random numbers would get logits near zero, far above those of real tokens in many models, and every
+    probability would shift; the mean row's probability is that of an average token.
+
+    Args:
+        model: a model of ``transformers``; its embedding is resized in place, tied to its output or not.
+        new_ids: the ids without a trained row.
+        seed: of the noise; public.
+
+    Returns:
+        How many rows the embedding grew by.
+    """
+    if not new_ids:
+        return 0
+    old: int = model.get_input_embeddings().num_embeddings
+    grown = max(0, max(new_ids) + 1 - old)
+    if grown:
+        model.resize_token_embeddings(old + grown, mean_resizing=False)
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    trained = torch.ones(old + grown, dtype=torch.bool)
+    trained[list(new_ids)] = False
+    output = model.get_output_embeddings()
+    tables = [model.get_input_embeddings().weight]
+    if output is not None and output.weight is not tables[0]:
+        tables.append(output.weight)
+    with torch.no_grad():
+        for table in tables:
+            rows = table[trained.to(table.device)].float()
+            noise = torch.randn(len(new_ids), table.shape[1], generator=generator).to(table.device)
+            spread = rows.std(dim=0) * _NOISE_SHARE
+            table[list(new_ids)] = (rows.mean(dim=0) + spread * noise).to(table.dtype)
+        bias = getattr(output, "bias", None)
+        if bias is not None:
+            bias[list(new_ids)] = bias[trained.to(bias.device)].mean()
+    return grown
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """The ids of a text and the characters that each came from.
+
+    Attributes:
+        ids: (T,) token ids; a redaction mask is the control token ``mask``.
+        spans: (T,) (start, end) characters of each token.
+    """
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+
+
+class TextEncoder:
+    """Encodes text that may hold redaction masks.
+
+    ``<MASK>`` becomes the mask token, with the blank before it. Every other control token that a text spells out, such
+    as ``</s>`` or ``<|endoftext|>``, is plain characters: a text cannot end its own record or speak for somebody else.
+
+    Args:
+        tokenizer: the tokenizer; not changed.
+        control: its control tokens.
+        unknown: the id of text that the tokenizer cannot spell; None where it can spell everything.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, control: ControlTokens, unknown: int | None = None) -> None:
+        self.unknown = unknown
+        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._tokenizer.encode_special_tokens = True
+        self._mask = control.mask
+
+    def ids(self, texts: Iterable[str]) -> list[list[int]]:
+        """The ids of each text, without begin and end."""
+        pieces = [_MASK_AND_BLANK.split(text) for text in texts]
+        flat = [piece for row in pieces for piece in row if piece]
+        encoded = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
+        rows = []
+        for row in pieces:
+            ids: list[int] = []
+            for number, piece in enumerate(row):
+                if number:
+                    ids.append(self._mask)
+                if piece:
+                    ids.extend(next(encoded).ids)
+            rows.append(ids)
+        return rows
+
+    def with_spans(self, text: str) -> EncodedText:
+        """The ids of one text and where each lies in it."""
+        ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+
+        def add(piece: str, offset: int) -> None:
+            if piece:
+                encoding = self._tokenizer.encode(piece, add_special_tokens=False)
+                ids.extend(encoding.ids)
+                spans.extend((start + offset, end + offset) for start, end in encoding.offsets)
+
+        at = 0
+        for mask in _MASK_AND_BLANK.finditer(text):
+            add(text[at : mask.start()], at)
+            ids.append(self._mask)
+            spans.append((mask.end() - len(MASK), mask.end()))
+            at = mask.end()
+        add(text[at:], at)
+        return EncodedText(ids, spans)

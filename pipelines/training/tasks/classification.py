@@ -1,0 +1,78 @@
+"""Classification by a head on top of a pretrained model (Devlin et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from pipelines.errors import ConfigError, InputError
+from pipelines.training.models.loading import LoadedModel, padding_of
+from pipelines.training.records import Batch
+from pipelines.training.tasks.examples import IGNORED, Example
+from pipelines.training.tasks.losses import logits_of
+
+
+class HeadClassification:
+    """Classification of texts or pairs of texts.
+
+    Args:
+        classes: the classes' names; their order numbers them.
+        loaded: a model with a classification head of as many classes.
+    """
+
+    def __init__(self, classes: Sequence[str], loaded: LoadedModel) -> None:
+        if loaded.kind != "classification" or loaded.model.config.num_labels != len(classes):
+            raise ConfigError(f"classification: needs a model with a head of {len(classes)} classes")
+        self.classes = tuple(classes)
+        self.padding = padding_of(loaded)
+        self._loaded = loaded
+        special = loaded.tokenizer.num_special_tokens_to_add
+        self._num_between = max(1, special(pair=True) - special(pair=False))  # RoBERTa: 2
+
+    def class_number(self, name: str) -> int:
+        """The number of a class.
+
+        Raises:
+            InputError: the label is none of the task's.
+        """
+        if name not in self.classes:
+            raise InputError(f"classification: a row has a label that is none of {', '.join(self.classes)}")
+        return self.classes.index(name)
+
+    def example(self, first: str, second: str | None, label: str | None) -> Example:
+        """``<BOS> first <EOS> [second <EOS>]``, with as many ends between two as the model is used to.
+
+        Of too long an input the longer text loses its end.
+
+        Raises:
+            InputError: an unknown label.
+        """
+        control = self._loaded.control
+        texts = self._loaded.encoder.ids([first] if second is None else [first, second])
+        ends = [self._num_between] * (len(texts) - 1) + [1]
+        over = 1 + sum(map(len, texts)) + sum(ends) - self._loaded.context_length
+        for _ in range(over):
+            max(texts, key=len).pop()
+        ids, types = [control.bos], [0]
+        for segment, text in enumerate(texts):
+            ids += text + [control.eos] * ends[segment]
+            types += [segment] * (len(text) + ends[segment])
+        return Example(
+            ids=ids,
+            labels=[IGNORED] * len(ids),
+            label=None if label is None else self.class_number(label),
+            token_types=types,
+            is_cut=over > 0,
+        )
+
+    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B, C) the scores of the classes."""
+        return logits_of(model, batch)
+
+    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B,) cross-entropy among the classes."""
+        if batch.classes is None:
+            raise InputError("classification: an example to train on has no label")
+        return functional.cross_entropy(self.class_logits(model, batch), batch.classes, reduction="none")

@@ -1,0 +1,181 @@
+"""Classification as filling in a missing word (Li et al. 2022, section 3.2 and appendix N, table 10).
+
+A masked language model reads a template with one mask, and the scores of one word for each class at that mask are
+compared; the loss is the cross-entropy among those words. The template's own mask is known by its recorded index. A
+redaction mask is often the same token: it is read, and its output is neither asked for nor compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch.nn import functional
+
+from pipelines.errors import ConfigError, InputError
+from pipelines.training.models.loading import LoadedModel, padding_of
+from pipelines.training.records import Batch
+from pipelines.training.tasks.examples import IGNORED, Example
+from pipelines.training.tasks.losses import logits_of
+
+_FIRST: Final = "{first}"
+_SECOND: Final = "{second}"
+_BLANK: Final = "{blank}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """A template and its label words.
+
+    Attributes:
+        pattern: text with ``{first}``, ``{blank}`` and, for pairs, ``{second}``.
+        label_words: the word of each class, by the class's name; their order numbers the classes.
+    """
+
+    pattern: str
+    label_words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.pattern.count(_BLANK) != 1 or self.pattern.count(_FIRST) != 1 or self.pattern.count(_SECOND) > 1:
+            raise ConfigError("infilling: a template holds {first} and {blank} once each, and {second} at most once")
+        if len(set(self.label_words.values())) != len(self.label_words) or len(self.label_words) < 2:
+            raise ConfigError("infilling: there must be at least two classes, each with a label word of its own")
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether an input is two texts."""
+        return _SECOND in self.pattern
+
+
+# Table 10 ("borrowed from the work by Gao et al. (2020)"). Its printed blanks before punctuation are spaces between
+# the table's symbols; as there, the sentence keeps its own final punctuation.
+TEMPLATES: Final[Mapping[str, Template]] = {
+    "sst2": Template(pattern="{first} It was {blank} .", label_words={"negative": "terrible", "positive": "great"}),
+    "mnli": Template(
+        pattern="{first} ? {blank} , {second}",
+        label_words={"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"},
+    ),
+    "qnli": Template(pattern="{first} ? {blank} , {second}", label_words={"entailment": "Yes", "not_entailment": "No"}),
+    "qqp": Template(pattern="{first} {blank} , {second}", label_words={"not_equivalent": "No", "equivalent": "Yes"}),
+}
+"""The templates of Li et al., by GLUE task; classes are in GLUE's order."""
+
+
+class Infilling:
+    """A text-infilling classification with one model.
+
+    Args:
+        template: template and label words.
+        loaded: a masked language model.
+
+    Raises:
+        ConfigError: the model is no masked language model, or a label word is not one token for it.
+    """
+
+    def __init__(self, template: Template, loaded: LoadedModel) -> None:
+        if loaded.kind != "masked":
+            raise ConfigError("infilling: needs a masked language model, such as roberta-base")
+        self.template = template
+        self.classes = tuple(template.label_words)
+        self._encoder = loaded.encoder
+        self._context_length = loaded.context_length
+        self._mask = loaded.control.mask
+        self._begin, self._end = loaded.control.bos, loaded.control.eos
+        self.padding = padding_of(loaded)
+        self.label_ids = [self._one_token(word) for word in template.label_words.values()]
+        if len(set(self.label_ids)) != len(self.label_ids):
+            raise ConfigError("infilling: two label words are one token for this model; choose others")
+
+    def _one_token(self, word: str) -> int:
+        # The word stands after a blank in the template; RoBERTa's vocabulary has " great" and "great" apart.
+        ids = self._encoder.ids([f" {word}"])[0]
+        unknown = self._encoder.unknown
+        if len(ids) != 1 or ids[0] == unknown:
+            raise ConfigError(f"infilling: the label word {word!r} is not one token for this model; choose another")
+        return ids[0]
+
+    def class_number(self, name: str) -> int:
+        """The number of a class.
+
+        Raises:
+            InputError: the label is none of the task's.
+        """
+        if name not in self.template.label_words:
+            raise InputError(
+                f"infilling: a row has a label that is none of {', '.join(self.classes)}; correct the data"
+            )
+        return self.classes.index(name)
+
+    def example(self, first: str, second: str | None, label: str | None) -> Example:
+        """Fills the template.
+
+        Too long a text loses its own end (the longer of two first), never the template around it.
+
+        Args:
+            first: the text, which may hold redaction masks.
+            second: the other text of a pair.
+            label: the class's name; None where it is to be predicted.
+
+        Raises:
+            InputError: an unknown label, or a missing or needless second text.
+        """
+        if (second is not None) != self.template.takes_pairs:
+            raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
+        # `first` and `second` are put in as ids, so nothing that they say can be taken for a part of the template.
+        pieces = _split(self.template.pattern)
+        given = {_FIRST: first, _SECOND: second or "", _BLANK: ""}
+        before = {name: " " if number else "" for number, name in enumerate(pieces) if name in (_FIRST, _SECOND)}
+        texts = self._encoder.ids(before.get(piece, "") + given.get(piece, piece) for piece in pieces)
+        filled = dict(zip(pieces, texts, strict=True)) | {_BLANK: [self._mask]}
+        cut = _cut([_FIRST, _SECOND] if second is not None else [_FIRST], filled, self._context_length - 2)
+        ids, blank = [self._begin], -1
+        for piece in pieces:
+            if piece == _BLANK:
+                blank = len(ids)
+            ids += filled[piece]
+        ids.append(self._end)
+        number = None if label is None else self.class_number(label)
+        labels = [IGNORED] * len(ids)
+        # The blank's label marks its index; unlabelled examples are marked with the first class's word, unused.
+        labels[blank] = self.label_ids[0 if number is None else number]
+        return Example(ids=ids, labels=labels, label=number, is_cut=cut)
+
+    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B, C) the scores of the label words at each example's blank."""
+        scores = logits_of(model, batch)  # (B, T, V)
+        at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row
+        return at_blank[:, self.label_ids]
+
+    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B,) cross-entropy among the label words."""
+        if batch.classes is None:
+            raise InputError("infilling: an example to train on has no label")
+        return functional.cross_entropy(self.class_logits(model, batch), batch.classes, reduction="none")
+
+
+def _split(pattern: str) -> list[str]:
+    pieces, rest = [], pattern
+    while rest:
+        found = sorted((rest.index(name), name) for name in (_FIRST, _SECOND, _BLANK) if name in rest)
+        if not found:
+            pieces.append(rest)
+            break
+        start, name = found[0]
+        before = rest[:start].rstrip()  # a blank belongs to the first token of what follows it; a mask swallows it
+        pieces += [before, name] if before else [name]
+        rest = rest[start + len(name) :]
+    return pieces
+
+
+def _cut(names: Sequence[str], filled: dict[str, list[int]], limit: int) -> bool:
+    over = sum(map(len, filled.values())) - limit
+    is_cut = over > 0
+    if is_cut and over > sum(len(filled[name]) for name in names):
+        raise ConfigError("infilling: the template alone is longer than the model's context")
+    while over > 0:
+        longest = max(names, key=lambda name: len(filled[name]))
+        filled[longest].pop()
+        over -= 1
+    return is_cut

@@ -1,0 +1,416 @@
+"""Tasks: what is read, what is asked for, and what it scores."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_models import write
+
+from pipelines.errors import ConfigError, InputError
+from pipelines.training.evaluation import evaluate_classes, perplexity_of_targets
+from pipelines.training.models.adaptation import Adaptation
+from pipelines.training.models.loading import load_model, padding_of
+from pipelines.training.tasks.classification import HeadClassification
+from pipelines.training.tasks.generation import BeamSearch, generate
+from pipelines.training.tasks.infilling import TEMPLATES, Infilling, Template
+from pipelines.training.tasks.losses import example_losses
+from pipelines.training.tasks.responses import (
+    OTHER,
+    PERSONA,
+    SELF,
+    SPEAKERS,
+    Conversation,
+    conversation_example,
+    read_persona_chat,
+    reply_prompts,
+)
+from pipelines.training.tasks.table_to_text import (
+    detokenise,
+    group_references,
+    linearise,
+    parse_dart,
+    parse_e2e,
+    read_dart,
+    read_e2e,
+    table_example,
+    table_prompt,
+)
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def roberta(families):
+    return load_model(families["roberta"], "masked", seed=0)
+
+
+@pytest.fixture(scope="module")
+def gpt2(families):
+    return load_model(families["gpt2"], "causal", seed=0, speakers=SPEAKERS)
+
+
+def _collated(task, examples, folder):
+    return write(examples, task.padding, folder).collate(np.arange(len(examples))).to(CPU, torch.float32)
+
+
+@pytest.mark.parametrize("name", list(TEMPLATES))
+def test_templates_are_filled_as_in_table_10(roberta, name):
+    template = TEMPLATES[name]
+    second = "a pub" if template.takes_pairs else None
+    label = next(iter(template.label_words))
+    example = Infilling(template, roberta).example("The Mill", second, label)
+    text = roberta.tokenizer.decode(example.ids)
+    expected = {
+        "sst2": "<s>The Mill It was<mask> .</s>",
+        "mnli": "<s>The Mill ?<mask> , a pub</s>",
+        "qnli": "<s>The Mill ?<mask> , a pub</s>",
+        "qqp": "<s>The Mill<mask> , a pub</s>",
+    }
+    assert text == expected[name]
+    # It is what the model's own tokenizer makes of the whole sentence.
+    whole = {
+        "sst2": "The Mill It was <mask> .",
+        "mnli": "The Mill ? <mask> , a pub",
+        "qnli": "The Mill ? <mask> , a pub",
+        "qqp": "The Mill <mask> , a pub",
+    }
+    assert example.ids == roberta.tokenizer(whole[name])["input_ids"]
+    blank = example.ids.index(roberta.control.mask)
+    assert [at for at, label in enumerate(example.labels) if label != -100] == [blank]
+    assert roberta.tokenizer.decode([example.labels[blank]]) == " " + template.label_words[label]
+
+
+def test_the_templates_own_mask_is_found_by_its_index_among_redaction_masks(roberta, tmp_path):
+    task = Infilling(TEMPLATES["sst2"], roberta)
+    text = "<MASK> is <MASK> great"
+    example = task.example(text, None, "positive")
+    masks = [at for at, token in enumerate(example.ids) if token == roberta.control.mask]
+    assert len(masks) == 3
+    assert [at for at, label in enumerate(example.labels) if label != -100] == [masks[2]]
+    batch = _collated(task, [example, task.example("It was terrible .", None, "negative")], tmp_path)
+    losses = task.example_losses(roberta.model, batch)
+    with torch.no_grad():
+        logits = roberta.model(input_ids=torch.tensor([example.ids])).logits[0]
+    words = logits[masks[2], task.label_ids]
+    assert torch.allclose(task.class_logits(roberta.model, batch)[0], words, atol=1e-5)
+    assert losses[0].item() == pytest.approx(-torch.log_softmax(words, 0)[1].item(), abs=1e-5)
+    other = logits[masks[0], task.label_ids]  # a redaction mask's output is another one
+    assert not torch.allclose(other, words, atol=1e-3)
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert"])
+@settings(max_examples=15, deadline=None)
+@given(words=st.lists(st.sampled_from(["<MASK>", "great", "<mask>", "[MASK]", "</s>", "a"]), max_size=8))
+def test_no_text_moves_the_blank(families, family, words):
+    loaded = load_model(families[family], "masked", seed=0)
+    example = Infilling(TEMPLATES["sst2"], loaded).example(" ".join(words), None, "positive")
+    mask = loaded.control.mask
+    assert example.ids.count(mask) == words.count("<MASK>") + 1
+    blank = next(at for at, label in enumerate(example.labels) if label != -100)
+    assert blank == max(at for at, token in enumerate(example.ids) if token == mask)
+
+
+def test_too_long_a_text_loses_its_end_and_never_the_template(roberta):
+    short = load_model(roberta.tokenizer.name_or_path, "masked", seed=0, context_length=20)
+    task = Infilling(TEMPLATES["mnli"], short)
+    example = task.example("The Mill " * 30, "a pub", "neutral")
+    assert example.is_cut
+    assert len(example.ids) == 20
+    assert short.tokenizer.decode(example.ids).endswith("?<mask> , a pub</s>")
+    long_both = task.example("The Mill " * 30, "area " * 30, "neutral")
+    assert len(long_both.ids) == 20
+    assert short.control.mask in long_both.ids
+
+
+def test_a_label_never_seen_and_a_word_of_two_tokens_are_refused(roberta, gpt2):
+    task = Infilling(TEMPLATES["sst2"], roberta)
+    with pytest.raises(InputError, match="negative, positive"):
+        task.example("It was", None, "mixed")
+    with pytest.raises(InputError, match="two texts"):
+        task.example("It was", "great", "positive")
+    with pytest.raises(ConfigError, match="'flabbergasting'"):
+        Infilling(Template(pattern="{first} {blank}", label_words={"a": "flabbergasting", "b": "great"}), roberta)
+    with pytest.raises(ConfigError, match="masked language model"):
+        Infilling(TEMPLATES["sst2"], gpt2)
+    with pytest.raises(ConfigError, match="of its own"):
+        Template(pattern="{first} {blank}", label_words={"a": "great", "b": "great"})
+    with pytest.raises(ConfigError, match="once each"):
+        Template(pattern="{first}", label_words={"a": "great", "b": "terrible"})
+
+
+def _learn(model, losses_of, batch, steps=30, rate=1e-2):
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=rate)
+    first = last = None
+    for _ in range(steps):
+        loss = losses_of(model, batch).mean()
+        last = loss.item()
+        first = last if first is None else first
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return first, last
+
+
+ROWS = [
+    ("It was great", "positive"),
+    ("It was terrible", "negative"),
+    ("great , great", "positive"),
+    ("terrible", "negative"),
+]
+
+
+def test_infilling_learns_and_is_scored(families, tmp_path):
+    loaded = load_model(families["roberta"], "masked", seed=0)
+    task = Infilling(TEMPLATES["sst2"], loaded)
+    examples = [task.example(text, None, label) for text, label in ROWS]
+    records = write([*examples, task.example("It was", None, None)], task.padding, tmp_path)
+    batch = records.collate(np.arange(4)).to(CPU, torch.float32)
+    first, last = _learn(loaded.model, task.example_losses, batch)
+    assert last < first / 2
+    scores = evaluate_classes(loaded.model, task, records)
+    assert (scores.accuracy, scores.num_examples) == (1.0, 4)
+    assert scores.loss == pytest.approx(task.example_losses(loaded.model, batch).mean().item(), rel=1e-4)
+    assert scores.by_class == {"negative": 1.0, "positive": 1.0}
+    with pytest.raises(InputError, match="no label"):
+        task.example_losses(loaded.model, records.collate(np.arange(5)))
+
+
+@pytest.mark.parametrize("family", ["roberta", "bert", "gpt2"])
+def test_a_head_learns_and_is_scored(families, family, tmp_path):
+    loaded = load_model(families[family], "classification", num_labels=2, seed=0)
+    task = HeadClassification(("negative", "positive"), loaded)
+    examples = [task.example(text, None, label) for text, label in ROWS]
+    records = write(examples, task.padding, tmp_path)
+    batch = records.collate(np.arange(4)).to(CPU, torch.float32)
+    each = task.example_losses(loaded.model, batch)
+    alone = write(examples[:1], task.padding, tmp_path / "one").collate(np.arange(1)).to(CPU, torch.float32)
+    assert torch.allclose(task.example_losses(loaded.model, alone)[0], each[0], atol=1e-5)
+    first, last = _learn(loaded.model, task.example_losses, batch)
+    assert last < first / 2
+    scores = evaluate_classes(loaded.model, task, records)
+    assert scores.accuracy == 1.0
+    wrong = write(
+        [task.example(t, None, {"positive": "negative"}.get(n, "positive")) for t, n in ROWS], task.padding, tmp_path
+    )
+    assert evaluate_classes(loaded.model, task, wrong).accuracy == 0.0
+
+
+@pytest.mark.parametrize(("family", "between"), [("roberta", 2), ("bert", 1), ("gpt2", 1)])
+def test_pairs_are_joined_as_the_model_is_used_to(families, family, between):
+    loaded = load_model(families[family], "classification", num_labels=2, seed=0, context_length=16)
+    task = HeadClassification(("no", "yes"), loaded)
+    example = task.example("area", "pub", "yes")
+    first, second = loaded.encoder.ids(["area", "pub"])
+    end = [loaded.control.eos]
+    assert example.ids == [loaded.control.bos, *first, *end * between, *second, *end]
+    if family != "gpt2":
+        own = loaded.tokenizer("area", "pub")
+        assert example.ids == own["input_ids"]
+    assert example.token_types == [0] * (1 + len(first) + between) + [1] * (len(second) + 1)
+    long = task.example("area " * 20, "pub", "no")
+    assert (len(long.ids), long.is_cut) == (16, True)
+    with pytest.raises(InputError, match="no, yes"):
+        task.example("area", "pub", "maybe")
+    with pytest.raises(ConfigError, match="3 classes"):
+        HeadClassification(("a", "b", "c"), loaded)
+
+
+def test_e2e_meanings_are_parsed_and_written_out():
+    table = parse_e2e(
+        "name[The Mill], eatType[pub], priceRange[more than £30], customer rating[3 out of 5], near[Café Rouge]"
+    )
+    assert linearise(table) == (
+        "name : The Mill | Type : pub | price : more than £30 | customer rating : 3 out of 5 | near : Café Rouge"
+    )
+    for wrong in ("", "name The Mill", "name[The Mill] pub"):
+        with pytest.raises(InputError):
+            parse_e2e(wrong)
+    assert linearise(parse_dart([["Mars Hill College", "JOINED", "1973"], ["a", "B", "c"]])) == (
+        "Mars Hill College : JOINED : 1973 | a : B : c"
+    )
+    with pytest.raises(InputError):
+        parse_dart([["a", "b"]])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["name", "food", "near"]),
+            st.text(alphabet=st.characters(blacklist_characters="[]\r\n\x1c\x1d\x1e\x85\u2028\u2029"), max_size=8),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_meaning_comes_back(pairs):
+    assert parse_e2e(", ".join(f"{k}[{v}]" for k, v in pairs)) == tuple((k, v.strip()) for k, v in pairs)
+
+
+def test_files_are_read(tmp_path):
+    csv_file = tmp_path / "a.csv"
+    csv_file.write_text('mr,ref\n"name[A], food[B]","A serves B, cheap."\n"name[A], food[B]",At A there is B.\n')
+    lines = tmp_path / "a.jsonl"
+    lines.write_text(json.dumps({"mr": "name[A]", "ref_tokenised": "A is n't family - friendly , it 's £ 5 ."}) + "\n")
+    [entry] = group_references(read_e2e(csv_file))
+    assert entry.references == ("A serves B, cheap.", "At A there is B.")
+    assert list(read_e2e(lines)) == [((("name", "A"),), "A isn't family-friendly, it's £5.")]
+    dart = tmp_path / "dart.json"
+    dart.write_text(json.dumps([{"tripleset": [["a", "B", "c"]], "annotations": [{"source": "x", "text": "a is c."}]}]))
+    assert list(read_dart(dart)) == [((("a", "B", "c"),), "a is c.")]
+    dart.write_text("[{}]")
+    with pytest.raises(InputError, match="tripleset"):
+        list(read_dart(dart))
+    csv_file.write_text("meaning,text\n")
+    with pytest.raises(InputError, match="columns mr and ref"):
+        list(read_e2e(csv_file))
+    assert detokenise("He said ( twice ) : yes !") == "He said (twice): yes!"
+
+
+def test_real_tables_are_read(shared_data):
+    pairs = list(read_e2e(shared_data / "e2e" / "devset.csv"))
+    assert len(pairs) == 4_672
+    assert len(group_references(pairs)) == 547
+    assert sum(1 for _ in read_e2e(shared_data / "e2e" / "testset_w_refs.csv")) == 4_693
+    keys = {key for table, _ in pairs for key, _ in table}
+    assert keys == {"name", "Type", "price", "customer rating", "area", "family friendly", "near", "food"}
+
+
+def test_the_loss_is_on_the_description_only(gpt2):
+    table = parse_e2e("name[The Mill], area[riverside]")
+    example = table_example(table, "The Mill is a <MASK> pub", gpt2.encoder, gpt2.control, 64)
+    prompt, answer = gpt2.encoder.ids(["name : The Mill | area : riverside", "The Mill is a <MASK> pub"])
+    control = gpt2.control
+    assert [*example.ids, control.eos] == [control.bos, *prompt, control.bos, *answer, control.eos]
+    assert [t for t in example.labels if t != -100] == [*(t for t in answer if t != control.mask), control.eos]
+    assert example.labels[: len(prompt) + 1] == [-100] * (len(prompt) + 1)
+    assert not example.is_cut
+    cut = table_example(table, "The Mill is a pub " * 20, gpt2.encoder, gpt2.control, 24)
+    assert (len(cut.ids), cut.is_cut) == (23, True)
+    assert sum(label != -100 for label in cut.labels) >= 12  # the answer keeps half at least
+    assert len(table_prompt(table, gpt2.encoder, control, 24, 10)) <= 14
+
+
+def test_beam_search_writes_what_was_learnt_and_no_control_token(families, tmp_path):
+    loaded = load_model(families["gpt2"], "causal", seed=0)
+    data = {"pub": "The Mill is a pub.", "area": "It was great."}
+    examples = [table_example((("Type", key),), text, loaded.encoder, loaded.control, 48) for key, text in data.items()]
+    batch = write(examples, padding_of(loaded), tmp_path).collate(np.arange(2)).to(CPU, torch.float32)
+    _, last = _learn(loaded.model, example_losses, batch, steps=100)
+    assert last < 0.2
+    prompts = [table_prompt((("Type", key),), loaded.encoder, loaded.control, 48, 20) for key in data]
+    how = BeamSearch(num_beams=3, max_new_tokens=20)
+    found = generate(loaded.model, loaded.tokenizer, prompts, loaded.control, how)
+    assert found == list(data.values())
+    one_by_one = BeamSearch(num_beams=3, max_new_tokens=20, batch_size=1)
+    assert generate(loaded.model, loaded.tokenizer, prompts, loaded.control, one_by_one) == found
+    # A model that wants to write masks is not let.
+    with torch.no_grad():
+        loaded.model.transformer.ln_f.weight.zero_()
+        loaded.model.transformer.ln_f.bias.copy_(100 * loaded.model.get_input_embeddings().weight[loaded.control.mask])
+    [text] = generate(
+        loaded.model, loaded.tokenizer, prompts[:1], loaded.control, BeamSearch(num_beams=2, max_new_tokens=4)
+    )
+    assert "<MASK>" not in text
+
+
+def test_a_model_with_a_prefix_generates(families):
+    adaptation = Adaptation(kind="prefix", prefix_length=3)
+    loaded = load_model(families["llama"], "causal", seed=0, adaptation=adaptation)
+    texts = generate(
+        loaded.model, loaded.tokenizer, [[0, 5, 6], [0, 7]], loaded.control, BeamSearch(num_beams=2, max_new_tokens=5)
+    )
+    assert len(texts) == 2
+
+
+CONVERSATION = Conversation(
+    persona=("i like pubs.", "my name is John."),
+    utterances=("hello", "The Mill is great", "where is it", "in the riverside area"),
+)
+
+
+def test_a_conversation_is_one_record_whose_replies_are_learnt(gpt2, tmp_path):
+    file = tmp_path / "chat.json"
+    turns = list(CONVERSATION.utterances)
+    file.write_text(
+        json.dumps(
+            {
+                "valid": [
+                    {
+                        "personality": list(CONVERSATION.persona),
+                        "utterances": [
+                            {"history": turns[:1], "candidates": ["no", turns[1]]},
+                            {"history": turns[:3], "candidates": ["no", turns[3]]},
+                        ],
+                    }
+                ]
+            }
+        )
+    )
+    assert list(read_persona_chat(file, "valid")) == [CONVERSATION]
+    with pytest.raises(InputError, match="'test'"):
+        list(read_persona_chat(file, "test"))
+    example = conversation_example(CONVERSATION, gpt2.encoder, gpt2.control, 128)
+    replies = gpt2.encoder.ids([turns[1], turns[3]])
+    eos = gpt2.control.eos
+    assert [t for t in example.labels if t != -100] == [*replies[0], eos, *replies[1], eos]
+    assert example.ids[1] == gpt2.control.speakers[PERSONA]
+
+
+def test_reply_prompts_keep_the_persona_and_drop_the_oldest_turns(gpt2):
+    control = gpt2.control
+    prompts = reply_prompts(CONVERSATION, gpt2.encoder, control, 128, 20)
+    assert [prompt.reference for prompt in prompts] == [CONVERSATION.utterances[1], CONVERSATION.utterances[3]]
+    # Each is the beginning of the record that is trained on.
+    record = list(conversation_example(CONVERSATION, gpt2.encoder, control, 128).ids)
+    for prompt in prompts:
+        assert record[: len(prompt.ids)] == prompt.ids
+    short = reply_prompts(CONVERSATION, gpt2.encoder, control, len(prompts[1].ids) - 1 + 20, 20)[1].ids
+    assert short[1] == control.speakers[PERSONA]
+    assert short[-1] == control.speakers[SELF]
+    assert short.count(control.speakers[OTHER]) == 1
+    assert short.count(control.speakers[SELF]) == 2  # the reply before it, and the one to come
+    assert len(reply_prompts(CONVERSATION, gpt2.encoder, control, 30, 20)[1].ids) <= 10
+
+
+def test_perplexity_of_replies_is_over_replies_only(gpt2, tmp_path):
+    records = write(
+        [conversation_example(CONVERSATION, gpt2.encoder, gpt2.control, 64)] * 2, padding_of(gpt2), tmp_path
+    )
+    batch = records.collate(np.arange(2)).to(CPU, torch.float32)
+    expected = torch.exp(example_losses(gpt2.model, batch)).mean().item()
+    assert perplexity_of_targets(gpt2.model, records) == pytest.approx(expected, rel=1e-4)
+    assert perplexity_of_targets(gpt2.model, write([], padding_of(gpt2), tmp_path / "none")) is None
+
+
+@settings(max_examples=20, deadline=None)
+@given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), data=st.data())
+def test_weights_sum_to_one_inside_each_example(tmp_path_factory, lengths, data):
+    from pipelines.training.records import Padding
+    from pipelines.training.tasks.examples import Example
+
+    examples = []
+    for length in lengths:
+        labels = data.draw(st.lists(st.sampled_from([-100, 3]), min_size=length, max_size=length))
+        examples.append(Example(ids=[5] * length, labels=labels))
+    records = write(examples, Padding(pad=0), tmp_path_factory.mktemp("weights"))
+    batch = records.collate(np.arange(len(lengths)))
+    expected = [1.0 if any(label != -100 for label in e.labels) else 0.0 for e in examples]
+    assert batch.weights.sum(dim=1).tolist() == pytest.approx(expected)
+    assert ((batch.weights > 0).sum(dim=1).numpy() == records.num_targets).all()
+    assert batch.position_ids.shape == batch.inputs.shape
+    assert records.num_without_targets == expected.count(0.0)
+
+
+def test_changing_one_row_changes_one_example(gpt2, tmp_path):
+    def ids(texts, name):
+        table = parse_e2e("name[A]")
+        examples = [table_example(table, text, gpt2.encoder, gpt2.control, 64) for text in texts]
+        records = write(examples, padding_of(gpt2), tmp_path / name)
+        return [records.ids[at].tolist() for at in range(len(records))]
+
+    before = ids(["It was great"] * 3, "a")
+    after = ids(["It was great", "It was " * 9, "It was great"], "b")
+    assert [at for at in range(3) if before[at] != after[at]] == [1]
