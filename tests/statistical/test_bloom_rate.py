@@ -108,3 +108,51 @@ def test_chain_stays_under_its_target_however_far_past_the_expected_items(num_ke
         assert abs(hits.sum() - NUM_QUERIES * target * 7 / 8) <= slack
     else:  # a filter of fixed size drifts, and the limit sees it
         assert fixed_hits > 1.5 * limit
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [1e-3, 1e-4])
+@pytest.mark.parametrize("num_bits", [2**16 + d for d in (-1, 0, 1)] + [2**20 + d for d in (-1, 0, 1)])
+def test_low_targets_at_capacity_and_a_rate_half_as_high_again_is_rejected(num_bits, target):
+    """Few hits a filter, so many queries; wrong are a filter past its capacity and one with a hash too few."""
+    num_hashes = round(-math.log2(target))
+    low, high = 1, num_bits
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = exact_false_positive_rate(num_bits, num_hashes, middle) <= target
+        low, high = (middle, high) if fits else (low, middle)
+    num_queries, num_filters = 10_000_000, 4 if num_bits > 2**18 else 40
+    rng = np.random.default_rng([num_bits, num_hashes])
+
+    def deviation(num_items, hashes=num_hashes):
+        """Hits less those at the target, in standard deviations of the binomial and the filters' own spread."""
+        hits = np.empty(num_filters)
+        for n in range(num_filters):
+            bloom = BloomFilter(num_bits, hashes)
+            bloom.add_and_test(*random_keys(rng, num_items))
+            hits[n] = bloom.contains(*random_keys(rng, num_queries // num_filters)).sum()
+        rate = exact_false_positive_rate(num_bits, num_hashes, low)
+        variance = num_queries * rate * (1 - rate)
+        if num_filters >= 20:
+            variance = max(variance, num_filters * hits.var(ddof=1))
+        return (hits.sum() - num_queries * rate) / math.sqrt(variance)
+
+    band = norm.ppf(0.9995)
+    assert abs(deviation(low)) <= band
+    assert deviation(int(1.15 * low)) > band
+    assert abs(deviation(low, num_hashes - 3)) > band
+
+
+@pytest.mark.slow
+def test_ten_million_keys_and_not_one_false_negative():
+    """Through the chain, which has to grow four times; in numpy, whose answers the compiled pass shares."""
+    from pipelines.dedup import kernels
+
+    chain = ScalableBloomFilter(500_000, 1e-4, kernels.compiled(10**7))
+    for seed in range(20):
+        high, low = random_keys(np.random.default_rng(seed), 500_000)
+        chain.add_and_test(high, low)
+        assert chain.add_and_test(high, low).all()
+    assert len(chain.filters) == 5
+    for seed in range(20):
+        assert chain.contains(*random_keys(np.random.default_rng(seed), 500_000)).all()
