@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.utils.data import DataLoader
 
-from pipelines.training.engine.noise import add_noise
+from pipelines.training.engine.noise import add_noise, standard_normals
 from pipelines.training.engine.sampling import PoissonLoader, physical_batches, plan_private_steps, poisson_sample
 from pipelines.training.randomness import seeded, unpredictable
 
@@ -116,7 +116,7 @@ def test_noise_over_many_blocks_is_gaussian_white_and_free_of_threads(dtype):
     values = found[0].numpy()
     assert stats.kstest(values, stats.norm(scale=0.5).cdf).pvalue > 1e-3
     assert stats.kstest(values, stats.norm(scale=0.5 * 1.01).cdf).pvalue < 1e-3
-    step = 2**18  # no block repeats another
+    step = 2**17  # no block repeats another
     assert abs(np.corrcoef(values[: step - 100], values[step : 2 * step - 100])[0, 1]) < 0.01
     assert len(np.unique(values)) > 0.95 * len(values)
 
@@ -190,3 +190,28 @@ def test_processes_draw_from_shards_that_cover_the_records_once():
         for rank in range(3)
     ]  # fmt: skip
     assert seen == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]]
+
+
+def test_normals_are_normal_in_the_middle_and_in_the_tails():
+    stream = np.random.Generator(np.random.Philox(key=5))
+    values = np.concatenate([standard_normals(1_000_001, stream).numpy() for _ in range(4)]).astype(np.float64)
+    assert stats.kstest(values, "norm").pvalue > 1e-3
+    assert stats.kstest(values * 1.003, "norm").pvalue < 1e-3
+    edges = stats.norm.isf([1e-3, 1e-4, 1e-5])
+    for edge in edges:
+        expected = len(values) * 2 * stats.norm.sf(edge)
+        assert stats.poisson.cdf(np.sum(np.abs(values) > edge), expected) > 1e-4
+        assert stats.poisson.sf(np.sum(np.abs(values) > edge) - 1, expected) > 1e-4
+    assert abs(np.corrcoef(values[:500_000], values[500_001:1_000_001])[0, 1]) < 0.006  # halves of a pair
+
+
+def test_the_tail_goes_on_beyond_the_bits_of_a_radius():
+    class Zeros:
+        """A stream whose radius bits are all zero, the outermost radius there is."""
+
+        bit_generator = type("Bits", (), {"random_raw": staticmethod(lambda n: np.zeros(n, dtype=np.uint64))})
+
+        def random(self, size):
+            return np.zeros(size)
+
+    assert standard_normals(4, Zeros()).abs().max() > 10

@@ -16,8 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-_BLOCK: Final = 2**18
+_BLOCK: Final = 2**17
 """Numbers from one stream. Streams depend on the key and their number only, never on threads."""
+
+
+_SMALL: Final = 2**16
 
 
 def add_noise(sums: Sequence[torch.Tensor], standard_deviation: float, rng: np.random.Generator) -> None:
@@ -44,8 +47,33 @@ def add_noise(sums: Sequence[torch.Tensor], standard_deviation: float, rng: np.r
 
 def _add_block(block: torch.Tensor, standard_deviation: float, key: npt.NDArray[np.uint64], number: int) -> None:
     stream = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, number]))
-    noise = stream.standard_normal(len(block), dtype=np.float64 if block.dtype == torch.float64 else np.float32)
-    block.add_(torch.from_numpy(noise), alpha=standard_deviation)
+    if block.dtype == torch.float64:
+        noise = torch.from_numpy(stream.standard_normal(len(block)))
+    else:
+        noise = standard_normals(len(block), stream)
+    block.add_(noise, alpha=standard_deviation)
+
+
+def standard_normals(count: int, stream: np.random.Generator) -> torch.Tensor:
+    """(count,) float32 standard normals by Box and Muller 1958, twice as fast as numpy's.
+
+    A pair takes 32 bits for its radius and 32 for its angle. The radius is computed in float64, and where its 32 bits
+    are small, which is where the tail is, 53 further bits are drawn: the tail ends beyond 11 standard deviations
+    rather than at 6.7, and nowhere is it coarse.
+    """
+    pairs = (count + 1) // 2
+    raw = stream.bit_generator.random_raw(pairs).view(np.uint32)  # (2 * pairs,)
+    angles = torch.from_numpy(raw[pairs:].view(np.int32)).to(torch.float32).mul_(math.pi * 2.0**-31)
+    bits = torch.from_numpy(raw[:pairs].astype(np.float64))
+    small = (bits < _SMALL).nonzero()[:, 0]
+    bits += 0.5
+    if len(small):
+        bits[small] += torch.from_numpy(stream.random(len(small)) - 0.5 + 2.0**-54)
+    radii = bits.mul_(2.0**-32).log_().mul_(-2).sqrt_().to(torch.float32)
+    normals = torch.empty(2 * pairs, dtype=torch.float32)
+    torch.mul(radii, angles.cos(), out=normals[:pairs])
+    torch.mul(radii, angles.sin_(), out=normals[pairs:])
+    return normals[:count]
 
 
 def _add_on_device(tensors: list[torch.Tensor], standard_deviation: float, key: npt.NDArray[np.uint64]) -> None:
