@@ -308,11 +308,12 @@ def test_beam_search_writes_what_was_learnt_and_no_control_token(families, tmp_p
     assert generate(loaded.model, loaded.tokenizer, prompts, loaded.control, one_by_one) == found
     # A model that wants to write masks is not let.
     with torch.no_grad():
+        loaded.model.get_input_embeddings().weight[loaded.control.mask] = 10.0
         loaded.model.transformer.ln_f.weight.zero_()
-        loaded.model.transformer.ln_f.bias.copy_(100 * loaded.model.get_input_embeddings().weight[loaded.control.mask])
-    [text] = generate(
-        loaded.model, loaded.tokenizer, prompts[:1], loaded.control, BeamSearch(num_beams=2, max_new_tokens=4)
-    )
+        loaded.model.transformer.ln_f.bias.fill_(1.0)
+        assert loaded.model(input_ids=torch.tensor([prompts[0]])).logits[0, -1].argmax() == loaded.control.mask
+    short = BeamSearch(num_beams=2, max_new_tokens=4)
+    [text] = generate(loaded.model, loaded.tokenizer, prompts[:1], loaded.control, short)
     assert "<MASK>" not in text
 
 
