@@ -598,6 +598,24 @@ def privacy_amplify(
 
 
 @app.command()
+def compare(
+    configs: Annotated[list[Path] | None, typer.Argument(metavar="[CONFIG]...", help="Settings files.")] = None,
+    methods: Annotated[str, typer.Option(help="Methods, with commas: crt,dpsgd,jft/light_noise.")] = "",
+    repetitions: Annotated[int | None, typer.Option(min=1, help="Trainings of each method.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="table.field=value, for all.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train with several methods on the same data, and show privacy against utility. Each is a release of its own."""
+    from flows.comparing import compare_document, compare_text
+
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    document = compare_document(
+        configs or [DEFAULT_CONFIG], os.environ, methods=names, repetitions=repetitions, overrides=overrides or []
+    )
+    _emit(document, as_json, compare_text(document))
+
+
+@app.command()
 def deploy(
     config: ConfigArgument = DEFAULT_CONFIG,
     cron: Annotated[str, typer.Option(help="When to run: minute, hour, day, month, weekday.")] = "0 2 * * *",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,22 @@ from pipelines.errors import ConfigError, StoreError
 
 
 def run_job(
-    config: Path, *, from_stage: str | None, only: str | None, force: Sequence[str], verify: str | None
+    config: Path,
+    *,
+    from_stage: str | None,
+    only: str | None,
+    force: Sequence[str],
+    verify: str | None,
+    environ: Mapping[str, str] | None = None,
+    make_latest: bool = True,
 ) -> dict[str, Any]:
     """Runs everything that changed and returns the run's record.
+
+    Args:
+        config: the settings file.
+        from_stage, only, force, verify: as on the command line.
+        environ: where overrides are read; None for the process's own environment.
+        make_latest: whether the run becomes the latest one, with its tables under ``latest/``.
 
     Raises:
         ReticentError: as the stages raise it; what was finished before is kept.
@@ -26,7 +39,14 @@ def run_job(
         raise ConfigError(f"--verify must be full or size, not {verify}")
     selected, forced = requested(from_stage, only, force)
     console = Console()
-    run = begin(config, os.environ, selected=selected, forced=forced, verify=verify, progress=console.reading)
+    run = begin(
+        config,
+        os.environ if environ is None else environ,
+        selected=selected,
+        forced=forced,
+        verify=verify,
+        progress=console.reading,
+    )
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -43,7 +63,7 @@ def run_job(
         except BaseException:
             fail(run)
             raise
-        record = finish(run)
+        record = finish(run, make_latest=make_latest)
     console.close()
     return record
 

@@ -46,7 +46,19 @@ class RuntimeConfig(StageConfig):
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
 
 
-_OWN_TABLES: Mapping[str, type[StageConfig]] = {"run": RunConfig, "store": StoreConfig, "runtime": RuntimeConfig}
+class SweepConfig(StageConfig):
+    """``[sweep]``: what `reticent compare` trains. No run reads it."""
+
+    methods: tuple[str, ...] = Field((), description="Training methods to compare; jft/light_noise names a variant.")
+    repetitions: int = Field(1, ge=1, le=1_000, description="Trainings of each method, with other initial weights.")
+
+
+_OWN_TABLES: Mapping[str, type[StageConfig]] = {
+    "run": RunConfig,
+    "store": StoreConfig,
+    "runtime": RuntimeConfig,
+    "sweep": SweepConfig,
+}
 
 
 def tables() -> dict[str, type[StageConfig]]:
@@ -62,6 +74,7 @@ class Settings:
     run: RunConfig
     store: StoreConfig
     runtime: RuntimeConfig
+    sweep: SweepConfig
     stages: Mapping[str, StageConfig]
 
     @property
@@ -87,7 +100,7 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
 
     Args:
         path: the TOML file.
-        environ: the environment; ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``.
+        environ: the environment; ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``, an empty value unsets it.
 
     Raises:
         InputError: the file is missing or is a folder.
@@ -130,11 +143,12 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
     if problems:
         raise ConfigError("\n".join(problems))
     stages = {name: config for name, config in validated.items() if name not in _OWN_TABLES}
-    run, store, runtime = (validated[name] for name in ("run", "store", "runtime"))
+    run, store, runtime, sweep = (validated[name] for name in ("run", "store", "runtime", "sweep"))
     assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
     assert isinstance(store, StoreConfig)  # noqa: S101
     assert isinstance(runtime, RuntimeConfig)  # noqa: S101
-    return Settings(path, run, store, runtime, stages)
+    assert isinstance(sweep, SweepConfig)  # noqa: S101
+    return Settings(path, run, store, runtime, sweep, stages)
 
 
 class _Sources:
@@ -169,6 +183,9 @@ def _with_overrides(document: dict[str, Any], environ: Mapping[str, str], source
     for variable, table, field, value in _overrides(environ):
         target = merged.setdefault(table, {})
         if isinstance(target, dict):
+            if value == "":  # an empty variable takes back what the file says
+                target.pop(field, None)
+                continue
             target[field] = value
             sources.override(table, field, variable)
             sources.override(table, None or field, variable)

@@ -185,6 +185,57 @@ def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name:
     return _markup(svg)
 
 
+def privacy_utility(points: Sequence[tuple[str, float, Mapping[str, float | None]]]) -> Markup | None:
+    """Perplexity by epsilon, both logarithmic; points without a finite epsilon stand in a column of their own.
+
+    Args:
+        points: name, epsilon, and ``mean``, ``low``, ``high`` of the perplexity; low and high may be None.
+
+    Returns:
+        The chart with its legend, or None when nothing can be drawn.
+    """
+    drawn = [point for point in points if is_number(point[2]["mean"])]
+    if not drawn:
+        return None
+    ys = [math.log(y) for _, _, v in drawn for y in (v["mean"], v["low"], v["high"]) if y is not None and y > 0]
+    y_low, y_high = min(ys) - 0.05, max(ys) + 0.05
+    finite = [math.log(e) for _, e, _ in drawn if math.isfinite(e) and e > 0]
+    x_low, x_high = (min(finite) - 0.3, max(finite) + 0.3) if finite else (0.0, 1.0)
+    left, top, right, bottom = 66.0, 22.0, WIDTH - 90.0, 230.0
+    unbounded = WIDTH - 46.0
+    spoken = "; ".join(f"{name} {real(v['mean'], 3)}" for name, _, v in drawn)
+    svg = _svg(276 + _ROW_HEIGHT * len(drawn), f"Perplexity per word by epsilon: {spoken}")
+    _text(svg, 0, 11, "perplexity per word", css="soft")
+
+    def height(value: float) -> float:
+        return bottom - (bottom - top) * (math.log(value) - y_low) / (y_high - y_low)
+
+    for part in range(5):
+        value = math.exp(y_low + (y_high - y_low) * part / 4)
+        _line(svg, left, height(value), WIDTH - 8.0, height(value), "grid")
+        _text(svg, left - 6, height(value) + 4, real(value, 3), "end")
+    for exponent in range(-3, 6):
+        for digit in (1, 3):
+            value = digit * 10.0**exponent
+            if x_low <= math.log(value) <= x_high:
+                x = left + (right - left) * (math.log(value) - x_low) / (x_high - x_low)
+                _text(svg, x, bottom + 18, real(value), "middle")
+    _text(svg, right, bottom + 34, "ε", "end", css="soft")
+    _text(svg, unbounded, bottom + 18, "no ε", "middle")
+    for number, (name, epsilon, values) in enumerate(drawn, 1):
+        x = unbounded
+        if math.isfinite(epsilon) and epsilon > 0:
+            x = left + (right - left) * (math.log(epsilon) - x_low) / (x_high - x_low)
+        x += (number % 3 - 1) * 9  # points of equal epsilon stand side by side
+        mean, low, high = values["mean"] or 1.0, values["low"], values["high"]
+        if low is not None and high is not None and low > 0:
+            _line(svg, x, height(low), x, height(high), "whisker")
+        SubElement(svg, "circle", {"cx": _n(x), "cy": _n(height(mean)), "r": "4", "class": "fill-accent"})
+        _text(svg, x + 6, height(mean) + 4, str(number))
+        _text(svg, 0, 270 + number * _ROW_HEIGHT - 14, f"{number}  {name}: {real(mean)}")
+    return _markup(svg)
+
+
 def _spoken(row: Interval) -> str:
     if row.estimate is None and row.upper is None:
         return f"{row.name} not measured"

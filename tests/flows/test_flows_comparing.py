@@ -1,0 +1,86 @@
+"""``reticent compare``: variants, means with intervals, the page, and a real comparison of two methods."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project import reticent, run_json, small_project
+
+from flows.comparing import _summary, compare_document, compare_text
+from pipelines.errors import ConfigError
+from pipelines.report.comparison import render_comparison
+
+
+def _row(method: str, repetition: int, perplexity: float, **changes: Any) -> dict[str, Any]:
+    claim = {"notion": "confidentiality", "epsilon": 3.0, "delta": 1e-5, "is_guarantee": True, "theorem": "t"}
+    row = {"config": None, "method": method, "repetition": repetition, "state": "completed", "epsilon_unamplified": 3.0}
+    row |= {"perplexity_per_word": perplexity, "perplexity": perplexity / 2, "next_token_accuracy": 0.2}
+    return row | {"headline": claim, "train_seconds": 2.0} | changes
+
+
+ROWS = [
+    *(_row("crt", number, value) for number, value in enumerate((90.0, 100.0, 110.0))),
+    _row("no_dp", 0, 50.0, epsilon_unamplified=None, headline=None),
+    {"config": None, "method": "jft/light_noise", "repetition": 0, "state": "failed", "reason": "<not measured>"},
+]
+
+
+def test_means_have_student_intervals_over_repetitions() -> None:
+    crt, no_dp = _summary(ROWS)
+    assert crt["num_repetitions"] == 3
+    assert crt["perplexity_per_word"]["mean"] == pytest.approx(100)
+    # t(0.975, 2) = 4.3027, standard error 10 / sqrt(3)
+    assert crt["perplexity_per_word"]["high"] == pytest.approx(100 + 4.30265 * 10 / 3**0.5, rel=1e-4)
+    assert no_dp["perplexity_per_word"] == {"mean": 50.0, "low": None, "high": None}
+
+
+def test_table_and_page_show_every_method_and_what_failed() -> None:
+    document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
+    text = compare_text(document)
+    page = render_comparison(document)
+    HTMLParser().feed(page)
+    for method in ("crt", "no_dp", "jft/light_noise"):
+        assert method in text
+        assert method in page
+    assert "&lt;not measured&gt;" in page
+    assert "<not measured>" not in page
+    assert "<script" not in page
+    assert render_comparison(document) == page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"methods": ["dpsdg"]}, "no training method dpsdg"),
+        ({"methods": ["jft/none"]}, "jft/light_noise"),
+        ({"overrides": ["noise"]}, "table.field=value"),
+        ({"overrides": ["train.epoch=1"]}, "epochs"),
+    ],
+)
+def test_mistakes_are_told_before_anything_runs(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    config = small_project(tmp_path / "p", 2)
+    given = {"methods": [], "repetitions": None, "overrides": []} | arguments
+    with pytest.raises(ConfigError, match=message):
+        compare_document([config], {}, **given)
+    assert not (config.parent / "reticent-store" / "private" / "runs").exists()
+
+
+@pytest.mark.slow
+def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
+    config = small_project(tmp_path / "p", 30)
+    before = run_json(config)
+    done = reticent("compare", config, "--methods", "crt,no_dp", "--repetitions", "2", "--json", cwd=config.parent)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout.splitlines()[-1])
+    assert [row["state"] for row in document["variants"]] == ["completed"] * 4
+    assert [row["num_repetitions"] for row in document["methods"]] == [2, 2]
+    assert Path(document["outputs"]["html"]).is_file()
+    assert "private" in document["outputs"]["html"]
+    latest = json.loads((config.parent / "reticent-store/private/latest.json").read_text())
+    assert latest["run_id"] == before["run_id"]
+    models = list((config.parent / "reticent-store/public").rglob("model.safetensors"))
+    assert len(models) == 2  # crt twice (the run's own among them); no_dp stays private
