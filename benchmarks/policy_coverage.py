@@ -1,6 +1,6 @@
 """Share of WikiText-2 tokens that each level masks, beside the paper's (Just Fine-tune Twice, Table 2).
 
-    python benchmarks/coverage.py --data-dir FOLDER [--lines 400]
+    python benchmarks/policy_coverage.py --data-dir FOLDER [--lines 400]
 
 Reads the first non-empty lines of FOLDER/wikitext2/wiki.valid.raw, each cut into sentences as the split stage does. The
 paper's figures are of the training file, of lines not cut into sentences, and of an older model; a few articles differ
