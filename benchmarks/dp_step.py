@@ -146,9 +146,10 @@ def ordinary(model: Any, ids: Any, shape: Shape, is_fused: bool) -> Step:
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
 
     def step() -> None:
-        with autocast():
-            loss = fused_losses(model, ids, shape).mean() if is_fused else plain_loss(model, ids, shape)
-        loss.backward()
+        for _ in range(ARGUMENTS.physical_batches):
+            with autocast():
+                loss = fused_losses(model, ids, shape).mean() if is_fused else plain_loss(model, ids, shape)
+            loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -167,9 +168,10 @@ def ours(model: Any, ids: Any, shape: Shape, mode: str, noise: float = NOISE) ->
     engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]
 
     def step() -> None:
-        with engine.recording(len(ids)), autocast():
-            losses = fused_losses(model, ids, shape)
-        engine.backward(losses)
+        for _ in range(ARGUMENTS.physical_batches):
+            with engine.recording(len(ids)), autocast():
+                losses = fused_losses(model, ids, shape)
+            engine.backward(losses)
         noisy_step(optimizer, engine, noise_multiplier=noise, expected_batch_size=len(ids), rng=unpredictable(0))
 
     return step
@@ -209,15 +211,17 @@ def opacus(model: Any, ids: Any, shape: Shape, mode: str, noise: float = NOISE) 
         return (out if shape.kind == "lstm" else out.logits)[:, :-1]
 
     def step() -> None:
-        private_optimizer.zero_grad()
-        with autocast():
-            if mode == "ghost":
-                flat = logits().reshape(-1, shape.vocab).float()
-                loss = made[2](flat, ids[:, 1:].reshape(-1).contiguous(), shape=(len(ids), shape.length - 1))
-            else:
-                loss = functional.cross_entropy(logits().reshape(-1, shape.vocab).float(), ids[:, 1:].reshape(-1))
-        loss.backward()
-        private_optimizer.step()
+        for number in range(ARGUMENTS.physical_batches):
+            with autocast():
+                flat, targets = logits().reshape(-1, shape.vocab).float(), ids[:, 1:].reshape(-1).contiguous()
+                if mode == "ghost":
+                    loss = made[2](flat, targets, shape=(len(ids), shape.length - 1))
+                else:
+                    loss = functional.cross_entropy(flat, targets)
+            private_optimizer.signal_skip_step(do_skip=number < ARGUMENTS.physical_batches - 1)
+            loss.backward()
+            private_optimizer.step()
+            private_optimizer.zero_grad()
 
     return step
 
@@ -347,6 +351,7 @@ def command(role: str, name: str, shape: str, batch: int | None = None) -> list[
     """The command line of a worker."""
     line = [sys.executable, str(Path(__file__).resolve()), role, name, shape, "--device", ARGUMENTS.device]
     line += ["--dtype", ARGUMENTS.dtype, "--threads", str(ARGUMENTS.threads)]
+    line += ["--physical-batches", str(ARGUMENTS.physical_batches)] if role == "serve" else []
     line += ["--batch", str(batch)] if batch else []
     line += ["--untied"] if ARGUMENTS.untied else []
     return line + (["--wall"] if ARGUMENTS.wall else [])
@@ -423,7 +428,9 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
         peak = peaks[name]
         result[name] = {
             "seconds": round(statistics.median(own), 4),
-            "tokens_per_second": round(SHAPES[shape].batch * SHAPES[shape].length / statistics.median(own)),
+            "tokens_per_second": round(
+                ARGUMENTS.physical_batches * SHAPES[shape].batch * SHAPES[shape].length / statistics.median(own)
+            ),
             "peak_megabytes": round((peak or 0) / 2**20),
             **ratios,
             **({"memory_over_plain": round((peak or 0) / peaks["plain"], 3)} if peaks.get("plain") else {}),
@@ -449,6 +456,8 @@ def largest_batch(name: str, shape: str) -> int:
 def main() -> None:
     """Measures, prints a table, writes JSON."""
     names = available(list(ARGUMENTS.contenders))
+    if ARGUMENTS.physical_batches > 1:  # it has no skipped steps
+        names = [name for name in names if name != "fastdp"]
     report: dict[str, Any] = {
         "command": " ".join(["python", *sys.argv]),
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, {ARGUMENTS.device} {ARGUMENTS.dtype}",
@@ -500,6 +509,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), choices=list(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=0, help="torch threads; 0: torch's default")
+    parser.add_argument(
+        "--physical-batches", type=int, default=1, help="batches that make up a step, for every contender"
+    )
     parser.add_argument("--wall", action="store_true", help="wall-clock time on a CPU, in place of processor time")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"])

@@ -12,7 +12,7 @@ from transformers.pytorch_utils import Conv1D
 
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.grams import gram_squares
-from pipelines.training.engine.uses import MemoryBudget, OuterUse, RowsUse, Scratch
+from pipelines.training.engine.uses import MemoryBudget, OuterUse, RowsUse, Scratch, Sums
 
 LAYERS = {
     "linear": lambda d: nn.Linear(d, 5),
@@ -237,10 +237,10 @@ def test_repeated_tokens_are_added_up_before_the_norm(size, length, rows, seed):
         use = RowsUse(torch.randint(0, rows, (size, length)), torch.randn(size, length, 3).double(), rows)
     whole = use.instantiate(0, size)
     assert torch.allclose(use.squares(MemoryBudget()).norms, whole.square().sum((1, 2)), rtol=1e-12)
-    into = torch.zeros(rows, 3, dtype=torch.float64)
+    sums, parameter = Sums(), nn.Parameter(torch.zeros(rows, 3, dtype=torch.float64))
     factors = torch.rand(size, dtype=torch.float64)
-    use.add_weighted(into, factors, Scratch())
-    assert torch.allclose(into, torch.tensordot(factors, whole, dims=1))
+    use.add_weighted(sums, parameter, factors, Scratch())
+    assert torch.allclose(sums.of(parameter), torch.tensordot(factors, whole, dims=1))
 
 
 def test_dropout_between_lstm_layers_is_applied():

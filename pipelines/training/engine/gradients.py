@@ -13,7 +13,7 @@ from pipelines.training.engine.attach import attach
 from pipelines.training.engine.clipping import ClippingName, clip_factors
 from pipelines.training.engine.errors import LossError, UnsupportedLayerError
 from pipelines.training.engine.tape import Phase, Tape
-from pipelines.training.engine.uses import MemoryBudget
+from pipelines.training.engine.uses import MemoryBudget, Sums
 
 ModeName = Literal["book_keeping", "two_pass"]
 
@@ -80,7 +80,7 @@ class GradientEngine:
         self._clipping: ClippingName = clipping
         self._mode = mode
         self._tape = Tape(budget or MemoryBudget())
-        self._sums: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self._sums = Sums()
         self._is_isolated = False
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
@@ -176,13 +176,13 @@ class GradientEngine:
             self._run(Phase.KEEP, losses.sum())
             norms, factors = self._norms_and_factors(values)
             with torch.no_grad():
-                tape.add_weighted(self._sum_tensors(), factors)
+                tape.add_weighted(self._sums, factors)
         else:
             self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
             norms, factors = self._norms_and_factors(values)
             # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
             # a share could exceed the bound.
-            tape.sums, tape.factors = self._sum_tensors(), factors
+            tape.sums, tape.factors = self._sums, factors
             self._run(Phase.SUM, losses.sum())
         self._is_isolated = self._is_isolated or is_probing
         return Clipped(norms, factors, values)
@@ -205,18 +205,10 @@ class GradientEngine:
         dtype = torch.float64 if all(p.dtype == torch.float64 for p in self.parameters) else torch.float32
         return norms, clip_factors(norms, self._max_grad_norm, self._clipping, dtype)
 
-    def _sum_tensors(self) -> dict[torch.nn.Parameter, torch.Tensor]:
-        for parameter in self.parameters:
-            if parameter not in self._sums:
-                dtype = torch.float64 if parameter.dtype == torch.float64 else torch.float32
-                self._sums[parameter] = torch.zeros(parameter.shape, dtype=dtype, device=parameter.device)
-        return self._sums
-
     def take_sums(self) -> list[torch.Tensor]:
         """The clipped sums since the last call, one for each of `parameters`, float32 or float64; starts afresh."""
-        sums = self._sum_tensors()
-        taken = [sums[p] for p in self.parameters]
-        self._sums = {}
+        taken = [self._sums.of(p) for p in self.parameters]
+        self._sums = Sums()
         return taken
 
 

@@ -16,7 +16,7 @@ from pipelines.training.engine.attach import site_of
 from pipelines.training.engine.grams import gram_squares
 from pipelines.training.engine.head_use import HeadUse, compute_logits, softmax_in_place
 from pipelines.training.engine.layers import Site
-from pipelines.training.engine.uses import DenseUse, MemoryBudget, Scratch, Squares, compute_dtype
+from pipelines.training.engine.uses import DenseUse, MemoryBudget, Scratch, Squares, Sums, compute_dtype
 
 IGNORED_LABEL = -100
 
@@ -242,6 +242,7 @@ class _Chunks:
         assert self.weight_gradient is not None  # noqa: S101
         if bool((upstream == upstream[:1]).all()):
             return self.weight_gradient * upstream[0] if len(upstream) else self.weight_gradient
-        total = torch.zeros_like(self.weight_gradient)
-        self.use(upstream).add_weighted(total, None, Scratch())
-        return total
+        weight = torch.nn.Parameter(self._weight.to(self._dtype), requires_grad=False)
+        total = Sums()
+        self.use(upstream).add_weighted(total, weight, None, Scratch())
+        return total.of(weight)

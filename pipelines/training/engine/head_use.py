@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import torch
 
-from pipelines.training.engine.uses import MemoryBudget, RowsUse, Scratch, Squares, compute_dtype
+from pipelines.training.engine.uses import MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -124,12 +124,14 @@ class HeadUse:
         ]
         return torch.cat(parts)
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
         """A matrix product for each chunk."""
         scale = self.upstream if factors is None else self.upstream * factors.to(self.upstream.dtype)
         for a, b in self._chunks(0, self.num_examples):
-            hidden = scratch.scaled(self.hidden[a:b], scale[a:b], into.dtype)
-            into.addmm_(self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
+            hidden = scratch.scaled(self.hidden[a:b], scale[a:b], compute_dtype(parameter))
+            sums.add_product(parameter, self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
 
     def cross(self, embedding: RowsUse) -> torch.Tensor:
         """(B,) the inner product with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.

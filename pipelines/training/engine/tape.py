@@ -23,6 +23,7 @@ from pipelines.training.engine.uses import (
     RowsUse,
     Scratch,
     Squares,
+    Sums,
     Use,
     compute_dtype,
     instantiated_squares,
@@ -60,7 +61,7 @@ class Tape:
         self.budget = budget
         self.batch_size: int | None = None
         self.probed = 0
-        self.sums: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self.sums = Sums()
         self.factors: torch.Tensor | None = None
         self._scratch = Scratch()
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
@@ -78,7 +79,7 @@ class Tape:
         self._uses.clear()
         self._squares.clear()
         self._num_calls.clear()
-        self.sums, self.factors = {}, None
+        self.sums, self.factors = Sums(), None
 
     def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
         """Notes that a layer with these parameters ran. Recomputation in a backward pass is no further run."""
@@ -113,7 +114,7 @@ class Tape:
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
         """Takes in one use, found by the backward pass."""
         if self.phase is Phase.SUM:
-            use.add_weighted(self.sums[parameter], self.factors, self._scratch)
+            use.add_weighted(self.sums, parameter, self.factors, self._scratch)
         elif self.phase is Phase.KEEP:
             self._uses.setdefault(parameter, []).append(use)
             if self._num_calls.get(parameter, 0) == 1:
@@ -150,11 +151,11 @@ class Tape:
                 total += _settled(squares, use, parameter.numel(), self.budget) - squares.norms
         return total.clamp(min=0).sqrt()
 
-    def add_weighted(self, sums: dict[torch.nn.Parameter, torch.Tensor], factors: torch.Tensor) -> None:
+    def add_weighted(self, sums: Sums, factors: torch.Tensor) -> None:
         """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
-                use.add_weighted(sums[parameter], factors, self._scratch)
+                use.add_weighted(sums, parameter, factors, self._scratch)
 
 
 class SumOfUses:
@@ -179,10 +180,12 @@ class SumOfUses:
             total = total + use.instantiate(start, stop)
         return total
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
         """Each use in turn."""
         for use in self._uses:
-            use.add_weighted(into, factors, scratch)
+            use.add_weighted(sums, parameter, factors, scratch)
 
 
 def join(uses: list[Use]) -> list[Use]:

@@ -64,6 +64,28 @@ class Scratch:
         return torch.mul(values, factors.to(dtype)[:, None, None], out=out)
 
 
+class Sums:
+    """The clipped sum of each parameter, float32 or float64."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[torch.nn.Parameter, torch.Tensor] = {}
+
+    def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
+        """Adds ``left @ right``; the first product is written as it is, which saves filling memory with zeros."""
+        if parameter in self._tensors:
+            self._tensors[parameter].addmm_(left, right)
+        else:
+            self._tensors[parameter] = torch.mm(left, right)
+
+    def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """The sum so far, to be added to in place."""
+        if parameter not in self._tensors:
+            self._tensors[parameter] = torch.zeros(
+                parameter.shape, dtype=compute_dtype(parameter), device=parameter.device
+            )
+        return self._tensors[parameter]
+
+
 class Use(Protocol):
     """One use of a parameter by a batch of B examples."""
 
@@ -77,8 +99,10 @@ class Use(Protocol):
     def instantiate(self, start: int, stop: int) -> torch.Tensor:
         """(stop - start, *shape) the gradients of some examples, float32 or float64."""
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
-        """Adds sum_i factors_i gradient_i to ``into``; without factors, the plain sum."""
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """Adds sum_i factors_i gradient_i to the parameter's sum; without factors, the plain sum."""
 
 
 def compute_dtype(tensor: torch.Tensor) -> torch.dtype:
@@ -133,14 +157,16 @@ class OuterUse:
         dtype = compute_dtype(self.rows)
         return torch.bmm(self.rows[start:stop].to(dtype).transpose(1, 2), self.columns[start:stop].to(dtype))
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
         """One matrix product over all positions of all examples."""
-        rows, columns = self.rows, self.columns
+        rows, columns, dtype = self.rows, self.columns, compute_dtype(parameter)
         if columns.shape[2] <= rows.shape[2]:  # the smaller side is scaled
-            rows, columns = rows.to(into.dtype), scratch.scaled(columns, factors, into.dtype)
+            rows, columns = rows.to(dtype), scratch.scaled(columns, factors, dtype)
         else:
-            rows, columns = scratch.scaled(rows, factors, into.dtype), columns.to(into.dtype)
-        into.addmm_(rows.flatten(0, 1).t(), columns.flatten(0, 1))
+            rows, columns = scratch.scaled(rows, factors, dtype), columns.to(dtype)
+        sums.add_product(parameter, rows.flatten(0, 1).t(), columns.flatten(0, 1))
 
 
 @dataclass
@@ -185,8 +211,11 @@ class RowsUse:
         )
         return flat.view(count, self.num_rows, width)
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
         """Adds each position's gradient to its row."""
+        into = sums.of(parameter)
         gradients = scratch.scaled(self.gradients, factors, into.dtype)
         into.index_add_(0, self.ids.flatten(), gradients.flatten(0, 1))
 
@@ -215,9 +244,12 @@ class DenseUse:
         """(n, *shape)."""
         return self.gradients[start:stop].to(compute_dtype(self.gradients))
 
-    def add_weighted(self, into: torch.Tensor, factors: torch.Tensor | None, scratch: Scratch) -> None:
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
         """A weighted sum over examples."""
         del scratch
+        into = sums.of(parameter)
         gradients = self.gradients.to(into.dtype)
         if factors is None:
             into += gradients.sum(dim=0)
