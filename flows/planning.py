@@ -146,4 +146,4 @@ _FIGURES = (
     ("epsilon", "epsilon of the headline claim", ".4f"),
     ("delta", "delta of the headline claim", ".2e"),
 )
-_SHOWN = ("sentences", "redacted", "public", "private", "model", "report", "public_report")
+_SHOWN = ("sentences", "redacted", "public", "private", "model", "private_model", "report", "public_report")

@@ -20,6 +20,7 @@ from pipelines.store.session import Session
 
 _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("model", "train", "public", "model"),
+    ("private_model", "train", "private", "model"),
     ("report", "report", "private", ""),
     ("public_report", "report", "public", ""),
 )
@@ -53,10 +54,12 @@ def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, st
     for name, stage_name, root, inside in _FOLDERS:
         for outcome in by_stage.get(stage_name, []):
             folder = session.roots.object_dir(root, stage_name, outcome.key or "") / inside
+            link = session.roots.of(root) / "latest" / name
             if folder.is_dir():
-                link = session.roots.of(root) / "latest" / name
                 replace_link(link, folder)
                 outputs[name] = str(link)
+            else:  # a method without any bound publishes no model: that of an older run is not this run's
+                link.unlink(missing_ok=True)
     for name in ("report", "public_report"):
         page = Path(outputs.pop(name, "")) / "report.html"
         if page.is_file():

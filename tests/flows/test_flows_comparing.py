@@ -84,3 +84,7 @@ def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     assert latest["run_id"] == before["run_id"]
     models = list((config.parent / "reticent-store/public").rglob("model.safetensors"))
     assert len(models) == 2  # crt twice (the run's own among them); no_dp stays private
+    after = run_json(config, RETICENT__TRAIN__METHOD="no_dp")
+    assert "model" not in after["outputs"]
+    assert Path(after["outputs"]["private_model"], "model.safetensors").is_file()
+    assert not (config.parent / "reticent-store/public/latest/model").exists()
