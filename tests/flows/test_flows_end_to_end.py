@@ -145,6 +145,7 @@ def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: P
     assert plan() == {}
 
 
+@pytest.mark.slow  # what reruns is tested stage by stage in test_flows_increment.py
 def test_new_file_reruns_its_partition_and_what_reads_everything(project: Path) -> None:
     from pipelines.corpus.customersim import simulate
 
