@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,7 @@ def reticent(
     *arguments: str | Path, cwd: Path, timeout: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line in its own process with a private Prefect home."""
-    variables = {**os.environ, "PREFECT_HOME": str(cwd / ".prefect"), **environment}
+    variables = {**os.environ, "PREFECT_HOME": str(prefect_home(cwd / ".prefect")), **environment}
     for name in ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
         variables.pop(name, None)
     return subprocess.run(
@@ -51,6 +54,28 @@ def reticent(
         timeout=timeout,
         check=False,
     )
+
+
+def prefect_home(folder: Path) -> Path:
+    """A home for Prefect's embedded server with an empty database, copied: to migrate each anew costs seconds."""
+    if not (folder / "prefect.db").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_empty_database(), folder / "prefect.db")
+    return folder
+
+
+def _empty_database() -> Path:
+    home = Path(__file__).parents[2] / ".pytest_cache" / f"prefect-{version('prefect')}"
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes share it
+        if not (home / "done").exists():
+            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+            variables = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+            variables |= {"PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+            subprocess.run(command, env=variables, capture_output=True, timeout=300, check=True)
+            (home / "done").touch()
+    return home / "prefect.db"
 
 
 def run_json(config: Path, *arguments: str, **environment: str) -> dict[str, Any]:

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from project import reticent, small_project
+from project import prefect_home, reticent, small_project
 
 
 def _start(config: Path) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
-        "PREFECT_HOME": str(config.parent / ".prefect"),
+        "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
         "RETICENT__TRAIN__EPOCHS": "5000",
         "RETICENT__REDACT__POLICIES": '["digits"]',
     }

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import reticent, small_project
+from project import prefect_home, reticent, small_project
 
 
 def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PREFECT_HOME": str(folder / ".prefect"), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    home = prefect_home(folder / ".prefect")
+    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     environment.pop("PREFECT_API_URL", None)
     return subprocess.run(
         [sys.executable, "-c", code],
