@@ -18,10 +18,10 @@ import torch
 
 from pipelines.training.alignment import num_right_words
 from pipelines.training.corpus import HeldOut
-from pipelines.training.model import token_losses
+from pipelines.training.engine.language import token_losses
+from pipelines.training.losses import logits_of
 from pipelines.training.records import Batch, IntArray, collate
 from pipelines.training.tasks.examples import TaskRecords
-from pipelines.training.tasks.losses import logits_of
 
 _BATCH_TOKENS = 4_096
 OUTSIDE_EPSILON: Final = (

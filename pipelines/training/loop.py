@@ -26,7 +26,7 @@ from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.optimizer import noisy_step
 from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
 from pipelines.training.evaluation import Evaluation
-from pipelines.training.model import example_losses
+from pipelines.training.losses import example_losses
 from pipelines.training.randomness import PrivateRandomness
 from pipelines.training.records import IntArray, Records, collate
 

@@ -15,7 +15,7 @@ from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome
 from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
 from pipelines.training.methods.base import Account
-from pipelines.training.model import save_model
+from pipelines.training.models.saving import save_model
 from pipelines.training.tokenizer import loadable
 
 CURVES_NOTE = (
@@ -232,7 +232,7 @@ def write_model_folder(folder: Path, run: Run) -> None:
         save_lstm(run.network, folder)
         tokenizer.save_pretrained(folder)
     else:
-        save_model(run.network, tokenizer, folder)
+        save_model(run.network, tokenizer, folder, context_length=context_length)
     card = model_card(
         method=config["method"],
         architecture="LSTM" if isinstance(run.network, LSTMLanguageModel) else "GPT-2",

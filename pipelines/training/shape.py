@@ -1,4 +1,4 @@
-"""The size of a GPT-2 trained from scratch, and the named sizes. Imports no torch, so that settings can use it."""
+"""The size of a model trained from scratch, and the named sizes. Imports no torch, so that settings can use it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ PRESETS: Final[Mapping[str, ModelShape]] = {
     "tiny": ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128),
     "mini": ModelShape(num_layers=4, num_heads=4, embedding_size=256, context_length=256),
     "distilgpt2": ModelShape(num_layers=6, num_heads=12, embedding_size=768, context_length=1024),
+    "lstm": ModelShape(num_layers=1, num_heads=1, embedding_size=200, context_length=128),
 }
 
 

@@ -268,3 +268,13 @@ def test_repetitions_differ_in_public_randomness(tmp_path):
         settings = {"epochs": 1, "repetition": repetition, "insecure_test_seed": True}
         found.append(read(run(tmp_path / str(repetition), inputs, "no_dp", **settings), "figures.json"))
     assert found[0]["perplexity_at_initialisation"] != found[1]["perplexity_at_initialisation"]
+
+
+@pytest.mark.parametrize("method", ["crt", "dpsgd", "no_dp"])
+def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
+    quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": "lstm"}
+    ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)
+    figures = read(ctx, "figures.json")
+    assert figures["perplexity"] < figures["perplexity_at_initialisation"]
+    model = (ctx.private_dir if method == "no_dp" else ctx.public_dir) / "model"
+    assert load_lstm(model).embedding.num_embeddings == figures["vocab_size"]

@@ -12,14 +12,14 @@ import transformers
 from small_models import FAMILIES, write
 
 from pipelines.errors import ConfigError
+from pipelines.training.losses import example_losses, logits_of
 from pipelines.training.models.adaptation import Adaptation, adapt, blocks_of, count_parameters
 from pipelines.training.models.loading import check_context, load_model, padding_of
-from pipelines.training.models.saving import PREFIX_FOLDER, save_loaded
+from pipelines.training.models.saving import PREFIX_FOLDER, save_model
 from pipelines.training.models.sources import find_model
 from pipelines.training.models.vocabulary import TextEncoder
 from pipelines.training.tasks.examples import Example
 from pipelines.training.tasks.language_modelling import dialogue_example, sentence_example
-from pipelines.training.tasks.losses import example_losses, logits_of
 
 CAUSAL = [name for name, (_, kind) in FAMILIES.items() if kind == "causal"]
 MASKED = [name for name, (_, kind) in FAMILIES.items() if kind == "masked"]
@@ -28,6 +28,10 @@ MASKED = [name for name, (_, kind) in FAMILIES.items() if kind == "masked"]
 def load(families, family, **options):
     kind = options.pop("kind", FAMILIES[family][1])
     return load_model(families[family], kind, **{"seed": 1, **options})
+
+
+def save(loaded, folder):
+    save_model(loaded.model, loaded.tokenizer, folder, context_length=loaded.context_length)
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
@@ -65,7 +69,7 @@ def test_a_model_gets_the_tokens_it_lacks_and_keeps_what_it_knows(families, fami
 
 def test_adding_the_tokens_again_changes_nothing(families, tmp_path):
     loaded = load(families, "gpt2", speakers=("USR",))
-    save_loaded(loaded, tmp_path / "one")
+    save(loaded, tmp_path / "one")
     again = load_model(str(tmp_path / "one"), "causal", seed=2, speakers=("USR",))
     assert again.num_new_tokens == 0
     assert again.control == loaded.control
@@ -205,7 +209,7 @@ def test_a_saved_folder_loads_with_the_auto_classes(families, family, kind, tmp_
         for parameter in loaded.model.parameters():
             if parameter.requires_grad:
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
-    save_loaded(loaded, tmp_path)
+    save(loaded, tmp_path)
     classes = {"causal": transformers.AutoModelForCausalLM, "masked": transformers.AutoModelForMaskedLM}
     again = classes[FAMILIES[family][1]].from_pretrained(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
@@ -221,7 +225,7 @@ def test_a_saved_prefix_loads_with_peft(families, tmp_path):
     import peft
 
     loaded = load(families, "llama", adaptation=Adaptation(kind="prefix", prefix_length=3))
-    save_loaded(loaded, tmp_path)
+    save(loaded, tmp_path)
     base = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     again = peft.PeftModel.from_pretrained(base, tmp_path / PREFIX_FOLDER)
     ids = torch.tensor([[5, 6, 7, 8]])
@@ -396,7 +400,7 @@ def test_smollm2_is_read_from_its_wheel_and_learns_with_low_rank_additions(tmp_p
         optimizer.step()
     assert losses[0] < 7  # pretrained: a random model is at log(49,153) = 10.8
     assert losses[-1] < losses[0] - 0.3
-    save_loaded(loaded, tmp_path / "saved")
+    save(loaded, tmp_path / "saved")
     again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
     with torch.no_grad():
         assert torch.allclose(again(input_ids=batch.inputs).logits, logits_of(loaded.model, batch), atol=1e-3)

@@ -11,12 +11,12 @@ from small_models import write
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.training.evaluation import evaluate_classes, perplexity_of_targets
+from pipelines.training.losses import example_losses
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import load_model, padding_of
 from pipelines.training.tasks.classification import HeadClassification
 from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.infilling import TEMPLATES, Infilling, Template
-from pipelines.training.tasks.losses import example_losses
 from pipelines.training.tasks.responses import (
     OTHER,
     PERSONA,

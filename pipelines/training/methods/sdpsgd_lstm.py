@@ -47,13 +47,13 @@ from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.language import token_losses
 from pipelines.training.engine.noise import add_noise
 from pipelines.training.engine.sampling import plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome as LoopOutcome
 from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.methods.base import Account, Hooks, Settings
-from pipelines.training.model import token_losses
 from pipelines.training.randomness import PrivateRandomness
 from pipelines.training.records import IntArray, Records
 from pipelines.training.spans import SpanBatch, SpannedRecord, collate_spans, spanned

@@ -110,12 +110,6 @@ def blocks_of(model: nn.Module) -> nn.ModuleList:
     raise ConfigError(f"adaptation: top2 does not know the blocks of a {config.model_type}; choose full or lora")
 
 
-def has_prefix(model: Any) -> bool:
-    """Whether the model reads a trained prefix, and then finds positions itself."""
-    settings = getattr(model, "peft_config", {}).get(getattr(model, "active_adapter", None))
-    return bool(getattr(settings, "is_prompt_learning", False))
-
-
 def count_parameters(model: nn.Module) -> tuple[int, int]:
     """(trained, all) parameters; a shared one counts once."""
     sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]

@@ -8,24 +8,24 @@ from typing import Any, Final
 
 import torch
 
-from pipelines.training.models.adaptation import has_prefix
-from pipelines.training.models.loading import LoadedModel
+from pipelines.training.engine.language import has_prefix
 from pipelines.training.models.quiet import quiet_transformers
 
 PREFIX_FOLDER: Final = "prefix"
 
 
-def save_loaded(loaded: LoadedModel, folder: Path) -> None:
+def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int) -> None:
     """Writes safetensors weights, config and tokenizer.
 
     Low-rank additions are merged into the weights. A prefix cannot be: the folder then holds the model itself and,
     below it in ``prefix``, what ``peft.PeftModel.from_pretrained(model, folder / "prefix")`` adds.
 
     Args:
-        loaded: the trained model; left as it is.
+        model: the trained model; left as it is.
+        tokenizer: its tokenizer, of ``transformers``, with a padding token.
         folder: where to write; made if missing.
+        context_length: the longest input that it was trained on.
     """
-    model = loaded.model
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_transformers(), torch.no_grad():
         if has_prefix(model):
@@ -33,9 +33,8 @@ def save_loaded(loaded: LoadedModel, folder: Path) -> None:
             model = model.get_base_model()
         elif hasattr(model, "merge_and_unload"):
             model = copy.deepcopy(model).merge_and_unload()
-        _save_with_pad(model, loaded.control.pad, folder)
-        tokenizer = loaded.tokenizer
-        tokenizer.model_max_length = loaded.context_length
+        _save_with_pad(model, tokenizer.pad_token_id, folder)
+        tokenizer.model_max_length = context_length
         tokenizer.save_pretrained(folder)
     for path in folder.rglob("*"):
         if path.is_file():
@@ -43,6 +42,7 @@ def save_loaded(loaded: LoadedModel, folder: Path) -> None:
 
 
 def _save_with_pad(model: Any, pad: int, folder: Path) -> None:
+    # A causal model learns its padding id on saving only (see `loading`).
     before = model.config.pad_token_id
     model.config.pad_token_id = pad
     if model.can_generate():

@@ -15,10 +15,10 @@ import torch
 from torch.nn import functional
 
 from pipelines.errors import ConfigError, InputError
+from pipelines.training.losses import logits_of
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.records import Batch
 from pipelines.training.tasks.examples import IGNORED, Example
-from pipelines.training.tasks.losses import logits_of
 
 _FIRST: Final = "{first}"
 _SECOND: Final = "{second}"
