@@ -340,6 +340,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, identi
     """What the stage lends to a training; a checkpoint is good for the same ``identity`` only."""
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.evaluation import evaluate
+    from pipelines.training.losses import example_losses
     from pipelines.training.methods.base import Hooks
     from pipelines.training.randomness import seeded, unpredictable
 
@@ -347,6 +348,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, identi
     return Hooks(
         randomness=seeded(ctx.seed) if config.insecure_test_seed else unpredictable,
         checkpoints=Checkpoints(ctx.scratch_dir / "train.ckpt", json.dumps(whole, sort_keys=True)),
+        losses=example_losses,
         evaluate=lambda trained: evaluate(trained, corpus.held_out),
         microbatch_size=ctx.runtime.microbatch_size,
         progress=ctx.progress,

@@ -20,7 +20,7 @@ from pipelines.training.alignment import num_right_words
 from pipelines.training.corpus import HeldOut
 from pipelines.training.engine.language import token_losses
 from pipelines.training.losses import logits_of
-from pipelines.training.records import Batch, IntArray, collate
+from pipelines.training.records import Batch, IntArray
 from pipelines.training.tasks.examples import TaskRecords
 
 _BATCH_TOKENS = 4_096
@@ -98,7 +98,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     with torch.no_grad():
         while start < len(rows):
             stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
-            batch = collate(records, rows[start:stop]).to(first.device, first.dtype)
+            batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
             best, nll = _scores(model, batch)
             is_target = batch.weights.cpu().numpy() > 0
             nll = np.where(is_target, nll, 0.0)

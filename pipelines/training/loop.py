@@ -26,9 +26,11 @@ from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.optimizer import noisy_step
 from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
 from pipelines.training.evaluation import Evaluation
-from pipelines.training.losses import example_losses
 from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import IntArray, Records, collate
+from pipelines.training.records import Batch, Examples, IntArray
+
+ExampleLosses = Callable[[torch.nn.Module, Batch], torch.Tensor]
+"""(B,) the loss of each example."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +106,15 @@ class Outcome:
 
 def train(
     model: torch.nn.Module,
-    plain: Records,
-    private: Records,
+    plain: Examples,
+    private: Examples,
     programme: Sequence[Segment],
     recipe: Recipe,
     plan: PrivatePlan,
     *,
     randomness: PrivateRandomness,
     checkpoints: Checkpoints,
+    losses: ExampleLosses,
     evaluate: Callable[[torch.nn.Module], Evaluation],
     microbatch_size: int,
     progress: Callable[[int, int | None, str], None],
@@ -132,6 +135,7 @@ def train(
         plan: rate and expected batch size of private steps.
         randomness: the generator of each private step.
         checkpoints: where to keep state.
+        losses: the loss of each example of a batch, which depends on no other example.
         evaluate: scores the model after each epoch.
         microbatch_size: private examples that the model sees at once; no influence on the result.
         progress: told how many steps are done.
@@ -143,7 +147,7 @@ def train(
     num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
-    run = _Run(model, plain, private, recipe, plan, randomness, microbatch_size)
+    run = _Run(model, plain, private, recipe, plan, randomness, losses, microbatch_size)
     was_resumed = run.restore(checkpoints.load())
     if checkpoints.is_unusable:
         progress(0, None, "the checkpoint is damaged or of another run: training starts again")
@@ -159,16 +163,17 @@ class _Run:
     def __init__(
         self,
         model: torch.nn.Module,
-        plain: Records,
-        private: Records,
+        plain: Examples,
+        private: Examples,
         recipe: Recipe,
         plan: PrivatePlan,
         randomness: PrivateRandomness,
+        losses: ExampleLosses,
         microbatch_size: int,
     ) -> None:
         self.model, self.plain, self.private = model, plain, private
         self.recipe, self.plan, self.randomness = recipe, plan, randomness
-        self.microbatch_size = microbatch_size
+        self.losses, self.microbatch_size = losses, microbatch_size
         # A model without a rule for each of its layers may still be trained where nothing is private.
         self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
@@ -225,7 +230,7 @@ class _Run:
         order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.plain))
         rows = order[batch_number * size : (batch_number + 1) * size]
         first = self.parameters[0]
-        losses = example_losses(self.model, collate(self.plain, rows).to(first.device, first.dtype))
+        losses = self.losses(self.model, self.plain.collate(rows).to(first.device, first.dtype))
         loss = losses.mean()
         value = float(loss.detach())
         if not math.isfinite(value):
@@ -246,9 +251,9 @@ class _Run:
         rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
         first = self.parameters[0]
         for part in physical_batches(rows, self.microbatch_size):
-            batch = collate(self.private, part).to(first.device, first.dtype)
+            batch = self.private.collate(part).to(first.device, first.dtype)
             with engine.recording(len(part)):
-                losses = example_losses(self.model, batch)
+                losses = self.losses(self.model, batch)
             try:
                 engine.backward(losses)
             except LossError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,34 +56,6 @@ def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bo
     if not (targets & ~end).any():
         targets[:] = False
     return targets
-
-
-@dataclass(frozen=True, kw_only=True)
-class Records:
-    """Encoded records in training order.
-
-    Attributes:
-        ids: the token ids of every record.
-        num_targets: (N,) how many of its tokens are targets; 0 for a wholly masked record.
-        num_truncated: records that were cut at the context length.
-        control: the control tokens.
-        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked. Control
-            tokens are public.
-    """
-
-    ids: RaggedArray
-    num_targets: IntArray
-    num_truncated: int
-    control: ControlTokens
-    is_private: RaggedArray | None = None
-
-    def __len__(self) -> int:
-        return len(self.num_targets)
-
-    @property
-    def num_without_targets(self) -> int:
-        """Records whose loss is zero whatever the model says."""
-        return int((self.num_targets == 0).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,23 +129,81 @@ class Batch:
         return {name: tensor for name, tensor in named.items() if tensor is not None}
 
 
-def collate(records: Records, rows: IntArray) -> Batch:
-    """Pads the chosen records to the longest among them.
+class Examples(Protocol):
+    """What steps are made of: `Records`, or `pipelines.training.tasks.examples.TaskRecords`.
 
-    Padding follows the text, so with causal attention no real position ever sees it and no attention mask is needed.
+    Attributes:
+        ids: the token ids of every example.
+        num_targets: (N,) how many outputs are asked for; 0 for one whose loss is zero whatever the model says.
+        num_truncated: examples that were cut at the context length.
     """
-    longest = max(2, int(records.ids.lengths[rows].max()))
-    ids = np.full((len(rows), longest), records.control.pad, dtype=np.int64)
-    weights = np.zeros((len(rows), longest), dtype=np.float64)
-    for at, row in enumerate(rows):
-        record = np.asarray(records.ids[int(row)], dtype=np.int64)
-        ids[at, : len(record)] = record
-        targets = target_positions(record, records.control)
-        if targets.any():
-            weights[at, : len(record)] = targets / targets.sum()
-    labels = np.where(weights[:, 1:] > 0, ids[:, 1:], 0)
-    return Batch(
-        torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
-        torch.from_numpy(np.ascontiguousarray(labels)),
-        torch.from_numpy(np.ascontiguousarray(weights[:, 1:])),
-    )
+
+    @property
+    def ids(self) -> RaggedArray: ...  # noqa: D102
+
+    @property
+    def num_targets(self) -> IntArray: ...  # noqa: D102
+
+    @property
+    def num_truncated(self) -> int: ...  # noqa: D102
+
+    @property
+    def num_without_targets(self) -> int:
+        """Examples whose loss is zero whatever the model says."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def collate(self, rows: IntArray) -> Batch:
+        """Pads the chosen examples to the longest among them; at least one."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """Encoded records in training order.
+
+    Attributes:
+        ids: the token ids of every record.
+        num_targets: (N,) how many of its tokens are targets; 0 for a wholly masked record.
+        num_truncated: records that were cut at the context length.
+        control: the control tokens.
+        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked. Control
+            tokens are public.
+    """
+
+    ids: RaggedArray
+    num_targets: IntArray
+    num_truncated: int
+    control: ControlTokens
+    is_private: RaggedArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.num_targets)
+
+    @property
+    def num_without_targets(self) -> int:
+        """Records whose loss is zero whatever the model says."""
+        return int((self.num_targets == 0).sum())
+
+    def collate(self, rows: IntArray) -> Batch:
+        """Pads the chosen records to the longest among them.
+
+        Padding follows the text, so with causal attention no real position ever sees it and no attention mask is
+        needed.
+        """
+        longest = max(2, int(self.ids.lengths[rows].max()))
+        ids = np.full((len(rows), longest), self.control.pad, dtype=np.int64)
+        weights = np.zeros((len(rows), longest), dtype=np.float64)
+        for at, row in enumerate(rows):
+            record = np.asarray(self.ids[int(row)], dtype=np.int64)
+            ids[at, : len(record)] = record
+            targets = target_positions(record, self.control)
+            if targets.any():
+                weights[at, : len(record)] = targets / targets.sum()
+        labels = np.where(weights[:, 1:] > 0, ids[:, 1:], 0)
+        return Batch(
+            torch.from_numpy(np.ascontiguousarray(ids[:, :-1])),
+            torch.from_numpy(np.ascontiguousarray(labels)),
+            torch.from_numpy(np.ascontiguousarray(weights[:, 1:])),
+        )

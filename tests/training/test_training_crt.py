@@ -19,6 +19,7 @@ from pipelines.training.corpus import HeldOut
 from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import evaluate
 from pipelines.training.loop import Segment
+from pipelines.training.losses import example_losses
 from pipelines.training.methods import METHODS, crt, load_method
 from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.randomness import seeded, unpredictable
@@ -52,6 +53,7 @@ def hooks(tmp_path, **changes):
     values = {
         "randomness": seeded(5),
         "checkpoints": Checkpoints(tmp_path / "c.ckpt", "recipe", interval_seconds=0),
+        "losses": example_losses,
         "evaluate": lambda m: evaluate(m, NOTHING),
         "microbatch_size": 4,
         "progress": lambda done, total, message: None,

@@ -8,7 +8,7 @@ from tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of
 
 from pipelines.errors import ConfigError
 from pipelines.training.ragged import RaggedWriter
-from pipelines.training.records import collate, encode_record, target_positions
+from pipelines.training.records import encode_record, target_positions
 from pipelines.training.rows import content_hash
 from pipelines.training.shape import PRESETS, ModelShape, resolve_shape
 from pipelines.training.tokenizer import MIN_VOCAB_SIZE, RESERVED, speaker_names
@@ -134,7 +134,7 @@ def test_a_wholly_masked_record_has_no_targets_and_stays_a_record():
 @given(texts=st.lists(st.sampled_from(["<MASK>", "a", "hello <MASK> you", ""]), min_size=1, max_size=5))
 def test_the_loss_is_normalised_inside_each_example(texts):
     records = records_of(texts)
-    batch = collate(records, np.arange(len(texts)))
+    batch = records.collate(np.arange(len(texts)))
     expected = [1.0 if n else 0.0 for n in records.num_targets]
     assert batch.weights.sum(dim=1).tolist() == pytest.approx(expected)
     for at, (ids, num_targets) in enumerate(zip(all_ids(records), records.num_targets, strict=True)):

@@ -11,7 +11,6 @@ from pipelines.training.losses import example_losses, logits_of
 from pipelines.training.lstm_model import build_lstm
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import load_model, padding_of
-from pipelines.training.records import collate
 from pipelines.training.tasks.language_modelling import sentence_example
 
 TEXTS = ["may I see it", "I am <MASK>, may I go on", "<MASK>", "x"]
@@ -31,7 +30,7 @@ def by_hand(model, batch):
 @pytest.mark.parametrize("build", [tiny_model, lambda: build_lstm(TOKENIZER.get_vocab_size(), 3)], ids=["gpt2", "lstm"])
 def test_models_from_scratch(build):
     model = build()
-    batch = collate(records_of(TEXTS), np.arange(4)).to(torch.device("cpu"), torch.float32)
+    batch = records_of(TEXTS).collate(np.arange(4)).to(torch.device("cpu"), torch.float32)
     losses = example_losses(model, batch)
     assert torch.allclose(losses, by_hand(model, batch), atol=1e-5)
     assert losses[2] == 0  # wholly masked

@@ -19,9 +19,9 @@ from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.evaluation import Evaluation
-from pipelines.training.loop import Outcome, Recipe, Segment
+from pipelines.training.loop import ExampleLosses, Outcome, Recipe, Segment
 from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import Records
+from pipelines.training.records import Examples
 
 NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
 
@@ -100,6 +100,7 @@ class Hooks:
 
     randomness: PrivateRandomness
     checkpoints: Checkpoints
+    losses: ExampleLosses
     evaluate: Callable[[torch.nn.Module], Evaluation]
     microbatch_size: int
     progress: Callable[[int, int | None, str], None]
@@ -141,8 +142,8 @@ class LoopTraining:
         describe: turns the event of the private steps into the account.
     """
 
-    plain: Records
-    private: Records
+    plain: Examples
+    private: Examples
     programme: Sequence[Segment]
     plan: PrivatePlan
     settings: Settings
@@ -188,6 +189,7 @@ class LoopTraining:
             self.plan,
             randomness=hooks.randomness,
             checkpoints=hooks.checkpoints,
+            losses=hooks.losses,
             evaluate=hooks.evaluate,
             microbatch_size=hooks.microbatch_size,
             progress=hooks.progress,
