@@ -19,13 +19,14 @@ from pipelines.errors import ConfigError, ReticentError
 from pipelines.graph import config_class, config_references
 from pipelines.store import runs
 from pipelines.store.files import read_json, write_json
+from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 
+FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy")
 _MORE_FIGURES = (
     *("perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
-    *("num_steps", "noise_multiplier"),
+    *("num_steps", "noise_multiplier", "num_private_records", "num_public_records"),
 )
-FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def compare_document(
         variants += [Variant(config, name, number, extra) for name in names for number in range(count)]
     for variant in variants:
         load_settings(variant.config, {**environ, **variant.environment})
-    rows = [_run(variant, environ, len(configs) > 1) for variant in variants]
+    rows = [{"config": v.config.name if len(configs) > 1 else None, **run_variant(v, environ)} for v in variants]
     document: dict[str, Any] = {"variants": rows, "methods": _summary(rows)}
     folder = open_store(load_settings(configs[0], environ)).private / "comparisons" / runs.new_run_id()
     folder.mkdir(parents=True, mode=0o700)
@@ -125,12 +126,13 @@ def _check_method(name: str) -> None:
         raise ConfigError(f"there is no training method {name}; known are {', '.join(known)}, and {jft}")
 
 
-def _run(variant: Variant, environ: Mapping[str, str], is_named: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "config": variant.config.name if is_named else None,
-        "method": variant.method,
-        "repetition": variant.repetition,
-    }
+def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Runs one training with all before and after it, or finds it in the store, and returns its figures.
+
+    Returns:
+        ``state`` is ``completed``, or ``failed`` with the ``reason``.
+    """
+    row: dict[str, Any] = {"method": variant.method, "repetition": variant.repetition}
     try:
         record = run_job(
             variant.config,
@@ -159,20 +161,17 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
         read("guarantee", "claims.json"),
     )
     headline = claims["claims"][claims["headline"]] if claims.get("headline") is not None else None
-    seconds = sum(row["seconds"] for row in record["stages"] if row["stage"] == "train")
+    builds = [load(roots, name, key) for name, _, key in record["artifacts"] if name in ("train_phase1", "train")]
     return {
-        **{
-            name: figures.get(name)
-            for name in (*FIGURES, "perplexity_at_initialisation", "num_steps", "noise_multiplier")
-        },
-        "loss_per_token_standard_error": figures.get("loss_per_token_standard_error"),
+        **{name: figures.get(name) for name in (*FIGURES, *_MORE_FIGURES)},
         "record": events["record"],
         "delta": events["target_delta"],
         "epsilon_unamplified": claims["claims"][0].get("epsilon_unamplified") if claims.get("claims") else None,
         "headline": None
         if headline is None
         else {name: headline[name] for name in ("notion", "epsilon", "delta", "is_guarantee", "theorem")},
-        "train_seconds": round(seconds, 1),
+        # How long it took when it was built: a cached training took no time in this run.
+        "train_seconds": round(sum(build.seconds for build in builds if build is not None), 1),
     }
 
 
