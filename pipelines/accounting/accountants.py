@@ -38,6 +38,7 @@ _FINEST_INTERVAL = 1e-6
 _COARSEST_INTERVAL = 1e-2
 _POINTS_PER_EPSILON = 1e5
 _LARGEST_EXPECTED_LOSS = 1e5
+_LARGEST_LOOKED_AT = 1e2
 _LARGEST_TABLE = 1e8
 
 
@@ -91,6 +92,20 @@ def epsilon(event: Event, delta: float, relation: NeighboringRelation = Neighbor
         if wanted >= interval:
             return bound
         interval = max(wanted, interval / 10)
+
+
+def epsilon_at_most(event: Event, delta: float) -> float:
+    """An upper bound that is quick to get, for people to look at: PLD on a coarse grid, replacement of a record.
+
+    At most a few per cent above `epsilon` for usual trainings; more where epsilon is far below 1. No claim uses it.
+    """
+    if is_silent(event):
+        return 0.0
+    if adds_no_noise(event):
+        return math.inf
+    if _expected_loss(event) > _LARGEST_LOOKED_AT:
+        return _epsilon_without_sampling(event, delta, NeighboringRelation.REPLACE_ONE)
+    return pld_epsilon(event, delta, NeighboringRelation.REPLACE_ONE, _COARSEST_INTERVAL)
 
 
 def _wanted_interval(bound: float) -> float:

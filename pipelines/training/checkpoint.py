@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import torch
 
+from pipelines.context import silent
+
 _MAGIC: Final = b"reticent-checkpoint-1\n"
 
 
@@ -27,9 +29,6 @@ class Checkpoints:
         recipe: says for which run it is good; one of another recipe is ignored.
         interval_seconds: the least time between two checkpoints asked for with `save_if_due`.
         clock: seconds, monotonic.
-
-    Attributes:
-        is_unusable: whether the last `load` found a checkpoint that could not be used.
     """
 
     def __init__(
@@ -40,7 +39,6 @@ class Checkpoints:
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._saved_at = clock()
-        self.is_unusable = False
 
     def save(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint: temporary file, fsync, rename, fsync of the folder."""
@@ -66,24 +64,24 @@ class Checkpoints:
         if self._clock() - self._saved_at >= self._interval_seconds:
             self.save(state())
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self, progress: Callable[[int, int | None, str], None] = silent) -> dict[str, Any] | None:
         """The state of the last checkpoint; None when there is none, it is damaged, or it is of another recipe.
 
-        Afterwards ``is_unusable`` says whether there was one that could not be used.
+        Args:
+            progress: told why a checkpoint that is there is not used.
         """
-        self.is_unusable = False
         try:
             raw = self._path.read_bytes()
         except FileNotFoundError:
             return None
-        self.is_unusable = True
         header = len(_MAGIC) + 32
         body = memoryview(raw)[header:]
         if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():
+            progress(0, None, "the checkpoint is damaged: training starts again from its first step")
             return None
         content = torch.load(io.BytesIO(body), weights_only=True, map_location="cpu")
         if content["recipe"] != self._recipe:
+            progress(0, None, "the checkpoint is of another training: this one starts from its first step")
             return None
-        self.is_unusable = False
         state: dict[str, Any] = content["state"]
         return state

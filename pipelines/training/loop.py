@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ import torch
 
 from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
@@ -79,14 +80,8 @@ class _Progress:
 
     segment: int = 0
     position: int = 0
-    epoch: int = 0
     num_plain_steps: int = 0
     num_private_steps: int = 0
-    public_loss_sum: float = 0.0
-    private_loss_sum: float = 0.0
-    num_public: int = 0
-    num_private: int = 0
-    curve: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +90,7 @@ class Outcome:
 
     Attributes:
         num_steps: private steps that the weights went through.
-        curve: for each epoch, mean training losses and the held-out evaluation. Private.
+        curve: the rows of the learning curve, one an epoch. Private.
         was_resumed: whether it went on from a checkpoint.
     """
 
@@ -116,6 +111,7 @@ def train(
     checkpoints: Checkpoints,
     losses: ExampleLosses,
     evaluate: Callable[[torch.nn.Module], Evaluation],
+    epsilon_so_far: EpsilonSoFar,
     microbatch_size: int,
     progress: Callable[[int, int | None, str], None],
 ) -> Outcome:
@@ -136,7 +132,8 @@ def train(
         randomness: the generator of each private step.
         checkpoints: where to keep state.
         losses: the loss of each example of a batch, which depends on no other example.
-        evaluate: scores the model after each epoch.
+        evaluate: scores the model after each epoch. Nothing stops early by it.
+        epsilon_so_far: of so many private steps, for curve and progress; no decision rests on it.
         microbatch_size: private examples that the model sees at once; no influence on the result.
         progress: told how many steps are done.
 
@@ -148,15 +145,13 @@ def train(
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
     run = _Run(model, plain, private, recipe, plan, randomness, losses, microbatch_size)
-    was_resumed = run.restore(checkpoints.load())
-    if checkpoints.is_unusable:
-        progress(0, None, "the checkpoint is damaged or of another run: training starts again")
+    was_resumed = run.restore(checkpoints.load(progress))
     try:
-        run.follow(programme, checkpoints, evaluate, progress)
+        run.follow(programme, checkpoints, evaluate, epsilon_so_far, progress)
     finally:
         if run.engine is not None:
             run.engine.detach()
-    return Outcome(num_steps=run.at.num_private_steps, curve=run.at.curve, was_resumed=was_resumed)
+    return Outcome(num_steps=run.at.num_private_steps, curve=run.curve.rows, was_resumed=was_resumed)
 
 
 class _Run:
@@ -180,7 +175,7 @@ class _Run:
         self.public_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
         self.private_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
         self.num_plain_batches = recipe.num_plain_batches(len(plain))
-        self.at = _Progress()
+        self.at, self.curve = _Progress(), Curve()
 
     def state(self) -> dict[str, Any]:
         return {
@@ -188,6 +183,7 @@ class _Run:
             "public_optimizer": self.public_optimizer.state_dict(),
             "private_optimizer": self.private_optimizer.state_dict(),
             "progress": asdict(self.at),
+            "curve": self.curve.as_state(),
         }
 
     def restore(self, state: dict[str, Any] | None) -> bool:
@@ -196,7 +192,7 @@ class _Run:
         self.model.load_state_dict(state["model"])
         self.public_optimizer.load_state_dict(state["public_optimizer"])
         self.private_optimizer.load_state_dict(state["private_optimizer"])
-        self.at = _Progress(**state["progress"])
+        self.at, self.curve = _Progress(**state["progress"]), Curve(**state["curve"])
         return True
 
     def follow(
@@ -204,6 +200,7 @@ class _Run:
         programme: Sequence[Segment],
         checkpoints: Checkpoints,
         evaluate: Callable[[torch.nn.Module], Evaluation],
+        epsilon_so_far: EpsilonSoFar,
         progress: Callable[[int, int | None, str], None],
     ) -> None:
         at = self.at
@@ -216,10 +213,12 @@ class _Run:
                 at.position += 1
                 checkpoints.save_if_due(self.state)
                 done = at.num_plain_steps + at.num_private_steps
-                progress(done, total, f"epoch {min(at.epoch + 1, num_epochs)} of {num_epochs}")
+                progress(done, total, self.curve.words(num_epochs))
             at.segment, at.position = at.segment + 1, 0
             if segment.ends_epoch:
-                self._end_epoch(evaluate(self.model))
+                epsilon = epsilon_so_far(at.num_private_steps) if at.num_private_steps else None
+                done = at.num_plain_steps + at.num_private_steps
+                self.curve.end_epoch(evaluate(self.model), done, at.num_private_steps, epsilon)
                 checkpoints.save(self.state())
             else:
                 checkpoints.save_if_due(self.state)
@@ -234,12 +233,11 @@ class _Run:
         loss = losses.mean()
         value = float(loss.detach())
         if not math.isfinite(value):
-            raise diverged(f"a plain step of epoch {at.epoch + 1}")
+            raise diverged(f"a plain step of epoch {len(self.curve.rows) + 1}")
         loss.backward()  # type: ignore[no-untyped-call]
         self.public_optimizer.step()
         self.public_optimizer.zero_grad(set_to_none=True)
-        at.public_loss_sum += value * len(rows)
-        at.num_public += len(rows)
+        self.curve.add("public", value * len(rows), len(rows))
         at.num_plain_steps += 1
 
     def _private_step(self) -> None:
@@ -258,8 +256,7 @@ class _Run:
                 engine.backward(losses)
             except LossError:
                 raise diverged("a private step") from None
-            at.private_loss_sum += float(losses.detach().sum())
-            at.num_private += len(part)
+            self.curve.add("private", float(losses.detach().sum()), len(part))
         noisy_step(
             self.private_optimizer,
             engine,
@@ -268,20 +265,6 @@ class _Run:
             rng=rng,
         )
         at.num_private_steps += 1
-
-    def _end_epoch(self, evaluation: Evaluation) -> None:
-        at = self.at
-        at.curve.append(
-            {
-                "epoch": at.epoch + 1,
-                "public_loss": at.public_loss_sum / at.num_public if at.num_public else None,
-                "private_loss": at.private_loss_sum / at.num_private if at.num_private else None,
-                "evaluation": evaluation.as_json(),
-            }
-        )
-        at.epoch += 1
-        at.public_loss_sum = at.private_loss_sum = 0.0
-        at.num_public = at.num_private = 0
 
 
 def _adamw(parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.AdamW:

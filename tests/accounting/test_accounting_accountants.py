@@ -12,6 +12,7 @@ from scipy.stats import norm
 from pipelines.accounting.accountants import (
     all_epsilons,
     epsilon,
+    epsilon_at_most,
     gdp_clt_epsilon,
     gdp_epsilon,
     pld_epsilon,
@@ -19,6 +20,7 @@ from pipelines.accounting.accountants import (
 )
 from pipelines.accounting.events import (
     Composed,
+    Event,
     Gaussian,
     NeighboringRelation,
     NoEvent,
@@ -133,3 +135,21 @@ def test_accounting_imports_no_torch():
         "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NoEvent(),
+        NonPrivate(),
+        dp_sgd(noise_multiplier=1.0, sample_rate=0.1, num_steps=10),
+        dp_sgd(noise_multiplier=0.8, sample_rate=0.03, num_steps=240),
+        dp_sgd(noise_multiplier=0.01, sample_rate=0.5, num_steps=5),
+        SelfComposed(count=20, event=Gaussian(noise_multiplier=12.0)),
+    ],
+)
+def test_the_quick_figure_is_a_bound_too(event: Event) -> None:
+    exact, quick = epsilon(event, 1e-5), epsilon_at_most(event, 1e-5)
+    assert quick >= exact
+    if 1 < exact < 100:
+        assert quick < 1.01 * exact

@@ -9,7 +9,8 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from pipelines.accounting.events import NoEvent
+from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.events import NoEvent, from_json
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
 from pipelines.graph import GRAPH
@@ -159,7 +160,15 @@ def test_held_out_text_is_predicted_better_than_at_the_start(trained):
 def test_curves_are_marked_as_private(trained):
     curves = read(trained[0], "curves.json")
     assert "epsilon does not" in curves["note"]
-    assert [row["epoch"] for row in curves["epochs"]] == list(range(1, 7))
+    rows = curves["epochs"]
+    assert [row["epoch"] for row in rows] == list(range(1, 7))
+    assert rows[-1]["num_private_steps"] == read(trained[0], "figures.json")["num_steps"]
+    assert all(row["num_steps"] > row["num_private_steps"] > 0 for row in rows)
+    assert all(row["public_loss"] > 0 and row["private_loss"] > 0 for row in rows)
+    spent = [row["epsilon_so_far"] for row in rows]
+    assert spent == sorted(spent)
+    claimed = epsilon(from_json(read(trained[0], "events.json")["event"]), 1e-5)
+    assert claimed <= spent[-1] < 1.02 * claimed
 
 
 def test_the_model_folder_loads_offline_and_speaks(trained, monkeypatch):

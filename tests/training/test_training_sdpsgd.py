@@ -22,21 +22,12 @@ from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.lstm_model import build_lstm, load_lstm, save_lstm
 from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
-from pipelines.training.methods.sdpsgd_lstm import (
-    Recipe,
-    calibrate,
-    check_queries,
-    clip_rows,
-    event,
-    event_as_published,
-    plan,
-    sample,
-    train,
-)
+from pipelines.training.methods.sdpsgd_lstm import Recipe, clip_rows, train
 from pipelines.training.ragged import RaggedArray
 from pipelines.training.randomness import seeded, unpredictable
 from pipelines.training.records import Records, encode_record, target_positions
 from pipelines.training.rows import split_private
+from pipelines.training.span_plan import calibrate, check_queries, event, event_as_published, plan, sample
 from pipelines.training.spans import SpanPair, span_pairs, spanned
 
 RECIPE = Recipe(
@@ -91,6 +82,7 @@ def run(folder, records, model=None, recipe=RECIPE, epochs=3, batch=3, max_priva
         "randomness": randomness or seeded(9),
         "checkpoints": Checkpoints(folder / "c.ckpt", "r"),
         "evaluate": lambda m: NOTHING,
+        "epsilon_so_far": lambda num_steps: 0.5 * num_steps,
         "microbatch_size": 2,
         "progress": lambda done, total, message: None,
         **changes,
@@ -372,6 +364,17 @@ def test_the_event_is_that_of_the_record_sampled_most_often_without_amplificatio
         sample_rate=made.sample_rate, num_steps=made.num_steps, noise_multiplier=6.0, queries_per_step=12
     )
     assert epsilon(found, 1e-5) > 1.3 * epsilon(amplified, 1e-5)
+
+
+def test_what_was_spent_until_an_epoch_ends():
+    made = plan(200, 20, epochs=6, max_private_spans=2, seed=3)
+    for epoch in range(made.num_epochs + 1):
+        times = np.zeros(200, int)
+        for step in range(epoch * made.steps_per_epoch):
+            times[sample(made, step)] += 1
+        found = event(made, 3.0, epoch)
+        assert (found.count if epoch else found) == (times.max() if epoch else NoEvent())
+    assert event(made, 3.0, made.num_epochs) == event(made, 3.0)
 
 
 def test_methods_name_what_their_claims_ask_for():

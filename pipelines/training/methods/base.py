@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.training import loop
@@ -37,6 +38,7 @@ class Settings:
         max_grad_norm: what one record's gradient is clipped to.
         public_learning_rate, private_learning_rate: of the two kinds of step.
         seed: of the order of minibatches, and of what else a method draws from public randomness.
+        target_delta: that epsilon is stated at.
         schedule, schedule_scale: of `redaction_schedule`.
         max_private_spans, max_state_norm: of `sdpsgd_lstm`.
         variant: of `jft`.
@@ -50,6 +52,7 @@ class Settings:
     public_learning_rate: float
     private_learning_rate: float
     seed: int
+    target_delta: float = 1e-5
     schedule: str = "linear"
     schedule_scale: float = 1.0
     max_private_spans: int = 2
@@ -169,14 +172,15 @@ class LoopTraining:
             relation="replace_one",
         )
 
+    def event_after(self, num_steps: int, noise_multiplier: float) -> Event:
+        """What the first private steps are, for the accountant."""
+        return dp_sgd(noise_multiplier=noise_multiplier, sample_rate=self.plan.sample_rate, num_steps=num_steps)
+
     def account(self, noise_multiplier: float | None) -> Account:
         """See `Training.account`."""
-        event: Event = NoEvent()
-        if noise_multiplier is not None:
-            event = dp_sgd(
-                noise_multiplier=noise_multiplier, sample_rate=self.plan.sample_rate, num_steps=self.plan.num_steps
-            )
-        return self.describe(event)
+        if noise_multiplier is None:
+            return self.describe(NoEvent())
+        return self.describe(self.event_after(self.plan.num_steps, noise_multiplier))
 
     def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> Outcome:
         """See `Training.train`."""
@@ -191,6 +195,9 @@ class LoopTraining:
             checkpoints=hooks.checkpoints,
             losses=hooks.losses,
             evaluate=hooks.evaluate,
+            epsilon_so_far=lambda num_steps: epsilon_at_most(
+                self.event_after(num_steps, noise_multiplier), self.settings.target_delta
+            ),
             microbatch_size=hooks.microbatch_size,
             progress=hooks.progress,
         )

@@ -12,17 +12,7 @@ Formal guarantees, for two corpora that differ in the private tokens of one reco
       cell state for each private span), and in at most ``plan.max_participations`` steps. Queries are counted for each
       record over the whole run, and a count that is not what the plan implies stops it before anything is published.
 
-Accounting. K Gaussian queries on the same record, each chosen in view of the ones before, are one Gaussian query with
-noise_multiplier / sqrt(K) (Dong, Roth & Su 2022, Corollary 3.3), and so are those of several steps together.
-
-There is **no amplification by sampling**, unlike in the paper. A public span changes the weights without noise, so the
-weights may show which records a step sampled, by their public tokens; what the sample hides is then no longer hidden.
-Since a secret sample would buy nothing, samples are drawn up front from public randomness (each record on its own with
-probability L/N, line 3): the number of steps in which a record takes part is then known exactly, and what is accounted
-for is the largest. `event_as_published` gives the amplified figure, for comparison with the paper only.
-
-The paper's code starts its count of queries anew in every batch and treats the spans of one batch as independent
-samples; its published epsilons are too small for either reason.
+What is fixed beforehand, samples and accounting, is in `pipelines.training.span_plan`.
 
 Public: the settings, the samples, the text of public tokens, which part of each record is private (the number and the
 order of spans), and, where a record is cut at the context length, the lengths of its private spans.
@@ -30,38 +20,32 @@ order of spans), and, where a record is cut at the context length, the lengths o
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import torch
 
-from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, dp_sgd
-from pipelines.errors import StageError
+from pipelines.accounting.accountants import epsilon_at_most
+from pipelines.accounting.events import NoEvent
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.language import token_losses
 from pipelines.training.engine.noise import add_noise
-from pipelines.training.engine.sampling import plan_private_steps, poisson_sample
 from pipelines.training.evaluation import Evaluation
-from pipelines.training.loop import Outcome as LoopOutcome
+from pipelines.training.loop import Outcome
 from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import IntArray, Records
+from pipelines.training.records import Records
+from pipelines.training.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
 from pipelines.training.spans import SpanBatch, SpannedRecord, collate_spans, spanned
-
-QUERIES_PER_SPAN: Final = 3
-"""A gradient, a hidden state, a cell state."""
-
-_CHECKED_AT_ONCE: Final = 4_096
 
 NOTES: Final = (
     "which tokens are private, and so how many private spans a record has and where, is public (selective privacy with "
@@ -84,91 +68,6 @@ PRECONDITIONS: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpanPlan:
-    """What a run does to each record at most, fixed before it starts. All of it is public.
-
-    Attributes:
-        num_records: N.
-        sample_rate: L/N, with which each record enters a step.
-        steps_per_epoch, num_steps: steps.
-        max_private_spans: private spans of a record at most.
-        queries_per_step: K, noisy queries that a sampled record takes part in at most.
-        max_participations: the most steps that any record is sampled in, as drawn.
-        seed: of the samples.
-    """
-
-    num_records: int
-    sample_rate: float
-    steps_per_epoch: int
-    num_steps: int
-    max_private_spans: int
-    queries_per_step: int
-    max_participations: int
-    seed: int
-
-
-def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_spans: int, seed: int) -> SpanPlan:
-    """Draws the samples of the whole run, and counts in how many of them a record is at most.
-
-    Args:
-        num_records: N, the same in neighbouring corpora.
-        expected_batch_size: L, records in an average step.
-        epochs: steps are so many that each record is drawn this often on average.
-        max_private_spans: see `spans.span_pairs`; each further one costs 3 queries.
-        seed: the stage's seed; public.
-    """
-    steps = plan_private_steps(num_records, expected_batch_size, epochs)
-    drawn = SpanPlan(
-        num_records=num_records,
-        sample_rate=steps.sample_rate,
-        steps_per_epoch=steps.steps_per_epoch,
-        num_steps=steps.num_steps,
-        max_private_spans=max_private_spans,
-        queries_per_step=QUERIES_PER_SPAN * max_private_spans,
-        max_participations=0,
-        seed=seed,
-    )
-    participations = np.zeros(num_records, dtype=np.int64)
-    for step in range(drawn.num_steps):
-        participations[sample(drawn, step)] += 1
-    most = int(participations.max(initial=0))
-    return SpanPlan(**{**asdict(drawn), "max_participations": most})
-
-
-def sample(plan: SpanPlan, step: int) -> IntArray:
-    """Line 3: the records of a step. The same plan gives the same samples, so that a resumed run keeps to its count."""
-    digest = hashlib.sha256(f"span sample/{plan.seed}/{step}".encode()).digest()
-    rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
-    return poisson_sample(plan.num_records, plan.sample_rate, rng)
-
-
-def event(plan: SpanPlan, noise_multiplier: float) -> Event:
-    """What the accountant has to know: the queries of the record that is sampled most often, without amplification."""
-    if plan.max_participations == 0:
-        return NoEvent()
-    step = Gaussian(noise_multiplier=noise_multiplier / math.sqrt(plan.queries_per_step))
-    return SelfComposed(count=plan.max_participations, event=step)
-
-
-def event_as_published(*, sample_rate: float, num_steps: int, noise_multiplier: float, queries_per_step: int) -> Event:
-    """The event if samples stayed secret, as in the paper, but with every query counted. **Not a bound** here.
-
-    Poisson sampling hides whether a record takes part in a step; K queries in one sampled step are one query with
-    noise / sqrt(K) on one sample, not K samples.
-    """
-    noise = noise_multiplier / math.sqrt(queries_per_step)
-    return dp_sgd(noise_multiplier=noise, sample_rate=sample_rate, num_steps=num_steps)
-
-
-def calibrate(plan: SpanPlan, target_epsilon: float, target_delta: float) -> float:
-    """The least noise multiplier of a query with which `event` meets the target (replacement of one record)."""
-    joint = calibrate_noise_multiplier(
-        target_epsilon=target_epsilon, target_delta=target_delta, sample_rate=1.0, num_steps=plan.max_participations
-    )
-    return joint * math.sqrt(plan.queries_per_step)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """What a run does. Letters are those of Algorithm 1.
 
@@ -187,64 +86,17 @@ class Recipe:
     noise_multiplier: float
 
 
-@dataclass
-class _Progress:
-    step: int = 0
-    public_loss_sum: float = 0.0
-    private_loss_sum: float = 0.0
-    num_public: int = 0
-    num_private: int = 0
-    curve: list[dict[str, Any]] = field(default_factory=list)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What a run did.
+class SpanOutcome(Outcome):
+    """What a run did, and how often it asked.
 
     Attributes:
-        num_steps: steps that the weights went through.
         num_queries: noisy queries over all records and steps.
         most_queries: those that one record took part in, at most.
-        curve: for each epoch, mean training losses and the held-out evaluation. Private.
-        was_resumed: whether it went on from a checkpoint.
     """
 
-    num_steps: int
     num_queries: int
     most_queries: int
-    curve: list[dict[str, Any]]
-    was_resumed: bool
-
-
-def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> None:
-    """Holds what a run counted against what its samples and spans imply, and both against what is accounted for.
-
-    Args:
-        num_queries: (N,) noisy queries that each record took part in, over the whole run.
-        records: the records.
-        plan: the samples.
-
-    Raises:
-        StageError: they differ, or a record took part in more than K queries times ``plan.max_participations``.
-    """
-    participations = np.zeros(plan.num_records, dtype=np.int64)
-    for step in range(plan.num_steps):
-        participations[sample(plan, step)] += 1
-    expected = np.zeros_like(participations)
-    for start in range(0, plan.num_records, _CHECKED_AT_ONCE):
-        rows = np.arange(start, min(start + _CHECKED_AT_ONCE, plan.num_records))
-        for record in spanned(records, rows, plan.max_private_spans):
-            num_private = sum(pair.private_start < pair.stop for pair in record.pairs)
-            num_followed = sum(pair.private_start < pair.stop for pair in record.pairs[:-1])
-            expected[record.row] = participations[record.row] * (num_private + 2 * num_followed)
-    accounted = plan.queries_per_step * plan.max_participations
-    most = int(num_queries.max(initial=0))
-    if not np.array_equal(num_queries, expected) or int(expected.max(initial=0)) > accounted:
-        raise StageError(
-            f"training counted {int(num_queries.sum())} noisy queries, {most} of one record. "
-            f"Its samples imply {int(expected.sum())}, and {accounted} of one record are accounted for. Nothing is "
-            "published; run train again"
-        )
 
 
 def release(values: torch.Tensor, standard_deviation: float, rng: np.random.Generator) -> torch.Tensor:
@@ -270,9 +122,10 @@ def train(
     randomness: PrivateRandomness,
     checkpoints: Checkpoints,
     evaluate: Callable[[torch.nn.Module], Evaluation],
+    epsilon_so_far: EpsilonSoFar,
     microbatch_size: int,
     progress: Callable[[int, int | None, str], None],
-) -> Outcome:
+) -> SpanOutcome:
     """Trains ``model`` in place.
 
     A killed run goes on from its last checkpoint, which lies between two steps, with the same samples and fresh noise.
@@ -285,7 +138,8 @@ def train(
         plan: the samples.
         randomness: the generator of each step's noise.
         checkpoints: where to keep state.
-        evaluate: scores the model after each epoch.
+        evaluate: scores the model after each epoch. Nothing stops early by it.
+        epsilon_so_far: of so many steps, for curve and progress; no decision rests on it.
         microbatch_size: records that are computed at once; no influence on the result.
         progress: told how many steps are done.
 
@@ -296,25 +150,24 @@ def train(
     engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm)
     try:
         run = _Run(model, engine, records, recipe, plan, randomness, microbatch_size)
-        was_resumed = run.restore(checkpoints.load())
-        if checkpoints.is_unusable:
-            progress(0, None, "the checkpoint is damaged or of another run: training starts again")
-        while run.at.step < plan.num_steps:
+        was_resumed = run.restore(checkpoints.load(progress))
+        while run.num_steps < plan.num_steps:
             run.step()
-            if run.at.step % plan.steps_per_epoch == 0:
-                run.end_epoch(evaluate(model))
+            if run.num_steps % plan.steps_per_epoch == 0:
+                epsilon = epsilon_so_far(run.num_steps)
+                run.curve.end_epoch(evaluate(model), run.num_steps, run.num_steps, epsilon)
                 checkpoints.save(run.state())
             else:
                 checkpoints.save_if_due(run.state)
-            progress(run.at.step, plan.num_steps, f"epoch {(run.at.step - 1) // plan.steps_per_epoch + 1}")
+            progress(run.num_steps, plan.num_steps, run.curve.words(plan.num_epochs))
     finally:
         engine.detach()
     check_queries(run.num_queries, records, plan)
-    return Outcome(
-        num_steps=run.at.step,
+    return SpanOutcome(
+        num_steps=run.num_steps,
         num_queries=int(run.num_queries.sum()),
         most_queries=int(run.num_queries.max(initial=0)),
-        curve=run.at.curve,
+        curve=run.curve.rows,
         was_resumed=was_resumed,
     )
 
@@ -335,13 +188,14 @@ class _Run:
         self.microbatch_size = microbatch_size
         self.parameters = engine.parameters
         self.num_queries = np.zeros(plan.num_records, dtype=np.int64)  # of each record, over the whole run
-        self.at = _Progress()
+        self.num_steps, self.curve = 0, Curve()
 
     def state(self) -> dict[str, Any]:
         return {
             "model": self.model.state_dict(),
             "num_queries": torch.from_numpy(self.num_queries.copy()),
-            "progress": asdict(self.at),
+            "num_steps": self.num_steps,
+            "curve": self.curve.as_state(),
         }
 
     def restore(self, state: dict[str, Any] | None) -> bool:
@@ -349,13 +203,13 @@ class _Run:
             return False
         self.model.load_state_dict(state["model"])
         self.num_queries = state["num_queries"].numpy().copy()
-        self.at = _Progress(**state["progress"])
+        self.num_steps, self.curve = state["num_steps"], Curve(**state["curve"])
         return True
 
     def step(self) -> None:
         """Lines 3 to 24."""
-        rng = self.randomness(self.at.step)
-        rows = sample(self.plan, self.at.step)
+        rng = self.randomness(self.num_steps)
+        rows = sample(self.plan, self.num_steps)
         batch = spanned(self.records, rows, self.plan.max_private_spans)  # line 4
         state = self.model.zero_state(len(batch))  # line 5
         for i in range(max((len(record.pairs) for record in batch), default=0)):  # line 6
@@ -363,7 +217,7 @@ class _Run:
             pairs = {at: batch[at].pairs[i] for at in having}
             self._regular_update(batch, {at: p[:2] for at, p in pairs.items() if p[0] < p[1]}, state)
             self._private_update(batch, {at: p[1:] for at, p in pairs.items() if p[1] < p[2]}, i, state, rng)
-        self.at.step += 1
+        self.num_steps += 1
 
     def _regular_update(self, batch: list[SpannedRecord], spans: dict[int, tuple[int, int]], state: State) -> None:
         """Lines 7 to 9, on public spans; leaves the state after them, without history."""
@@ -374,10 +228,9 @@ class _Run:
         for rows, part in self._microbatches(batch, spans):
             logits, ends = self.model(part.inputs, (state[0][rows], state[1][rows]), part.lengths)
             losses = (token_losses(logits, part.labels) * part.weights).sum(dim=1)
-            self.at.public_loss_sum += self._finite(losses)
+            self.curve.add("public", self._finite(losses), len(rows))
             (losses.sum() / len(spans)).backward()  # type: ignore[no-untyped-call]
             state[0][rows], state[1][rows] = ends[0].detach(), ends[1].detach()
-        self.at.num_public += len(spans)
         self._descend(self.recipe.public_learning_rate)
 
     def _private_update(
@@ -401,11 +254,10 @@ class _Run:
                 self.engine.backward(losses)  # lines 12 to 15: per-example gradients, clipped
             except LossError:
                 raise diverged("a private span") from None
-            self.at.private_loss_sum += self._finite(losses)
+            self.curve.add("private", self._finite(losses), len(rows))
             with torch.no_grad():  # line 11, with the weights before the descent
                 ends = self.model(part.inputs, start, part.lengths).state
                 state[0][rows], state[1][rows] = ends
-        self.at.num_private += len(spans)
         for parameter, total in zip(self.parameters, self.engine.take_sums(), strict=True):  # lines 16 and 17
             noisy = release(total, recipe.noise_multiplier * recipe.max_grad_norm, rng)
             # The number of spans is public here, as samples and spans are, so the paper's divisor may stay.
@@ -437,21 +289,8 @@ class _Run:
     def _finite(self, losses: torch.Tensor) -> float:
         value = float(losses.detach().sum())
         if not math.isfinite(value):
-            raise diverged(f"step {self.at.step + 1}")
+            raise diverged(f"step {self.num_steps + 1}")
         return value
-
-    def end_epoch(self, evaluation: Evaluation) -> None:
-        at = self.at
-        at.curve.append(
-            {
-                "epoch": len(at.curve) + 1,
-                "public_loss": at.public_loss_sum / at.num_public if at.num_public else None,
-                "private_loss": at.private_loss_sum / at.num_private if at.num_private else None,
-                "evaluation": evaluation.as_json(),
-            }
-        )
-        at.public_loss_sum = at.private_loss_sum = 0.0
-        at.num_public = at.num_private = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -484,7 +323,7 @@ class SpanTraining:
             notes=NOTES,
         )
 
-    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> LoopOutcome:
+    def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> SpanOutcome:
         """See `train`."""
         recipe = Recipe(
             public_learning_rate=self.settings.public_learning_rate,
@@ -493,7 +332,7 @@ class SpanTraining:
             max_state_norm=self.settings.max_state_norm,
             noise_multiplier=noise_multiplier,
         )
-        outcome = train(
+        return train(
             model,
             self.records,
             recipe,
@@ -501,10 +340,12 @@ class SpanTraining:
             randomness=hooks.randomness,
             checkpoints=hooks.checkpoints,
             evaluate=hooks.evaluate,
+            epsilon_so_far=lambda num_steps: epsilon_at_most(
+                event(self.plan, noise_multiplier, num_steps // self.plan.steps_per_epoch), self.settings.target_delta
+            ),
             microbatch_size=hooks.microbatch_size,
             progress=hooks.progress,
         )
-        return LoopOutcome(num_steps=outcome.num_steps, curve=outcome.curve, was_resumed=outcome.was_resumed)
 
 
 def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
