@@ -648,15 +648,13 @@ def _emit_run(record: dict[str, Any], as_json: bool) -> None:
 
 def _quiet_defaults() -> None:
     """No telemetry, no hub look-ups, no chatter; each can be set otherwise in the environment."""
+    from flows.environment import DEFAULTS
+
     for name, value in {
-        "DO_NOT_TRACK": "1",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        **DEFAULTS,
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",  # the embedded server prints its cancelled tasks when it stops
         "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # 20 are too few on a busy machine
-        "HF_HUB_OFFLINE": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "TOKENIZERS_PARALLELISM": "false",
         "PYDANTIC_DISABLE_PLUGINS": "__all__",  # looking for them reads every installed package's metadata
     }.items():
         os.environ.setdefault(name, value)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from flows.environment import DEFAULTS
 from pipelines.errors import ConfigError, ReticentError, StoreError
 
 if TYPE_CHECKING:
@@ -29,13 +30,6 @@ HEARTBEAT_SECONDS = 30
 SILENCE_SECONDS = 120
 """A run that was heard once and then not for this long is taken for dead: three heartbeats and some delay."""
 
-_JOB_ENVIRONMENT = {
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-}
 _SCHEDULE_WAIT_SECONDS = 20.0
 _TOP_LEVEL = ("flows", "tasks", "pipelines")
 
@@ -173,7 +167,7 @@ def _make_deployment(
     from flows.nightly import nightly
 
     when = CronSchedule(cron=cron, timezone=timezone)
-    variables = {key: environ.get(key, value) for key, value in _JOB_ENVIRONMENT.items()}
+    variables = {key: environ.get(key, value) for key, value in DEFAULTS.items()}
     return client.create_deployment(
         flow_id=client.create_flow_from_name(nightly.name),
         name=name,

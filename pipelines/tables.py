@@ -162,76 +162,104 @@ def schema_of(name: str) -> pa.Schema:
     return SCHEMAS[name].with_metadata({_VERSION_KEY: f"{name}/{SCHEMA_VERSION}".encode()})
 
 
-class TableWriter:
-    """Writes one Parquet file row by row in fixed row groups, holding one row group in memory.
+# Hashes: neither a dictionary nor compression makes them smaller, and both take most of the time of writing them.
+_INCOMPRESSIBLE = frozenset({"key_high", "key_low", "text_key_high", "text_key_low"})
 
+
+def _layout(schema: pa.Schema) -> dict[str, Any]:
+    """How columns are encoded; part of the bytes, like the row groups."""
+    if _INCOMPRESSIBLE.isdisjoint(schema.names):
+        return {"compression": "zstd", "compression_level": 3}
+    plain = {name: name in _INCOMPRESSIBLE for name in schema.names}
+    return {
+        "compression": {name: "none" if is_plain else "zstd" for name, is_plain in plain.items()},
+        "compression_level": {name: 3 for name, is_plain in plain.items() if not is_plain},
+        "use_dictionary": [name for name, is_plain in plain.items() if not is_plain],
+    }
+
+
+class TableWriter:
+    """Writes one Parquet file in fixed row groups, holding one row group and what was given last in memory.
+
+    The bytes depend on the rows alone, not on how they were cut into calls.
     Use as a context manager; on an error the file is left incomplete, and the store never publishes it.
     """
 
     def __init__(self, path: Path, table: str) -> None:
         self._schema = schema_of(table)
-        self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
-        self._pending = 0
+        self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}  # rows given as Python values
+        self._num_values = 0
+        self._tables: list[pa.Table] = []  # rows before those
+        self._num_waiting = 0
         self.num_rows = 0
-        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd", compression_level=3)
+        self._writer = pq.ParquetWriter(path, self._schema, **_layout(self._schema))
 
     def append(self, **row: Any) -> None:
         """Adds one row; every column must be given."""
-        if row.keys() != self._columns.keys():
-            raise ValueError(f"columns {sorted(row)} do not match the contract {self._schema.names}")
+        self._check(row)
         for name, value in row.items():
             self._columns[name].append(value)
-        self._pending += 1
-        self.num_rows += 1
-        if self._pending == ROW_GROUP_ROWS:
-            self._flush()
+        self._take_values(1)
 
     def extend(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Adds many rows given as equally long columns (lists, numpy arrays)."""
-        if columns.keys() != self._columns.keys():
-            raise ValueError(f"columns {sorted(columns)} do not match the contract {self._schema.names}")
+        self._check(columns)
         lengths = {len(c) for c in columns.values()}
         if len(lengths) != 1:
             raise ValueError("columns differ in length")
         (length,) = lengths
-        at = 0
-        while at < length:
-            take = min(ROW_GROUP_ROWS - self._pending, length - at)
+        for at in range(0, length, ROW_GROUP_ROWS):
             for name, values in columns.items():
-                self._columns[name].extend(values[at : at + take])
-            self._pending += take
-            self.num_rows += take
-            at += take
-            if self._pending == ROW_GROUP_ROWS:
-                self._flush()
+                self._columns[name].extend(values[at : at + ROW_GROUP_ROWS])
+            self._take_values(min(ROW_GROUP_ROWS, length - at))
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Adds many rows given as Arrow or numpy arrays of equal length, without passing through Python values."""
-        if columns.keys() != self._columns.keys():
-            raise ValueError(f"columns {sorted(columns)} do not match the contract {self._schema.names}")
-        if self._pending:
-            self.extend({name: pa.array(values).to_pylist() for name, values in columns.items()})
-            return
+        self._check(columns)
         arrays = [_as_array(columns[f.name], f.type) for f in self._schema]
         table = pa.Table.from_arrays(arrays, schema=self._schema)
-        whole = table.num_rows - table.num_rows % ROW_GROUP_ROWS
-        if whole:
-            self._writer.write_table(table.slice(0, whole), row_group_size=ROW_GROUP_ROWS)
-            self.num_rows += whole
-        if whole < table.num_rows:
-            self.extend(table.slice(whole).to_pydict())
+        self._freeze_values()
+        self.num_rows += table.num_rows
+        self._take_table(table)
 
-    def _flush(self) -> None:
-        if self._pending:
+    def _check(self, columns: Mapping[str, Any]) -> None:
+        if columns.keys() != self._columns.keys():
+            raise ValueError(f"columns {sorted(columns)} do not match the contract {self._schema.names}")
+
+    def _take_values(self, num_rows: int) -> None:
+        self._num_values += num_rows
+        self.num_rows += num_rows
+        if self._num_waiting + self._num_values >= ROW_GROUP_ROWS:
+            self._freeze_values()
+
+    def _freeze_values(self) -> None:
+        if self._num_values:
             arrays = [pa.array(self._columns[f.name], type=f.type) for f in self._schema]
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROW_GROUP_ROWS)
+            self._num_values = 0
             for values in self._columns.values():
                 values.clear()
-            self._pending = 0
+            self._take_table(pa.Table.from_arrays(arrays, schema=self._schema))
+
+    def _take_table(self, table: pa.Table) -> None:
+        at = 0
+        while self._num_waiting + table.num_rows - at >= ROW_GROUP_ROWS:
+            end = at + ROW_GROUP_ROWS - self._num_waiting
+            self._write_group([*self._tables, table.slice(at, end - at)])
+            self._tables, self._num_waiting, at = [], 0, end
+        if at < table.num_rows:
+            self._tables.append(table.slice(at))
+            self._num_waiting += table.num_rows - at
+
+    def _write_group(self, tables: Sequence[pa.Table]) -> None:
+        # One chunk a column: where pages end would otherwise follow the borders of the chunks.
+        self._writer.write_table(pa.concat_tables(tables).combine_chunks(), row_group_size=ROW_GROUP_ROWS)
 
     def close(self) -> None:
         """Writes what is pending and the footer."""
-        self._flush()
+        self._freeze_values()
+        if self._tables:
+            self._write_group(self._tables)
+            self._tables, self._num_waiting = [], 0
         self._writer.close()
 
     def __enter__(self) -> TableWriter:
@@ -259,7 +287,8 @@ def open_table(path: Path, table: str) -> pq.ParquetFile:
     Raises:
         StoreError: the file holds another table, another version, or other columns than the contract.
     """
-    file = pq.ParquetFile(path)
+    # pre_buffer would hold a whole file's columns in memory; on a local file it also costs time.
+    file = pq.ParquetFile(path, pre_buffer=False)
     found = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
     if found != f"{table}/{SCHEMA_VERSION}" or not file.schema_arrow.equals(SCHEMAS[table]):
         raise StoreError(f"a {table} table was expected, found {found or 'an unknown table'} in {path.name}")
@@ -273,8 +302,26 @@ def read_table(path: Path, table: str, columns: Sequence[str] | None = None) -> 
 
 
 def iter_batches(
-    path: Path, table: str, columns: Sequence[str] | None = None, batch_rows: int = ROW_GROUP_ROWS
+    path: Path,
+    table: str,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = ROW_GROUP_ROWS,
+    as_dictionary: Sequence[str] = (),
 ) -> Iterator[pa.RecordBatch]:
-    """Reads a table in batches of bounded size, after checking its schema. Raises as `open_table`."""
+    """Reads a table in batches of bounded size, after checking its schema. Raises as `open_table`.
+
+    Args:
+        path, table: the file, and which table it must be.
+        columns: what to read; None for every column.
+        batch_rows: rows at a time, at most.
+        as_dictionary: columns of strings that come as dictionary arrays: faster where few values are repeated.
+    """
     with open_table(path, table) as file:
-        yield from file.iter_batches(batch_size=batch_rows, columns=list(columns) if columns is not None else None)
+        wanted = list(columns) if columns is not None else None
+        if not as_dictionary:
+            yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+            return
+        with pq.ParquetFile(
+            path, metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
+        ) as encoded:
+            yield from encoded.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)

@@ -128,7 +128,7 @@ class KeyMaker:
 
         Args:
             texts: strings without nulls, shape (rows,).
-            fields: the columns speaker, domain and label; strings, with nulls.
+            fields: the columns speaker, domain and label; strings or dictionary arrays of strings, with nulls.
             in_scope: shape (rows,).
         """
         if self._kernels is None:
@@ -226,9 +226,10 @@ def _prefixes(fields: Sequence[pa.Array], num_rows: int) -> tuple[list[bytes], n
     which = np.zeros(num_rows, dtype=np.int64)
     values: list[list[str | None]] = []
     for column in fields:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        values.append(encoded.dictionary.to_pylist() or [None])
-        which = which * len(values[-1]) + encoded.indices.to_numpy(zero_copy_only=False)
+        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        values.append([*encoded.dictionary.to_pylist(), None])
+        indices = encoded.indices.fill_null(len(values[-1]) - 1)
+        which = which * len(values[-1]) + indices.to_numpy(zero_copy_only=False)
     present, prefix_of = np.unique(which, return_inverse=True)
     prefixes = []
     for code in present.tolist():

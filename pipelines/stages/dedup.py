@@ -69,7 +69,7 @@ class DedupConfig(StageConfig):
         description="Seed of the 128-bit keys (MurmurHash3 x64-128).",
     )
     max_rows_in_memory: int = Field(
-        default=10_000,
+        default=20_000,
         ge=1,
         description="Rows that the exact pass holds at a time, some 200 bytes each; the rest waits on disk. Never"
         " changes the result.",

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 _COLUMNS = ["doc_id", "sentence_index", "text", "token_starts", "speaker", "domain", "fold", "label"]
 
 
+_REPEATED = ["speaker", "domain", "fold", "label"]
+
+
 def _of_sentences(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
     import pyarrow.compute as pc
 
     from pipelines.tables import iter_batches
 
-    for batch in iter_batches(source, "sentences", _COLUMNS):
+    for batch in iter_batches(source, "sentences", _COLUMNS, as_dictionary=_REPEATED):
         lengths = batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
         folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
         in_scope = folds & (lengths >= min_tokens)

@@ -21,8 +21,11 @@ def _read_keys(artifact: Artifact, other: OtherCorpus | None, ctx: StageContext)
     from pipelines.dedup.resolve import KeyBatch
     from pipelines.tables import iter_batches
 
+    columns = ["doc_id", "sentence_index", "key_high", "key_low", "in_scope"]
+    if other is not None:
+        columns += ["text_key_high", "text_key_low"]
     num_rows = 0
-    for batch in iter_batches(artifact.private("keys.parquet"), "keys"):
+    for batch in iter_batches(artifact.private("keys.parquet"), "keys", columns, as_dictionary=["doc_id"]):
         in_scope = batch.column("in_scope").to_numpy(zero_copy_only=False)
         in_other = np.zeros(batch.num_rows, dtype=np.bool_)
         if other is not None:

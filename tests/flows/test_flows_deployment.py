@@ -466,13 +466,14 @@ def test_prefect_yaml_says_what_deploy_does() -> None:
     import yaml
 
     from flows import deploying
+    from flows.environment import DEFAULTS
 
     (entry,) = yaml.safe_load((REPOSITORY / "deploy/prefect.yaml").read_text())["deployments"]
     assert entry["entrypoint"] == deploying.ENTRYPOINT
     assert tuple(entry["tags"]) == deploying.TAGS
     assert entry["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
     assert entry["schedules"][0]["timezone"]
-    environment = {**deploying._JOB_ENVIRONMENT, "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(deploying.HEARTBEAT_SECONDS)}
+    environment = {**DEFAULTS, "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(deploying.HEARTBEAT_SECONDS)}
     assert entry["work_pool"] == {"name": "local-proc", "job_variables": {"env": environment}}
 
 

@@ -1,0 +1,13 @@
+"""Environment of every process of a run, wherever it is not set otherwise: no telemetry, no hub, lean memory."""
+
+from __future__ import annotations
+
+DEFAULTS = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Arrow's own default, mimalloc, keeps several times the memory that it needs; jemalloc gives it back.
+    "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
+}

@@ -1,0 +1,74 @@
+"""The bytes of a table depend on its rows alone."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.tables import ROW_GROUP_ROWS, TableWriter, iter_batches, read_table
+
+NUM_ROWS = 2 * ROW_GROUP_ROWS + 1_000
+
+
+def _rows(table: str) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    if table == "gate_strings":  # more than a page of text in each row group
+        texts = ["".join(map(chr, row)) for row in rng.integers(97, 123, (NUM_ROWS, 200))]
+        return {"string": texts, "label": ["NAME"] * NUM_ROWS, "count": np.arange(NUM_ROWS)}
+    ids = {"doc_id": [f"{n // 7:032x}" for n in range(NUM_ROWS)], "sentence_index": np.arange(NUM_ROWS) % 7}
+    if table == "masked":
+        return {**ids, "is_duplicate": rng.random(NUM_ROWS) < 0.2}
+    absent = [None] * NUM_ROWS
+    halves = {name: rng.integers(0, 2**63, NUM_ROWS, dtype=np.uint64) for name in ("key_high", "key_low")}
+    return {**ids, **halves, "in_scope": rng.random(NUM_ROWS) < 0.9, "text_key_high": absent, "text_key_low": absent}
+
+
+TABLES = {table: _rows(table) for table in ("masked", "keys", "gate_strings")}
+
+
+def _written(folder: Path, table: str, cuts: list[int], how: list[str]) -> bytes:
+    columns = TABLES[table]
+    path = folder / f"{table}.parquet"
+    with TableWriter(path, table) as writer:
+        for (start, end), way in zip(pairwise([0, *cuts, NUM_ROWS]), how, strict=True):
+            part = {name: values[start:end] for name, values in columns.items()}
+            if way == "append":
+                for row in zip(*part.values(), strict=True):
+                    writer.append(**dict(zip(part, row, strict=True)))
+            elif way == "extend":
+                writer.extend(part)
+            else:
+                writer.write({name: pa.array(values) for name, values in part.items()})
+        assert writer.num_rows == NUM_ROWS
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("table", TABLES)
+@settings(max_examples=4)
+@given(data=st.data())
+def test_the_bytes_do_not_depend_on_how_rows_are_given(table: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, NUM_ROWS), max_size=4)))
+    how = [data.draw(st.sampled_from(["write", "extend", "append"])) for _ in range(len(cuts) + 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        whole = _written(Path(folder), table, [], ["write"])
+        assert _written(Path(folder), table, cuts, how) == whole
+        path = Path(folder) / f"{table}.parquet"
+        assert [pq.ParquetFile(path).metadata.row_group(n).num_rows for n in range(3)] == [
+            ROW_GROUP_ROWS,
+            ROW_GROUP_ROWS,
+            1_000,
+        ]
+        first = next(iter(TABLES[table]))
+        assert read_table(path, table)[first].to_pylist() == TABLES[table][first]
+        batches = list(iter_batches(path, table, [first], 1_000, as_dictionary=[first]))
+        assert pa.types.is_dictionary(batches[0].schema.field(first).type)
+        assert [value for batch in batches for value in batch[first].to_pylist()] == TABLES[table][first]
