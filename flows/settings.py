@@ -42,6 +42,11 @@ class RuntimeConfig(StageConfig):
 
     workers: int = Field(1, ge=1, le=256, description="Worker processes for partitions.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where models train.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Precision of forward and backward passes; weights, norms, sums and noise are float32. auto: "
+        "bfloat16 on a GPU.",
+    )
     microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
 

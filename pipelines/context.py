@@ -43,6 +43,7 @@ class Runtime:
 
     workers: int = 1
     device: str = "auto"
+    dtype: str = "auto"
     microbatch_size: int = 16
     verify: str = "full"
 
@@ -129,6 +130,14 @@ class StageContext:
     reviews: tuple[Path, int] | None = None
     ledger: ReleaseLedger | None = None
     failures_dir: Path | None = None
+
+    @property
+    def basis_dir(self) -> Path:
+        """Copies of files that were made elsewhere and that the public files build on, such as a model's vocabulary.
+
+        A stage writes them before it reads any input. The gate lets pass what a public file says as its copy does.
+        """
+        return self.scratch_dir / "basis"
 
     def one(self, stage: str) -> Artifact:
         """The only artifact of an input stage.

@@ -107,7 +107,7 @@ SAMPLE = f"{_STAGES}.sample:SampleConfig"
 ESTIMATE = f"{_STAGES}.estimate:EstimateConfig"
 GATE = f"{_STAGES}.gate:GateConfig"
 SHARD = f"{_STAGES}.shard:ShardConfig"
-TRAIN = f"{_STAGES}.train:TrainConfig"
+TRAIN = f"{_STAGES}.train_config:TrainConfig"
 GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
 REPORT = f"{_STAGES}.report:ReportConfig"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders of small models with random weights, by family."""
+    sys.path.insert(0, str(REPOSITORY / "tests" / "training"))
+    from small_models import FAMILIES, save_family
+
+    root = tmp_path_factory.mktemp("families")
+    return {family: save_family(family, root / family) for family in FAMILIES}

@@ -11,7 +11,7 @@ def voids(training: TrainingFacts) -> list[str]:
     found = []
     if training.insecure_test_seed:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
-    if training.tokenizer_trained_on not in ("public", "none"):
+    if training.tokenizer_trained_on not in ("public", "none", "elsewhere"):
         found.append(
             f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
             "secret away, and epsilon does not cover it"
@@ -44,6 +44,8 @@ def common(training: TrainingFacts) -> list[str]:
     ]
     if training.tokenizer_trained_on == "public":
         found.append("the tokenizer was trained on the public set only")
+    elif training.tokenizer_trained_on == "elsewhere":
+        found.append("the tokenizer was trained elsewhere, on none of the private records")
     return [*found, *(note for note in training.notes if note not in found)]
 
 

@@ -54,7 +54,8 @@ class TrainingFacts:
         target_delta: the delta that epsilon is stated at.
         target_epsilon: what the noise was calibrated for, if it was.
         insecure_test_seed: whether noise and samples came from a known seed.
-        tokenizer_trained_on: ``public``, ``none``, or what else it was fitted on.
+        tokenizer_trained_on: ``public``, ``none``, ``elsewhere`` (it came with a model), or what else it was
+            fitted on.
         public_order: in which order public rows were trained on.
         notes: assumptions that training names itself.
         variant: of the method, such as ``light_noise`` of jft.

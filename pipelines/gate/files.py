@@ -112,23 +112,36 @@ def _decoded(entry: str) -> str:
     return entry
 
 
-def search_folder(folder: Path, index_file: Path, *, case_sensitive: bool, hits: Hits) -> None:
+def search_folder(
+    folder: Path, index_file: Path, *, case_sensitive: bool, hits: Hits, basis: Path | None = None
+) -> None:
     """Searches every file below a folder, and the files' names, for the strings of an index.
+
+    A model that was pretrained elsewhere brings a vocabulary that holds many names. What a public file says exactly as
+    a file of the same name in ``basis`` does is no find: it was there before any text of ours was read. Whatever was
+    added or changed is searched as ever.
 
     Args:
         folder: what is about to be published.
         index_file: as `pipelines.gate.search.write_index` made it.
         case_sensitive: as the index was made.
         hits: what is found is added here.
+        basis: files that were made elsewhere and that the public files build on; may be missing.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
+    known: dict[str, set[Unit]] = {}
+    for path in sorted(basis.iterdir()) if basis is not None and basis.is_dir() else ():
+        known[path.name] = set(units_of(path))
     for index, parts in read_index(index_file):
         if not index.labels:
             continue
         own: set[str] | None = None
         for path in files:
             name = path.relative_to(folder).as_posix()
+            unchanged = known.get(path.name, set())
             for unit in (Unit(name, is_prose=True), *units_of(path)) if path.suffix != ".parquet" else units_of(path):
+                if unit in unchanged:
+                    continue
                 found = index.find(words_of(unit.text, case_sensitive=case_sensitive))
                 if found and unit.kind == "vocabulary":
                     found -= parts

@@ -5,15 +5,15 @@ Which text that is says `pipelines.training.views`, and what is held in memory `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from pipelines.training.alignment import NO_WORD, starts_word, word_numbers
+from pipelines.training.models.vocabulary import Vocabulary
 from pipelines.training.ragged import RaggedArray, RaggedWriter
 from pipelines.training.records import IntArray, Records, encode_record, target_positions
 from pipelines.training.rows import (
@@ -25,16 +25,13 @@ from pipelines.training.rows import (
     shard_rows,
     split_private,
 )
-from pipelines.training.tokenizer import (
-    ControlTokens,
-    byte_tokenizer,
-    control_tokens,
-    speaker_names,
-    train_bpe,
-)
+from pipelines.training.tokenizer import ControlTokens, speaker_names
 from pipelines.training.views import RecordUnit, View
 
 _ID_DTYPE = np.int32
+
+VocabularyMaker = Callable[[tuple[str, ...], Iterable[str] | None], Vocabulary]
+"""Makes a vocabulary of the names of speakers and the texts of public rows, None where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +60,9 @@ class TrainingCorpus:
     """Everything that training and evaluation read.
 
     Attributes:
-        tokenizer: the tokenizer, which saw public rows at most.
-        tokenizer_kind: ``bpe_public`` or ``bytes``.
-        tokenizer_trained_on: whose text the vocabulary was learnt from: ``public``, or ``none``.
+        vocabulary: the tokenizer, which saw none of the private rows, and its control tokens.
         public_order: the order of ``public``: ``content_hash`` if its records were seen to be in that order, ``none``
             if there are none by the method's nature, ``unknown`` otherwise.
-        speakers: the speaker names that have a control token.
-        control: the ids of the control tokens.
         context_length: the longest record, in tokens.
         public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
             rows (both in the order of their content hash), or, without any promise, original text.
@@ -78,12 +71,8 @@ class TrainingCorpus:
         held_out: records to evaluate on.
     """
 
-    tokenizer: Tokenizer
-    tokenizer_kind: str
-    tokenizer_trained_on: str
+    vocabulary: Vocabulary
     public_order: str
-    speakers: tuple[str, ...]
-    control: ControlTokens
     context_length: int
     public: Records
     num_private_plain: int
@@ -95,9 +84,12 @@ class TrainingCorpus:
 class _Encoder:
     """How records become ids."""
 
-    tokenizer: Tokenizer
-    control: ControlTokens
+    vocabulary: Vocabulary
     context_length: int
+
+    @property
+    def control(self) -> ControlTokens:
+        return self.vocabulary.control
 
     def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Records:
         """Encodes the chosen records, in that order.
@@ -132,7 +124,7 @@ class _Encoder:
         """Ids and marks of each record, and whether it was cut."""
         records = [[_pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
         texts = [text for rows in records for pieces in rows for text, _ in pieces]
-        encoded = iter(self.tokenizer.encode_batch_fast(texts, add_special_tokens=False))
+        encoded = iter(self.vocabulary.encoder.ids(texts))
         for record, rows in zip(chunk, records, strict=True):
             row_ids: list[list[int]] = []
             marks = [0]
@@ -140,7 +132,7 @@ class _Encoder:
                 row_ids.append([])
                 marks += [0] * len(self.control.speaker(speaker))
                 for _, is_private in pieces:
-                    ids = next(encoded).ids
+                    ids = next(encoded)
                     row_ids[-1] += ids
                     marks += [int(is_private)] * len(ids)
             marks.append(0)
@@ -157,7 +149,7 @@ class _Encoder:
             text = ""
             spans: list[tuple[int, int]] = []
             for piece, _ in _pieces(record, at, marked):
-                offsets = self.tokenizer.encode(piece, add_special_tokens=False).offsets
+                offsets = self.vocabulary.encoder.with_spans(piece).spans
                 spans += [(start + len(text), end + len(text)) for start, end in offsets]
                 text += piece
             numbers += [NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)]
@@ -171,7 +163,7 @@ class _Encoder:
         speakers = {self.control.other_speaker, *self.control.speakers.values()}
         words, start = 0, 0
         for at in [*(i for i, token in enumerate(ids) if token in speakers), len(ids)]:
-            words += len(self.tokenizer.decode(list(ids[start:at])).split())
+            words += len(self.vocabulary.backend.decode(list(ids[start:at])).split())
             start = at + 1
         return words
 
@@ -231,7 +223,9 @@ def read_held_out(
         documents=stored.document_numbers[chosen],
         num_available=len(stored),
         word_of_token=words.open(),
-        starts_word=starts_word(encoder.tokenizer, [*control.never_predicted.tolist(), control.mask, control.eos]),
+        starts_word=starts_word(
+            encoder.vocabulary.backend, [*control.never_predicted.tolist(), control.mask, control.eos]
+        ),
     )
 
 
@@ -245,8 +239,7 @@ def read_corpus(
     redacted_paths: Sequence[Path],
     screened_paths: Sequence[Path] = (),
     scratch: Path,
-    tokenizer_kind: str,
-    vocab_size: int,
+    make_vocabulary: VocabularyMaker,
     speakers: Sequence[str],
     min_speaker_rows: int,
     context_length: int,
@@ -254,19 +247,18 @@ def read_corpus(
     max_eval_sentences: int,
     progress: Callable[[int, int | None, str], None],
 ) -> TrainingCorpus:
-    """Trains the tokenizer on public rows and encodes what the method reads, and the held-out records.
+    """Makes the vocabulary, from public rows at most, and encodes what the method reads, and the held-out records.
 
     Args:
         view: what the method reads; paths of tables that it does not read may be empty.
         unit: what one record is.
-        public_paths: the public shards; the only rows that shape the tokenizer.
+        public_paths: the public shards; the only rows that may shape the vocabulary.
         private_paths: the private shards.
         sentence_paths: the original sentences: for the held-out fold, and for methods that train on original text.
         redacted_paths: the redacted tables beside them, for methods that mark tokens.
         screened_paths: the rows that people screened, for views of them.
         scratch: a folder for intermediate files, on the private side.
-        tokenizer_kind: ``bpe_public`` (falls back to ``bytes`` without public rows) or ``bytes``.
-        vocab_size: the most tokens of a BPE vocabulary.
+        make_vocabulary: gives the vocabulary for the names of speakers and the public texts.
         speakers: speaker names from the settings; empty takes them from public rows.
         min_speaker_rows: public rows that a speaker needs for a control token of its own.
         context_length: the longest record, in tokens.
@@ -285,14 +277,10 @@ def read_corpus(
         sharded.add(shard_rows(private_paths), is_private=True, hashed=view.plain == "redacted")
     shards = sharded.records()
     names = tuple(sorted(set(speakers))) or speaker_names(shards.public_rows_by_speaker, min_speaker_rows)
-    kind = tokenizer_kind if not shards.is_private_row.all() else "bytes"
-    if kind == "bytes":
-        tokenizer, trained_on = byte_tokenizer(names), "none"
-    else:
-        progress(0, None, "training the tokenizer on public rows")
-        tokenizer, trained_on = train_bpe(shards.public_texts(), names, vocab_size), "public"
-    control = replace(control_tokens(tokenizer, names), asks_for_mask=view.asks_for_masks)
-    encoder = _Encoder(tokenizer, control, context_length)
+    progress(0, None, "making the vocabulary")
+    vocabulary = make_vocabulary(names, None if shards.is_private_row.all() else shards.public_texts())
+    vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))
+    encoder = _Encoder(vocabulary, context_length)
     progress(0, None, "encoding rows")
     original_store = RowStore(scratch, "original", unit)
     if view.reads_original:
@@ -320,12 +308,8 @@ def read_corpus(
     elif view.private == "original":
         private, private_records = original, np.arange(len(original))
     return TrainingCorpus(
-        tokenizer=tokenizer,
-        tokenizer_kind=kind,
-        tokenizer_trained_on=trained_on,
+        vocabulary=vocabulary,
         public_order=order,
-        speakers=names,
-        control=control,
         context_length=context_length,
         num_private_plain=int(plain.is_private[plain_records].sum()),
         public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),

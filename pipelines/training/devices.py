@@ -27,6 +27,18 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextManager[object]:
+    """A context in which a forward pass runs in that precision; weights stay in float32.
+
+    Args:
+        device: where the model is.
+        dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
+    """
+    if dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
 # Below this many parameters a matrix product is over before a second thread has woken up; on a busy machine the
 # threads then spend more time waiting for each other than computing (measured: 1.7 ms an example on one thread,
 # 1.5 to 8 on two).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -11,12 +11,13 @@ from typing import Any, Final
 from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
 from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.engine.language import base_of, has_prefix
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome
 from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
 from pipelines.training.methods.base import Account
+from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.saving import save_model
-from pipelines.training.tokenizer import loadable
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -70,6 +71,7 @@ class Run:
         noise_multiplier: of each; None without private steps.
         before, after: evaluations at initialisation and at the end.
         network: the model.
+        base: the model that it began with, as the public may call it; None where its weights began at random.
     """
 
     config: Mapping[str, Any]
@@ -82,6 +84,7 @@ class Run:
     before: Evaluation
     after: Evaluation
     network: Any
+    base: str | None = None
 
     @property
     def num_private(self) -> int:
@@ -131,10 +134,22 @@ _PLAIN_NOTE: Final = (
 )
 
 
+_TOKENIZER_NOTE: Final = "the tokenizer and the speaker names come from {} rows and settings only"
+_TOKENIZER_NOTES: Final[Mapping[str, str]] = {
+    "none": "the tokenizer is plain bytes and depends on no data; speaker names come from public rows and settings",
+    "elsewhere": "the tokenizer came with the model and was trained elsewhere, on none of the private records; the "
+    "tokens added to it are control tokens, with speaker names from public rows and settings",
+}
+_BASE_NOTE: Final = (
+    "the weights that training began with ({}) were trained elsewhere, on none of the private records: epsilon bounds "
+    "what this training tells of them, not what the weights held before"
+)
+
+
 def events_document(run: Run) -> dict[str, Any]:
     """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
     config, corpus, account = run.config, run.corpus, run.account
-    learnt = corpus.tokenizer_trained_on != "none"
+    vocabulary = corpus.vocabulary
     notes = [
         _SAMPLING_NOTES,
         *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.public) else []),
@@ -145,9 +160,8 @@ def events_document(run: Run) -> dict[str, Any]:
         "hyper-parameters were not chosen by looking at private data",
         "the random number generator (Philox, keyed by the operating system) and floating-point noise are taken "
         "for ideal Gaussian noise",
-        f"the tokenizer and the speaker names come from {corpus.tokenizer_trained_on} rows and settings only"
-        if learnt
-        else "the tokenizer is plain bytes and depends on no data; speaker names come from public rows and settings",
+        _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE.format(vocabulary.trained_on)),
+        *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *account.notes,
         *run.warnings,
     ]
@@ -163,7 +177,7 @@ def events_document(run: Run) -> dict[str, Any]:
         "relation": "replace_one",
         "max_grad_norm": config["max_grad_norm"],
         "insecure_test_seed": config["insecure_test_seed"],
-        "tokenizer": {"kind": corpus.tokenizer_kind, "trained_on": corpus.tokenizer_trained_on},
+        "tokenizer": {"kind": vocabulary.kind, "trained_on": vocabulary.trained_on},
         "public_order": corpus.public_order,
         "preconditions": dict.fromkeys(account.preconditions, True),
         "assumption_notes": notes,
@@ -205,9 +219,11 @@ def figures_document(run: Run) -> dict[str, Any]:
         "num_eval_sentences": after.num_sentences,
         "num_eval_sentences_available": corpus.held_out.num_available,
         "num_eval_tokens": after.num_tokens,
-        "num_parameters": sum(p.numel() for p in run.network.parameters()),
-        "vocab_size": corpus.tokenizer.get_vocab_size(),
-        "tokenizer": corpus.tokenizer_kind,
+        "base_model": run.base,
+        "adaptation": config["adaptation"] if run.base is not None else "scratch",
+        **dict(zip(("num_trained_parameters", "num_parameters"), count_parameters(run.network), strict=True)),
+        "vocab_size": corpus.vocabulary.backend.get_vocab_size(),
+        "tokenizer": corpus.vocabulary.kind,
         "num_public_records": run.num_public,
         "num_private_records": run.num_private,
         "num_all_mask_records": corpus.private.num_without_targets,
@@ -223,25 +239,17 @@ def figures_document(run: Run) -> dict[str, Any]:
 def write_model_folder(folder: Path, run: Run) -> None:
     """Writes weights, config, tokenizer and model card.
 
-    A GPT-2 is read by the ``Auto`` classes of ``transformers``, an LSTM by `pipelines.training.lstm_model.load_lstm`.
+    All but an LSTM, which is for `pipelines.training.lstm_model.load_lstm`, is read by the ``Auto`` classes of
+    ``transformers``.
     """
-    config, corpus = run.config, run.corpus
-    context_length = int(corpus.context_length)
-    tokenizer = loadable(corpus.tokenizer, context_length)
+    tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.corpus.context_length
     if isinstance(run.network, LSTMLanguageModel):
         save_lstm(run.network, folder)
+        tokenizer.model_max_length = context_length
         tokenizer.save_pretrained(folder)
     else:
         save_model(run.network, tokenizer, folder, context_length=context_length)
-    card = model_card(
-        method=config["method"],
-        architecture="LSTM" if isinstance(run.network, LSTMLanguageModel) else "GPT-2",
-        target_epsilon=config["target_epsilon"] if run.planned_steps else None,
-        target_delta=config["target_delta"],
-        speakers=corpus.speakers,
-        context_length=context_length,
-    )
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    (folder / "README.md").write_text(model_card(run), encoding="utf-8")
 
 
 _HOW: Final[Mapping[str, str]] = {
@@ -254,44 +262,51 @@ _HOW: Final[Mapping[str, str]] = {
     "anonymized": "AdamW on redacted text, masks learnt like words, without noise",
     "no_dp": "AdamW on the original text, without any protection: keep it private",
 }
-
-
-_LOADING: Final[Mapping[str, str]] = {
-    "GPT-2": "Load it with `AutoModelForCausalLM.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`.",
-    "LSTM": "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`.",
+_AUTO: Final = (
+    "Load it with `AutoModelForCausalLM.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
+)
+_WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
+_LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`."
+_VOCABULARIES: Final[Mapping[str, str]] = {
+    "bpe_public": "The vocabulary was learnt on public text only.",
+    "bytes": "The vocabulary is plain bytes.",
+    "pretrained": "The vocabulary is that of the base model; what was added to it are control tokens.",
 }
 
 
-def model_card(
-    *,
-    method: str,
-    architecture: str,
-    target_epsilon: float | None,
-    target_delta: float,
-    speakers: Sequence[str],
-    context_length: int,
-) -> str:
+def model_card(run: Run) -> str:
     """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
+    config, vocabulary = run.config, run.corpus.vocabulary
+    method = config["method"]
     goal = ""
-    if target_epsilon:
-        goal = f", calibrated for ε = {target_epsilon:g} at δ = {target_delta:g}"
+    if config["target_epsilon"] and run.planned_steps:
+        goal = f", calibrated for ε = {config['target_epsilon']:g} at δ = {config['target_delta']:g}"
         goal += " (neighbouring relation: one private record replaced)"
-    tags = ", ".join(f"`<{name}>`" for name in speakers) or "none"
+    is_lstm = isinstance(run.network, LSTMLanguageModel)
+    kind = "LSTM" if is_lstm else type(base_of(run.network)).__name__
+    origin = "trained from scratch"
+    if run.base is not None:
+        origin = f"fine-tuned from {run.base} (adaptation: {config['adaptation']})"
+    token = vocabulary.tokenizer.convert_ids_to_tokens
+    control = vocabulary.control
+    begin, end, mask = (f"`{token(number)}`" for number in (control.bos, control.eos, control.mask))
+    tags = ", ".join(f"`<{name}>`" for name in vocabulary.speakers) or "none"
+    other = "" if control.other_speaker is None else f" Any other speaker: `{token(control.other_speaker)}`."
     return f"""---
 library_name: transformers
 pipeline_tag: text-generation
 ---
 # A language model trained with Reticent
 
-A small {architecture}, trained from scratch with the method `{method}`: {_HOW[method]}{goal}. What this promises, and
-under which assumptions, is stated in the report of the run that made it, not here.
+A {kind}, {origin} with the method `{method}`: {_HOW[method]}{goal}. What this promises, and under which assumptions,
+is stated in the report of the run that made it, not here.
 
-{_LOADING[architecture]}
+{_LSTM if is_lstm else _AUTO}{_WITH_PREFIX if has_prefix(run.network) else ""}
 
-* One record is `<BOS>`, the speaker's token where there is one, the text, `<EOS>`; no blank between them. The tokenizer
-  adds none of these by itself.
-* Speakers: {tags}. Any other speaker: `<SPEAKER>`.
-* `<MASK>` stands for a redacted run of text. The model read it and was never trained to write it.
-* At most {context_length} tokens.
-* The vocabulary was learnt on public text only, or is plain bytes.
+* One record is {begin}, the speaker's token where there is one, the text, {end}; no blank between them. The tokenizer
+  need not add any of these by itself.
+* Speakers: {tags}.{other}
+* {mask} stands for a redacted run of text. The model read it and was never trained to write it.
+* At most {run.corpus.context_length} tokens.
+* {_VOCABULARIES[vocabulary.kind]}
 """

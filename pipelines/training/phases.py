@@ -29,11 +29,17 @@ class FinishedPhase:
     Attributes:
         folder: where.
         record: ``variant``, ``rows``, ``event``, ``preconditions``, ``light_noise_miss_rate``, ``curve``,
-            ``vocabulary``, and ``before``, the evaluation of the model that it began with.
+            ``vocabulary``, ``seed`` of the weights that started at random, and ``before``, the evaluation of the model
+            that it began with.
     """
 
     folder: Path
     record: Mapping[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """What the weights that started at random were drawn from. Those that are not trained are not stored."""
+        return int(self.record["seed"])
 
     @property
     def evaluation(self) -> Evaluation:
@@ -50,7 +56,7 @@ class FinishedPhase:
             raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
         found = load_file(self.folder / _WEIGHTS)
         with torch.no_grad():
-            for name, parameter in network.named_parameters():  # a shared parameter has one name
+            for name, parameter in trained(network):
                 parameter.copy_(found[name])
 
 
@@ -61,9 +67,10 @@ def write_phase(
     account: Account,
     outcome: Outcome,
     before: Evaluation,
+    seed: int,
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
-    weights = {name: p.detach().cpu().contiguous() for name, p in network.named_parameters()}
+    weights = {name: p.detach().cpu().contiguous() for name, p in trained(network)}
     save_file(weights, folder / _WEIGHTS)
     (folder / _WEIGHTS).chmod(0o600)
     ((_, rows, event),) = account.phases
@@ -77,9 +84,15 @@ def write_phase(
             "light_noise_miss_rate": account.light_noise_miss_rate,
             "curve": outcome.curve,
             "vocabulary": _digest(corpus),
+            "seed": seed,
             "before": before.as_json(),
         },
     )
+
+
+def trained(network: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    """The weights that are trained, by name; a shared one has one name. The others are those of the base model."""
+    return [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
 
 
 def write_no_phase(folder: Path) -> None:
@@ -100,4 +113,4 @@ def _write(folder: Path, record: Mapping[str, Any]) -> None:
 def _digest(corpus: TrainingCorpus) -> str:
     import hashlib
 
-    return hashlib.sha256(corpus.tokenizer.to_str().encode()).hexdigest()
+    return hashlib.sha256(corpus.vocabulary.backend.to_str().encode()).hexdigest()

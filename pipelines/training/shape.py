@@ -44,8 +44,10 @@ class ModelShape:
             )
 
 
+_TINY: Final = ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128)
 PRESETS: Final[Mapping[str, ModelShape]] = {
-    "tiny": ModelShape(num_layers=2, num_heads=4, embedding_size=128, context_length=128),
+    "scratch": _TINY,
+    "tiny": _TINY,
     "mini": ModelShape(num_layers=4, num_heads=4, embedding_size=256, context_length=256),
     "distilgpt2": ModelShape(num_layers=6, num_heads=12, embedding_size=768, context_length=1024),
     "lstm": ModelShape(num_layers=1, num_heads=1, embedding_size=200, context_length=128),

@@ -128,25 +128,10 @@ def byte_tokenizer(speakers: Sequence[str]) -> Tokenizer:
     return tokenizer
 
 
-def control_tokens(tokenizer: Tokenizer, speakers: Sequence[str]) -> ControlTokens:
-    """The ids of a tokenizer's control tokens."""
-    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
-    ids = {token: vocabulary[token] for token in (*RESERVED, *map(speaker_token, speakers))}
-    return ControlTokens(
-        pad=ids[PAD],
-        bos=ids[BOS],
-        eos=ids[EOS],
-        mask=ids[MASK],
-        speakers={name: ids[speaker_token(name)] for name in speakers},
-        other_speaker=ids[OTHER_SPEAKER],
-    )
-
-
-def loadable(tokenizer: Tokenizer, context_length: int) -> PreTrainedTokenizerFast:
+def loadable(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
     """The tokenizer in the form that ``transformers`` saves and loads."""
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        model_max_length=context_length,
         pad_token=PAD,
         bos_token=BOS,
         eos_token=EOS,

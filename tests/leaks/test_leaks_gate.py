@@ -385,3 +385,37 @@ def test_libraries_cannot_quote_text(capsys: pytest.CaptureFixture[str]) -> None
     assert "Zebulon" not in "".join(told)
     assert told[1] == "ours: kept"
     assert "Zebulon" not in capsys.readouterr().err
+
+
+ELSEWHERE = {
+    "model": {"type": "BPE", "vocab": {"a": 0, "Ġzebulon": 1, "Ġquackenbush": 2}, "merges": [["Ġ", "zebulon"]]},
+    "added_tokens": [{"id": 3, "content": "<zebulon quackenbush>"}],
+}
+
+
+def test_a_pretrained_vocabulary_may_hold_a_masked_word_and_what_is_added_to_it_may_not(tmp_path: Path) -> None:
+    masked: Row = ("I am Zebulon", "I am <MASK>", True)
+    gated = _run_gate(tmp_path / "g", [[masked, MASKED, CLEAN]], GateConfig())
+
+    def publish(name: str, document: dict[str, Any], basis: dict[str, Any] | None) -> None:
+        _publish(tmp_path / name, {"tokenizer.json": document, "config.json": {"name": "zebulon"}})
+        if basis is not None:
+            (tmp_path / name / "basis").mkdir()
+            (tmp_path / name / "basis" / "tokenizer.json").write_text(json.dumps(basis))
+            (tmp_path / name / "basis" / "config.json").write_text('{"name": "zebulon"}')
+        _search(tmp_path / name, gated)
+
+    publish("unchanged", ELSEWHERE, ELSEWHERE)
+    model: Any = ELSEWHERE["model"]
+    harmless = {"id": 4, "content": "<MASK>"}
+    publish("grown", {**ELSEWHERE, "added_tokens": [*ELSEWHERE["added_tokens"], harmless]}, ELSEWHERE)
+    shorter = {**model, "vocab": {"a": 0, "Ġquackenbush": 2}, "merges": []}
+    changed = [
+        (ELSEWHERE, None),  # the same vocabulary, learnt here
+        (ELSEWHERE, {**ELSEWHERE, "model": shorter}),  # a word that the model did not bring
+        ({**ELSEWHERE, "added_tokens": [{"id": 3, "content": "<zebulon>"}]}, ELSEWHERE),  # a speaker's token
+        ({**ELSEWHERE, "note": "zebulon"}, ELSEWHERE),
+    ]
+    for number, (document, basis) in enumerate(changed):
+        with pytest.raises(PrivacyGateError):
+            publish(f"changed{number}", document, basis)

@@ -301,7 +301,13 @@ def test_reading_does_not_touch_the_global_generators(tmp_path):
         {"target_delta": 1.0},
         {"max_grad_norm": 0.0},
         {"private_learning_rate": float("inf")},
-        {"model": "huge"},
+        {"model": "./huge"},
+        {"adaptation": "lora"},
+        {"tokenizer": "pretrained"},
+        {"model": "smollm2", "num_layers": 3},
+        {"model": "smollm2", "tokenizer": "bytes"},
+        {"model": "smollm2", "method": "sdpsgd_lstm"},
+        {"model": "smollm2", "model_revision": "main"},
         {"num_heads": 7},
         {"context_length": 3},
         {"vocab_size": 100},
@@ -336,12 +342,18 @@ def test_loading_the_stage_and_its_settings_imports_no_torch():
     assert done.stdout.strip() == "[]"
 
 
+def read_crt(ctx):
+    config = ctx.configs["train"]
+    return train_stage.read(ctx, config, "crt", train_stage.open_network(ctx, config, 0))
+
+
 def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     """The tokenizer's origin and the order of public rows come from the corpus that was read."""
     ctx, _ = trained
-    corpus = train_stage.read(ctx, ctx.configs["train"], "crt")
-    assert (corpus.tokenizer_trained_on, corpus.public_order) == ("public", "content_hash")
-    other = dataclasses.replace(corpus, tokenizer_trained_on="private", public_order="unknown")
+    corpus = read_crt(ctx)
+    assert (corpus.vocabulary.trained_on, corpus.public_order) == ("public", "content_hash")
+    vocabulary = dataclasses.replace(corpus.vocabulary, trained_on="private")
+    other = dataclasses.replace(corpus, vocabulary=vocabulary, public_order="unknown")
     nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
     done = outputs.Run(
         config=ctx.configs["train"].model_dump(mode="json"),
@@ -364,12 +376,12 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
     ctx = context(tmp_path)
     monkeypatch.setattr(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
-    assert train_stage.read(ctx, ctx.configs["train"], "crt").public_order == "unknown"
+    assert read_crt(ctx).public_order == "unknown"
 
 
 def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):
     ctx = context(tmp_path, tokenizer="bytes")
-    assert train_stage.read(ctx, ctx.configs["train"], "crt").tokenizer_trained_on == "none"
+    assert read_crt(ctx).vocabulary.trained_on == "none"
 
 
 def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):

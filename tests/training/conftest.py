@@ -13,12 +13,3 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def families(tmp_path_factory):
-    """Folders of small models, by family."""
-    from small_models import FAMILIES, save_family
-
-    root = tmp_path_factory.mktemp("families")
-    return {family: save_family(family, root / family) for family in FAMILIES}

@@ -37,16 +37,16 @@ def test_ragged_rows_come_back(tmp_path_factory, rows):
 
 
 def _pieces_of_the_canary(corpus):
-    pieces = (piece.strip("Ġ") for piece in corpus.tokenizer.get_vocab())
+    pieces = (piece.strip("Ġ") for piece in corpus.vocabulary.backend.get_vocab())
     return [piece for piece in pieces if len(piece) > 1 and piece in CANARY]
 
 
 def test_the_tokenizer_never_sees_private_text(tmp_path):
     corpus = corpus_of(tmp_path / "a", PUBLIC, PRIVATE)
     same_but_other_private = corpus_of(tmp_path / "b", PUBLIC, [("nothing here", None)])
-    assert corpus.tokenizer.to_str() == same_but_other_private.tokenizer.to_str()
+    assert corpus.vocabulary.backend.to_str() == same_but_other_private.vocabulary.backend.to_str()
     assert not _pieces_of_the_canary(corpus)
-    assert "Quibble" not in corpus.tokenizer.to_str()
+    assert "Quibble" not in corpus.vocabulary.backend.to_str()
     # The check has power: the same text among public rows does show.
     leaky = corpus_of(tmp_path / "c", PUBLIC + PRIVATE, [])
     assert _pieces_of_the_canary(leaky)
@@ -54,9 +54,9 @@ def test_the_tokenizer_never_sees_private_text(tmp_path):
 
 def test_a_speaker_of_private_rows_only_becomes_the_common_token(tmp_path):
     corpus = corpus_of(tmp_path, PUBLIC, PRIVATE)
-    assert corpus.speakers == ("SYS", "USR")
+    assert corpus.vocabulary.speakers == ("SYS", "USR")
     found = {len(ids): ids[1] for ids in all_ids(corpus.private)}
-    assert found == {32: corpus.control.other_speaker, 4: corpus.control.speakers["USR"]}
+    assert found == {32: corpus.vocabulary.control.other_speaker, 4: corpus.vocabulary.control.speakers["USR"]}
 
 
 def test_rare_blank_and_colliding_speakers_get_no_token():
@@ -65,15 +65,15 @@ def test_rare_blank_and_colliding_speakers_get_no_token():
 
 
 def test_speakers_from_the_settings_are_used_as_they_are(tmp_path):
-    assert corpus_of(tmp_path, PUBLIC, PRIVATE, speakers=("BOT",)).speakers == ("BOT",)
+    assert corpus_of(tmp_path, PUBLIC, PRIVATE, speakers=("BOT",)).vocabulary.speakers == ("BOT",)
 
 
 def test_without_public_rows_the_tokenizer_is_bytes(tmp_path):
     corpus = corpus_of(tmp_path, [], PRIVATE)
-    assert corpus.tokenizer_kind == "bytes"
-    assert corpus.speakers == ()
-    assert corpus.tokenizer.get_vocab_size() == 256 + len(RESERVED)
-    assert corpus.tokenizer.get_vocab_size() <= MIN_VOCAB_SIZE
+    assert corpus.vocabulary.kind == "bytes"
+    assert corpus.vocabulary.speakers == ()
+    assert corpus.vocabulary.backend.get_vocab_size() == 256 + len(RESERVED)
+    assert corpus.vocabulary.backend.get_vocab_size() <= MIN_VOCAB_SIZE
 
 
 @settings(max_examples=50, deadline=None)
@@ -92,7 +92,7 @@ def test_public_rows_do_not_show_the_corpus_order(tmp_path_factory, seed, num_fi
     first = corpus_of(tmp_path_factory.mktemp("order"), rows)
     second = corpus_of(tmp_path_factory.mktemp("order"), shuffled, num_files=num_files)
     assert all_ids(first.public) == all_ids(second.public)
-    assert first.tokenizer.to_str() == second.tokenizer.to_str()
+    assert first.vocabulary.backend.to_str() == second.vocabulary.backend.to_str()
 
 
 _FIELD = st.none() | st.text(max_size=3)
@@ -165,7 +165,7 @@ def test_held_out_sentences_are_a_sample_of_the_right_fold(tmp_path):
     corpus = corpus_of(tmp_path, PUBLIC, [], sentences, max_eval_sentences=10)
     assert len(corpus.held_out.records) == 10
     assert corpus.held_out.num_available == 30
-    decoded = [corpus.tokenizer.decode(ids) for ids in all_ids(corpus.held_out.records)]
+    decoded = [corpus.vocabulary.backend.decode(ids) for ids in all_ids(corpus.held_out.records)]
     allowed = {text for text, _, fold in sentences if fold == "test"}
     assert set(decoded) <= allowed
     assert corpus.held_out.num_words.tolist() == [3 + 1] * 10
@@ -174,7 +174,7 @@ def test_held_out_sentences_are_a_sample_of_the_right_fold(tmp_path):
 def test_words_of_a_cut_sentence_are_those_that_were_kept(tmp_path):
     sentences = [("one two three four five six seven", None, "test")]
     corpus = corpus_of(tmp_path, [], PRIVATE, sentences, context_length=10)
-    assert corpus.tokenizer.decode(all_ids(corpus.held_out.records)[0]) == "one two t"
+    assert corpus.vocabulary.backend.decode(all_ids(corpus.held_out.records)[0]) == "one two t"
     assert corpus.held_out.num_words.tolist() == [3]
 
 

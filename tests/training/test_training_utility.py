@@ -7,14 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import CONTROL, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
+from tiny import SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.tables import TableWriter
 from pipelines.training.alignment import NO_WORD, num_right_words, starts_word, word_numbers
 from pipelines.training.corpus import _Encoder, read_held_out
 from pipelines.training.evaluation import OUTSIDE_EPSILON, evaluate, utility_figures
 from pipelines.training.model import build_model
-from pipelines.training.tokenizer import control_tokens, train_bpe
+from pipelines.training.models.vocabulary import control_tokens_of, vocabulary_of
+from pipelines.training.tokenizer import loadable, train_bpe
 from pipelines.training.views import RecordUnit
 
 TEXTS = ["The Mill is a pub.", "My name is John Smith.", "It was great, it was terrible."] * 3
@@ -67,7 +68,7 @@ def test_a_word_is_right_if_all_its_tokens_are_and_it_then_ends():
 
 def test_tokens_that_begin_a_word():
     tokenizer = train_bpe(TEXTS, ("USR",), 345)
-    control = control_tokens(tokenizer, ("USR",))
+    control = control_tokens_of(loadable(tokenizer), ("USR",))
     starts = starts_word(tokenizer, [*control.never_predicted, control.eos])
     # How byte-level vocabularies write the bytes that are white space: moved up by 256.
     blanks = {chr(256 + byte) for byte in range(33) if chr(byte).isspace()}
@@ -98,7 +99,7 @@ class _Parrot(torch.nn.Module):
         return type("Output", (), {"logits": logits})
 
 
-def _held_out(folder, tokenizer, control, texts, spans=None, context_length=200):
+def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
     folder.mkdir(parents=True, exist_ok=True)
     write_sentences(folder / "s.parquet", [(text, None, "test") for text in texts])
     redacted = None
@@ -132,13 +133,14 @@ def _held_out(folder, tokenizer, control, texts, spans=None, context_length=200)
                     fold="test",
                     label=None,
                 )
+    vocabulary = vocabulary_of(loadable(tokenizer), ("SYS", "USR"), kind="bytes", trained_on="none")
     return read_held_out(
         [folder / "s.parquet"],
         redacted,
         fold="test",
         most=100,
         unit=RecordUnit(),
-        encoder=_Encoder(tokenizer, control, context_length),
+        encoder=_Encoder(vocabulary, context_length),
         scratch=folder,
     )
 
@@ -147,8 +149,8 @@ def test_next_word_accuracy_does_not_depend_on_the_tokenizer(tmp_path):
     texts = ["The Mill is a pub.", "It was great"]
     found = []
     for number, tokenizer in enumerate([TOKENIZER, train_bpe(TEXTS, ("SYS", "USR"), 345)]):
-        control = control_tokens(tokenizer, ("SYS", "USR"))
-        held_out = _held_out(tmp_path / str(number), tokenizer, control, texts)
+        control = control_tokens_of(loadable(tokenizer), ("SYS", "USR"))
+        held_out = _held_out(tmp_path / str(number), tokenizer, texts)
         # Wrong about every token that has an "r" in it: one word of eight.
         wrong = [n for token, n in tokenizer.get_vocab().items() if "r" in token and n not in control.never_predicted]
         parrot = _Parrot(all_ids(held_out.records), tokenizer.get_vocab_size(), wrong)
@@ -159,7 +161,7 @@ def test_next_word_accuracy_does_not_depend_on_the_tokenizer(tmp_path):
 
 
 def test_a_model_about_to_write_a_longer_word_is_wrong(tmp_path):
-    held_out = _held_out(tmp_path, TOKENIZER, CONTROL, ["a pub"])
+    held_out = _held_out(tmp_path, TOKENIZER, ["a pub"])
     row = all_ids(held_out.records)[0]
     blank = TOKENIZER.encode(" ", add_special_tokens=False).ids[0]
     b = TOKENIZER.encode("b", add_special_tokens=False).ids[0]
@@ -179,7 +181,7 @@ def test_a_model_about_to_write_a_longer_word_is_wrong(tmp_path):
 def test_perplexity_on_private_tokens_is_theirs_alone(tmp_path):
     texts = ["My name is John Smith.", "It was great"]
     secret = [(11, 21)]
-    held_out = _held_out(tmp_path, TOKENIZER, CONTROL, texts, spans=[secret, []])
+    held_out = _held_out(tmp_path, TOKENIZER, texts, spans=[secret, []])
     scores = evaluate(tiny_model(), held_out)
     assert scores.num_private_tokens == 11  # with the blank before it
     model = tiny_model()
@@ -190,13 +192,13 @@ def test_perplexity_on_private_tokens_is_theirs_alone(tmp_path):
         )
     assert scores.private_perplexity == pytest.approx(math.exp(losses[10:21].mean()), rel=1e-5)
     assert scores.private_perplexity != pytest.approx(math.exp(losses[11:21].mean()), rel=1e-5)
-    assert evaluate(tiny_model(), _held_out(tmp_path / "b", TOKENIZER, CONTROL, texts)).private_perplexity is None
-    nothing = evaluate(tiny_model(), _held_out(tmp_path / "c", TOKENIZER, CONTROL, texts, spans=[[], []]))
+    assert evaluate(tiny_model(), _held_out(tmp_path / "b", TOKENIZER, texts)).private_perplexity is None
+    nothing = evaluate(tiny_model(), _held_out(tmp_path / "c", TOKENIZER, texts, spans=[[], []]))
     assert (nothing.private_perplexity, nothing.num_private_tokens) == (None, 0)
 
 
 def test_the_last_word_of_a_cut_sentence_is_not_judged(tmp_path):
-    held_out = _held_out(tmp_path, TOKENIZER, CONTROL, ["The Mill is a pub."], context_length=8)
+    held_out = _held_out(tmp_path, TOKENIZER, ["The Mill is a pub."], context_length=8)
     parrot = _Parrot(all_ids(held_out.records), TOKENIZER.get_vocab_size())
     scores = evaluate(parrot, held_out)
     assert (scores.next_word_accuracy, scores.num_words) == (1.0, 1)  # "The"; of "Mill" it reads "Mil"
@@ -205,7 +207,7 @@ def test_the_last_word_of_a_cut_sentence_is_not_judged(tmp_path):
 def test_a_corpus_read_by_the_stage_has_word_scores(tmp_path):
     rows = [(text, "SYS") for text in TEXTS]
     corpus = corpus_of(tmp_path, rows, [], [(text, "SYS", "test") for text in TEXTS])
-    model = build_model(SHAPE, corpus.tokenizer.get_vocab_size(), corpus.control, 0)
+    model = build_model(SHAPE, corpus.vocabulary.backend.get_vocab_size(), corpus.vocabulary.control, 0)
     scores = evaluate(model, corpus.held_out)
     assert corpus.held_out.records.num_truncated == 0
     assert scores.num_words == sum(len(text.split()) for text in TEXTS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import all_ids
+from tiny import all_ids, making
 from training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
@@ -43,8 +43,7 @@ def read(folder, rows, method="crt", unit=None, num_partitions=1, **changes):
         "view": VIEWS[method],
         "unit": unit or RecordUnit(),
         "scratch": folder,
-        "tokenizer_kind": "bytes",
-        "vocab_size": 400,
+        "make_vocabulary": making("bytes"),
         "speakers": ("SYS", "USR"),
         "min_speaker_rows": 1,
         "context_length": 400,
@@ -57,7 +56,7 @@ def read(folder, rows, method="crt", unit=None, num_partitions=1, **changes):
 
 def texts(corpus, records):
     """What the records say, control tokens left out."""
-    return sorted(corpus.tokenizer.decode(ids) for ids in all_ids(records))
+    return sorted(corpus.vocabulary.backend.decode(ids) for ids in all_ids(records))
 
 
 def texts_of(rows, column, keep=lambda redacted: True):
@@ -146,14 +145,14 @@ def test_a_record_of_several_rows_is_private_as_soon_as_one_of_them_is(tmp_path,
 
 def test_blocks_hold_whole_rows_in_order_and_are_cut_at_their_own_end(tmp_path):
     corpus = read(tmp_path, corpus_rows(), "dpsgd", BLOCKS, context_length=48)
-    speakers, bos = corpus.control.speakers, corpus.control.bos
-    encode = lambda text: corpus.tokenizer.encode(text, add_special_tokens=False).ids  # noqa: E731
+    speakers, bos = corpus.vocabulary.control.speakers, corpus.vocabulary.control.bos
+    encode = lambda text: corpus.vocabulary.backend.encode(text, add_special_tokens=False).ids  # noqa: E731
     first = [bos, speakers["SYS"], *encode("Hello from shop 2."), speakers["USR"], *encode("I am Ann Lee, hello.")]
     found = [ids for ids in all_ids(corpus.private) if ids[: len(first)] == first]
     assert len(found) == 1
     assert len(found[0]) == 48
     second = [bos, speakers["USR"], *encode("Track it, please."), speakers["SYS"], *encode("It is at 2 Elm St now.")]
-    assert [*second, corpus.control.eos] in all_ids(corpus.private)
+    assert [*second, corpus.vocabulary.control.eos] in all_ids(corpus.private)
     assert corpus.private.num_truncated == 6
 
 
@@ -186,7 +185,10 @@ def _marked(corpus):
 def _parts(corpus):
     """(public text, private text) of each record."""
     return sorted(
-        tuple(corpus.tokenizer.decode([t for t, p in zip(*record, strict=True) if p == kind]) for kind in (False, True))
+        tuple(
+            corpus.vocabulary.backend.decode([t for t, p in zip(*record, strict=True) if p == kind])
+            for kind in (False, True)
+        )
         for record in _marked(corpus)
     )
 
@@ -224,8 +226,8 @@ def test_public_tokens_do_not_depend_on_private_text(tmp_path, secret, unit):
     found = []
     for name in ("Ann", secret):
         rows = corpus_rows(name, [*glued(name), *public])
-        corpus = read(tmp_path / str(len(found)), rows, "sdpsgd_lstm", unit, tokenizer_kind="bpe_public")
-        assert corpus.tokenizer_kind == "bpe_public"
+        corpus = read(tmp_path / str(len(found)), rows, "sdpsgd_lstm", unit, make_vocabulary=making("bpe_public"))
+        assert corpus.vocabulary.kind == "bpe_public"
         found.append([[t for t, p in zip(*record, strict=True) if not p] for record in _marked(corpus)])
     assert found[0] == found[1]
 

@@ -5,15 +5,16 @@ import numpy as np
 from pipelines.tables import TableWriter
 from pipelines.training.corpus import read_corpus
 from pipelines.training.model import build_model
+from pipelines.training.models.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.ragged import RaggedArray
 from pipelines.training.records import Records, encode_record, target_positions
 from pipelines.training.shape import ModelShape
-from pipelines.training.tokenizer import byte_tokenizer, control_tokens
+from pipelines.training.tokenizer import byte_tokenizer, loadable
 from pipelines.training.views import VIEWS, RecordUnit
 
 SPEAKERS = ("SYS", "USR")
 TOKENIZER = byte_tokenizer(SPEAKERS)
-CONTROL = control_tokens(TOKENIZER, SPEAKERS)
+CONTROL = control_tokens_of(loadable(TOKENIZER), SPEAKERS)
 SHAPE = ModelShape(num_layers=2, num_heads=2, embedding_size=16, context_length=32)
 
 
@@ -79,6 +80,10 @@ def write_sentences(path, rows):
             )
 
 
+def making(kind, vocab_size=400):
+    return lambda names, texts: learn_vocabulary(kind, vocab_size, names, texts)
+
+
 def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settings):
     """Writes tables, the rows dealt out to ``num_files`` partitions, and reads them as the stage does."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,8 +101,7 @@ def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settin
         "view": VIEWS["crt"],
         "unit": RecordUnit(),
         "redacted_paths": [],
-        "tokenizer_kind": "bpe_public",
-        "vocab_size": 400,
+        "make_vocabulary": making("bpe_public"),
         "speakers": (),
         "min_speaker_rows": 2,
         "context_length": 32,

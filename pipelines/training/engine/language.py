@@ -59,7 +59,7 @@ def output_losses(
         (B,) losses; 0 for an example without labels.
     """
     outer: Any = model
-    base: Any = outer.get_base_model() if hasattr(outer, "get_base_model") else outer
+    base = base_of(model)
     if type(base).__name__ not in PLAIN_HEADS or has_prefix(model):  # a prefix enters outside the base model
         weights = target_weights(labels) if weights is None else torch.where(labels == IGNORED_LABEL, 0, weights)
         losses = token_losses(outer(**inputs).logits, labels.clamp(min=0))
@@ -82,6 +82,11 @@ def token_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """
     flat = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), reduction="none")
     return flat.reshape(labels.shape)
+
+
+def base_of(model: Any) -> Any:
+    """The model inside a peft model, or the model itself."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def has_prefix(model: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import os
 import shutil
 import tempfile
@@ -13,6 +15,7 @@ from typing import Any, Final, Literal
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
@@ -47,7 +50,7 @@ HEADS: Final = ("classifier", "score", "pre_classifier", "pooler", "bert.pooler"
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel:
-    """A model and what belongs to it.
+    """A model and what belongs to it, ready to be trained.
 
     Attributes:
         model: the network, on the CPU, without dropout; the weights to be trained are those that require a gradient.
@@ -70,34 +73,57 @@ class LoadedModel:
     has_own_mask: bool
 
 
-def load_model(
+@dataclass(frozen=True, kw_only=True)
+class OpenedModel:
+    """A model whose files were read and found in order. No text has been seen; its vocabulary may lack tokens.
+
+    Attributes:
+        source: where it lies.
+        kind: what it computes.
+        adaptation: which weights will be trained.
+        config: its config, without dropout.
+        tokenizer: its own tokenizer, of ``transformers``, as it came; None where another one is to be brought.
+        model: the network with its pretrained weights, on the CPU; None if they start at random.
+        context_length: the most tokens that it reads.
+        attention: as asked for.
+        num_labels: classes of a classifier.
+    """
+
+    source: ModelSource
+    kind: Kind
+    adaptation: Adaptation
+    config: Any
+    tokenizer: Any
+    model: Any
+    context_length: int
+    attention: str
+    num_labels: int | None
+
+
+def open_model(
     name: str,
     kind: Kind,
     *,
-    seed: int,
     adaptation: Adaptation | None = None,
     num_labels: int | None = None,
-    speakers: Sequence[str] = (),
-    add_other_speaker: bool = False,
-    public_tokenizer: Any = None,
+    brings_tokenizer: bool = True,
     context_length: int | None = None,
-    allow_download: bool = False,
+    default_context_length: int | None = None,
+    revision: str | None = None,
     attention: Literal["eager", "sdpa"] = "eager",
     cache: Path | None = None,
-) -> LoadedModel:
-    """Loads a model, completes its vocabulary, and freezes what is not to be trained.
+) -> OpenedModel:
+    """Reads config, tokenizer and weights. The network is not asked.
 
     Args:
-        name: ``smollm2``, ``minilm``, a folder, or a name on the hub.
+        name: ``smollm2``, ``minilm``, the absolute path of a folder, or a name on the hub.
         kind: which head it needs.
-        seed: of every weight that starts at random; public.
         adaptation: which weights are trained; None trains all.
         num_labels: classes of a classifier.
-        speakers: names that get a control token.
-        add_other_speaker: whether all other speakers get a common control token.
-        public_tokenizer: a tokenizer learnt on public rows, instead of the model's; only from scratch.
+        brings_tokenizer: whether its own tokenizer is used; another one fits random weights only.
         context_length: the longest record that is asked for; None for all the model reads.
-        allow_download: whether the hub may be asked. ``HF_HUB_OFFLINE=1`` forbids it all the same.
+        default_context_length: where nothing is asked for, the most.
+        revision: of a hub model; None for ``main``.
         attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
         cache: a folder in which a model that is slow to read is kept in a form that is not.
 
@@ -107,49 +133,122 @@ def load_model(
     """
     adaptation = Adaptation() if adaptation is None else adaptation
     from_scratch = adaptation.kind == "scratch"
-    if public_tokenizer is not None and not from_scratch:
+    if not brings_tokenizer and not from_scratch:
         raise ConfigError(
             f"model: {name} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
         )
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
-    source = find_model(name)
+    source = find_model(name, revision)
     if source.gguf_file is not None and cache is not None:
         source = _converted(source, cache)
-    options: dict[str, Any] = {"gguf_file": source.gguf_file} if source.gguf_file else {}
-    options["local_files_only"] = not (source.is_hub and allow_download)
+    options: dict[str, Any] = {"local_files_only": True}
+    if source.gguf_file is not None:
+        options["gguf_file"] = source.gguf_file
+    if source.commit is not None:
+        options["revision"] = source.commit
     with quiet_transformers():
-        config = _read(source, allow_download, transformers.AutoConfig.from_pretrained, **options)
+        config = _read(source, transformers.AutoConfig.from_pretrained, **options)
         _check_kind(name, kind, config)
-        tokenizer = public_tokenizer
-        if tokenizer is None:
-            tokenizer = _read(source, allow_download, transformers.AutoTokenizer.from_pretrained, **options)
-        if kind == "masked" and tokenizer.mask_token is None:
-            raise ConfigError(f"model: the tokenizer of {name} has no mask token, which a masked language model needs")
-        has_own_mask = tokenizer.mask_token is not None and public_tokenizer is None
-        new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker)
-        control = control_tokens_of(tokenizer, speakers)
-        _settle(config, control, kind, num_labels)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed % 2**63)
-            if from_scratch:
-                config.vocab_size = max(tokenizer.get_vocab().values()) + 1
-                model = _CLASSES[kind].from_config(config, attn_implementation=attention)
-            else:
-                model = _pretrained(source, kind, config, allow_download, attention, options)
-                make_room(model, new_ids, seed)
-            _without_quantisation(model)
-            model = adapt(model, adaptation, kind)
-    available = context_of(config) - adaptation.num_prefix_tokens
+        tokenizer = None
+        if brings_tokenizer:
+            tokenizer = _read(source, transformers.AutoTokenizer.from_pretrained, **options)
+            if kind == "masked" and tokenizer.mask_token is None:
+                raise ConfigError(
+                    f"model: the tokenizer of {name} has no mask token, which a masked language model needs"
+                )
+        available = context_of(config) - adaptation.num_prefix_tokens
+        if context_length is None and default_context_length is not None:
+            context_length = min(available, default_context_length)
+        length = check_context(name, context_length, available)
+        _without_dropout(config)
+        if num_labels is not None:
+            config.num_labels = num_labels
+        if kind == "causal":
+            # It learns its padding id on saving only: with it, it would look for padding in every input, and its
+            # embedding would drop the gradient of that id, which may be the end token's.
+            config.pad_token_id = None
+        model = None if from_scratch else _pretrained(source, kind, config, attention, options)
+    return OpenedModel(
+        source=source,
+        kind=kind,
+        adaptation=adaptation,
+        config=config,
+        tokenizer=tokenizer,
+        model=model,
+        context_length=length,
+        attention=attention,
+        num_labels=num_labels,
+    )
+
+
+def complete_model(
+    opened: OpenedModel,
+    *,
+    seed: int,
+    speakers: Sequence[str] = (),
+    add_other_speaker: bool = False,
+    tokenizer: Any = None,
+) -> LoadedModel:
+    """Gives an opened model the tokens it lacks, and freezes what is not to be trained. Takes ``opened`` over.
+
+    Args:
+        opened: as `open_model` gave it; not to be used afterwards.
+        seed: of every weight that starts at random; public.
+        speakers: names that get a control token.
+        add_other_speaker: whether all other speakers get a common control token.
+        tokenizer: the tokenizer of a model that brings none, of ``transformers``.
+    """
+    config, kind, model = opened.config, opened.kind, opened.model
+    own = opened.tokenizer
+    has_own_mask = own is not None and own.mask_token is not None
+    tokenizer = tokenizer if own is None else own
+    new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker)
+    control = control_tokens_of(tokenizer, speakers)
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
+        if model is None:
+            _settle(config, control, kind)
+            config.vocab_size = max(tokenizer.get_vocab().values()) + 1
+            model = _CLASSES[kind].from_config(config, attn_implementation=opened.attention)
+        else:
+            _settle(model.config, control, kind)
+            make_room(model, new_ids, seed)
+        _without_quantisation(model)
+        model = adapt(model, opened.adaptation, kind)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         control=control,
         encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
         kind=kind,
-        context_length=check_context(name, context_length, available),
+        context_length=opened.context_length,
         num_new_tokens=len(new_ids),
         has_own_mask=has_own_mask,
+    )
+
+
+def load_model(
+    name: str,
+    kind: Kind,
+    *,
+    seed: int,
+    speakers: Sequence[str] = (),
+    add_other_speaker: bool = False,
+    public_tokenizer: Any = None,
+    **options: Any,
+) -> LoadedModel:
+    """`open_model` and `complete_model` in one.
+
+    Args:
+        name, kind: as for `open_model`.
+        seed, speakers, add_other_speaker: as for `complete_model`.
+        public_tokenizer: a tokenizer learnt on public rows, instead of the model's; only from scratch.
+        **options: further ones of `open_model`.
+    """
+    opened = open_model(name, kind, brings_tokenizer=public_tokenizer is None, **options)
+    return complete_model(
+        opened, seed=seed, speakers=speakers, add_other_speaker=add_other_speaker, tokenizer=public_tokenizer
     )
 
 
@@ -214,26 +313,22 @@ def _check_kind(name: str, kind: Kind, config: Any) -> None:
         raise ConfigError(f"model: {name} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task")
 
 
-def _settle(config: Any, control: ControlTokens, kind: Kind, num_labels: int | None) -> None:
+def _without_dropout(config: Any) -> None:
     # Without dropout the loss of an example is a function of the example and the weights.
     for field in list(vars(config)):
         value = getattr(config, field)
         if isinstance(value, float) and (field.endswith("pdrop") or "dropout" in field):
             setattr(config, field, 0.0)
-    # A causal model learns its padding id on saving only: with it, it would look for padding in every input, and its
-    # embedding would drop the gradient of that id, which may be the end token's.
+
+
+def _settle(config: Any, control: ControlTokens, kind: Kind) -> None:
     config.pad_token_id = None if kind == "causal" else control.pad
     config.bos_token_id, config.eos_token_id = control.bos, control.eos
-    if num_labels is not None:
-        config.num_labels = num_labels
 
 
-def _pretrained(
-    source: ModelSource, kind: Kind, config: Any, allow_download: bool, attention: str, options: dict[str, Any]
-) -> Any:
+def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, options: dict[str, Any]) -> Any:
     model, report = _read(
         source,
-        allow_download,
         _CLASSES[kind].from_pretrained,
         config=config,
         dtype=torch.float32,
@@ -250,22 +345,16 @@ def _pretrained(
     return model
 
 
-def _read(source: ModelSource, allow_download: bool, read: Any, **options: Any) -> Any:
+def _read(source: ModelSource, read: Any, **options: Any) -> Any:
+    # Reading a GGUF file draws a progress bar that no setting of the library turns off.
+    quiet = contextlib.redirect_stderr(io.StringIO()) if source.gguf_file is not None else contextlib.nullcontext()
     try:
-        return read(source.location, **options)
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        if not source.is_hub:
-            raise ConfigError(
-                f"model: {source.name} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
-                f"is of a kind that this transformers ({transformers.__version__}) does not know"
-            ) from error
-        advice = (
-            "the hub could not give it: check the name, the network, and that HF_HUB_OFFLINE is not set"
-            if allow_download
-            else f"fetch it once with `hf download {source.name}`, name a folder, or allow downloads"
-        )
+        with quiet:
+            return read(source.location, **options)
+    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
         raise ConfigError(
-            f"model: {source.name!r} is neither a folder, nor installed, nor in the local Hugging Face cache; {advice}"
+            f"model: {source.name} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
+            f"is of a kind that this transformers ({transformers.__version__}) does not know"
         ) from error
 
 
@@ -303,4 +392,4 @@ def _converted(source: ModelSource, cache: Path) -> ModelSource:
                     raise
         finally:
             shutil.rmtree(building, ignore_errors=True)
-    return ModelSource(name=source.name, location=str(folder))
+    return ModelSource(name=source.name, origin="folder", location=str(folder))

@@ -29,7 +29,7 @@ def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int)
     folder.mkdir(parents=True, exist_ok=True)
     with quiet_transformers(), torch.no_grad():
         if has_prefix(model):
-            model.save_pretrained(folder / PREFIX_FOLDER)
+            _save_prefix(model, folder / PREFIX_FOLDER)
             model = model.get_base_model()
         elif hasattr(model, "merge_and_unload"):
             model = copy.deepcopy(model).merge_and_unload()
@@ -39,6 +39,17 @@ def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int)
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(0o644)  # safetensors makes files that only their owner can read
+
+
+def _save_prefix(model: Any, folder: Path) -> None:
+    settings = model.active_peft_config
+    before = settings.base_model_name_or_path
+    settings.base_model_name_or_path = ".."  # where the base model lies on this machine is nobody's business
+    try:
+        model.save_pretrained(folder, save_embedding_layers=False)
+    finally:
+        settings.base_model_name_or_path = before
+    (folder / "README.md").unlink(missing_ok=True)  # a form with nothing filled in
 
 
 def _save_with_pad(model: Any, pad: int, folder: Path) -> None:

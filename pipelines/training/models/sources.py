@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pipelines.errors import ConfigError
 
@@ -35,45 +35,109 @@ WHEELS: Final[Mapping[str, _Wheel]] = {
 """Models that come as Python packages, by the name that the settings use."""
 
 
+Origin = Literal["wheel", "folder", "hub"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
     """Where a model lies.
 
     Attributes:
         name: as the settings name it.
+        origin: what kind of place it is.
         location: a folder, or a name on the hub.
+        commit: the commit of a hub model that lies in the local cache; None elsewhere.
         gguf_file: the file inside the folder that holds config, tokenizer and weights; None for the usual files.
-        is_hub: whether ``location`` is a name on the hub.
     """
 
     name: str
+    origin: Origin
     location: str
+    commit: str | None = None
     gguf_file: str | None = None
-    is_hub: bool = False
 
 
-def find_model(name: str) -> ModelSource:
-    """Where the model of that name lies: a wheel's name, a folder, or a name on the hub, in this order.
-
-    Nothing is imported from a wheel and nothing is looked up on the network.
+def origin_of(name: str) -> Origin:
+    """What kind of place a name stands for; whether anything is there is another question.
 
     Raises:
-        ConfigError: the wheel is not installed, the folder is missing or holds no model, or it is no possible name.
+        ConfigError: it is no possible name.
     """
     if name in WHEELS:
+        return "wheel"
+    if Path(name).is_absolute():
+        return "folder"
+    if not _HUB_NAME.fullmatch(name):
+        raise ConfigError(
+            f"model: {name!r} is neither the absolute path of a folder, nor {' or '.join(WHEELS)}, nor a name on the "
+            "hub (owner/name)"
+        )
+    return "hub"
+
+
+def hub_commit(name: str, revision: str | None) -> str | None:
+    """The commit of a hub model in the local Hugging Face cache; None where the cache has none of that revision.
+
+    Args:
+        name: the model's name.
+        revision: a branch, a tag or a commit; None for ``main``.
+    """
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(name, "config.json", revision=revision)
+    return Path(found).parent.name if isinstance(found, str) else None
+
+
+def model_files(name: str) -> list[Path]:
+    """The files of a folder, which count by content; a model from elsewhere is told by its version or commit.
+
+    A folder that is missing gives the one file that it should have.
+    """
+    if origin_of(name) != "folder":
+        return []
+    folder = Path(name)
+    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return found or [folder / "config.json"]
+
+
+def distributions_of(name: str) -> tuple[str, ...]:
+    """The distributions that a model is read from and with."""
+    wheel = WHEELS.get(name)
+    return (wheel.distribution, *wheel.modules) if wheel else ()
+
+
+def find_model(name: str, revision: str | None = None) -> ModelSource:
+    """Where the model of that name lies. Nothing is imported from a wheel, and the network is not asked.
+
+    Args:
+        name: ``smollm2`` or ``minilm``, the absolute path of a folder, or a name on the hub.
+        revision: of a hub model; None for ``main``.
+
+    Raises:
+        ConfigError: the wheel is not installed, the folder is missing or holds no model, the local cache has no such
+            hub model, or it is no possible name.
+    """
+    origin = origin_of(name)
+    if revision is not None and origin != "hub":
+        raise ConfigError(f"model: {name} is no model on the hub, so it has no revision; leave model_revision out")
+    if name in WHEELS:
         return _in_wheel(name, WHEELS[name])
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
+    if origin == "folder":
+        if not Path(name).is_dir():
+            raise ConfigError(f"model: there is no folder {name!r}")
+        if not (Path(name) / "config.json").is_file():
             raise ConfigError(
                 f"model: the folder {name!r} has no config.json; name a folder that save_pretrained wrote"
             )
-        return ModelSource(name=name, location=str(folder))
-    if name.startswith((".", "/", "~")) or not _HUB_NAME.fullmatch(name):
+        return ModelSource(name=name, origin=origin, location=name)
+    commit = hub_commit(name, revision)
+    if commit is None:
+        which = "" if revision is None else f" --revision {revision}"
         raise ConfigError(
-            f"model: there is no folder {name!r}; name a folder, {', '.join(WHEELS)}, or a hub model (owner/name)"
+            f"model: {name!r} is not in the local Hugging Face cache{f' at {revision}' if revision else ''}, and "
+            f"training asks no network; fetch it once with `hf download {name}{which}`, or name a folder"
         )
-    return ModelSource(name=name, location=name, is_hub=True)
+    return ModelSource(name=name, origin=origin, location=name, commit=commit)
 
 
 def _in_wheel(name: str, wheel: _Wheel) -> ModelSource:
@@ -89,5 +153,5 @@ def _in_wheel(name: str, wheel: _Wheel) -> ModelSource:
         path = Path(str(file.locate()))
         if path.name == wheel.file_name and path.is_file():
             gguf = path.name if path.suffix == ".gguf" else None
-            return ModelSource(name=name, location=str(path.parent), gguf_file=gguf)
+            return ModelSource(name=name, origin="wheel", location=str(path.parent), gguf_file=gguf)
     raise ConfigError(f"model: the package {wheel.distribution} lacks {wheel.file_name}; {advice}")

@@ -12,7 +12,15 @@ from tokenizers import AddedToken, Tokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.mask import MASK
-from pipelines.training.tokenizer import EOS, OTHER_SPEAKER, ControlTokens, speaker_token
+from pipelines.training.tokenizer import (
+    EOS,
+    OTHER_SPEAKER,
+    ControlTokens,
+    byte_tokenizer,
+    loadable,
+    speaker_token,
+    train_bpe,
+)
 
 _MASK_AND_BLANK: Final = re.compile(rf"\s*{re.escape(MASK)}")
 _NOISE_SHARE: Final = 0.1
@@ -173,3 +181,60 @@ class TextEncoder:
             at = mask.end()
         add(text[at:], at)
         return EncodedText(ids, spans)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """A tokenizer that is complete, and whose text it was learnt from.
+
+    Attributes:
+        tokenizer: of ``transformers``; what is saved beside the weights.
+        control: the ids of the control tokens.
+        encoder: text to ids.
+        kind: ``bpe_public``, ``bytes``, or ``pretrained``.
+        trained_on: whose text it was learnt from: ``public`` rows, ``none``, or text from ``elsewhere``.
+        speakers: the speaker names that have a control token.
+    """
+
+    tokenizer: Any
+    control: ControlTokens
+    encoder: TextEncoder
+    kind: str
+    trained_on: str
+    speakers: tuple[str, ...]
+
+    @property
+    def backend(self) -> Tokenizer:
+        """The same, of the ``tokenizers`` library."""
+        backend: Tokenizer = self.tokenizer.backend_tokenizer
+        return backend
+
+
+def vocabulary_of(tokenizer: Any, speakers: Sequence[str], *, kind: str, trained_on: str) -> Vocabulary:
+    """The vocabulary of a tokenizer that has its control tokens."""
+    control = control_tokens_of(tokenizer, speakers)
+    return Vocabulary(
+        tokenizer=tokenizer,
+        control=control,
+        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
+        kind=kind,
+        trained_on=trained_on,
+        speakers=tuple(speakers),
+    )
+
+
+def learn_vocabulary(
+    kind: str, vocab_size: int, speakers: Sequence[str], public_texts: Iterable[str] | None
+) -> Vocabulary:
+    """A vocabulary of our own.
+
+    Args:
+        kind: ``bpe_public``, which is ``bytes`` where there is no public text, or ``bytes``.
+        vocab_size: the most tokens of a BPE vocabulary.
+        speakers: names that get a control token.
+        public_texts: texts of public rows, and nothing else; None where there are none.
+    """
+    if kind == "bytes" or public_texts is None:
+        return vocabulary_of(loadable(byte_tokenizer(speakers)), speakers, kind="bytes", trained_on="none")
+    tokenizer = loadable(train_bpe(public_texts, speakers, vocab_size))
+    return vocabulary_of(tokenizer, speakers, kind=kind, trained_on="public")

