@@ -27,90 +27,61 @@ def _byte_level(special):
     return tokenizer
 
 
+def _model(kind, tokenizer, **changes):
+    """A model of the named kind, three layers of width 16, for the tokenizer."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "max_position_embeddings": 64}
+    if kind != "GPT2LMHeadModel":
+        sizes["intermediate_size"] = 32
+    model = getattr(transformers, kind)
+    config = model.config_class(vocab_size=len(tokenizer), **{**sizes, **changes})
+    return tokenizer, model(config)
+
+
 def _gpt2():
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_byte_level(["<|endoftext|>"]), eos_token="<|endoftext|>", bos_token="<|endoftext|>"
-    )
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=3, n_head=2, bos_token_id=0, eos_token_id=0
-    )
-    return tokenizer, transformers.GPT2LMHeadModel(config)
+    end = "<|endoftext|>"
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=_byte_level([end]), eos_token=end, bos_token=end)
+    return _model("GPT2LMHeadModel", tokenizer, bos_token_id=0, eos_token_id=0)
 
 
 def _llama(tie=False):
+    names = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=_byte_level(["<s>", "</s>"]), **names)
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    ids = {"bos_token_id": 0, "eos_token_id": 1}
+    return _model("LlamaForCausalLM", tokenizer, tie_word_embeddings=tie, **heads, **ids)
+
+
+def _masked(kind, backend, names, **changes):
+    """A masked language model whose special tokens are ``names``: begin, padding, end, unknown, mask."""
+    begin, pad, end, unknown, mask = names
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=_byte_level(["<s>", "</s>"]), bos_token="<s>", eos_token="</s>", pad_token="</s>"
+        tokenizer_object=backend, cls_token=begin, pad_token=pad, sep_token=end, unk_token=unknown, mask_token=mask
     )
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        bos_token_id=0,
-        eos_token_id=1,
-        tie_word_embeddings=tie,
-    )
-    return tokenizer, transformers.LlamaForCausalLM(config)
+    return _model(kind, tokenizer, **changes)
 
 
 def _roberta():
-    backend = _byte_level(["<s>", "<pad>", "</s>", "<unk>", AddedToken("<mask>", lstrip=True, special=True)])
+    names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    backend = _byte_level([*names[:-1], AddedToken("<mask>", lstrip=True, special=True)])
     backend.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        bos_token="<s>",
-        cls_token="<s>",
-        eos_token="</s>",
-        sep_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        mask_token="<mask>",
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    tokenizer, model = _masked(
+        "RobertaForMaskedLM", backend, names, max_position_embeddings=66, type_vocab_size=1, **ids
     )
-    config = transformers.RobertaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        max_position_embeddings=66,
-        type_vocab_size=1,
-        pad_token_id=1,
-        bos_token_id=0,
-        eos_token_id=2,
-    )
-    return tokenizer, transformers.RobertaForMaskedLM(config)
+    tokenizer.bos_token, tokenizer.eos_token = "<s>", "</s>"
+    return tokenizer, model
 
 
 def _bert():
+    names = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
     backend = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False
-    )
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=special, show_progress=False)
     backend.train_from_iterator(TEXT, trainer)
     backend.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        mask_token="[MASK]",
-    )
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        pad_token_id=0,
-    )
-    return tokenizer, transformers.BertForMaskedLM(config)
+    return _masked("BertForMaskedLM", backend, names, pad_token_id=0)
 
 
 FAMILIES = {
@@ -123,7 +94,7 @@ FAMILIES = {
 
 
 def save_family(family, folder):
-    """Writes one small model; the same bytes each time."""
+    """Writes one small model; the same weights each time."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         tokenizer, model = FAMILIES[family][0]()
