@@ -221,24 +221,6 @@ def test_two_runs_differ_unless_the_seed_is_the_insecure_one(tmp_path, trained):
     assert any("insecure_test_seed" in note for note in events["assumption_notes"])
 
 
-class Killed(BaseException):
-    pass
-
-
-def test_a_killed_run_resumes_with_the_same_number_of_steps(tmp_path):
-    def progress(done, total, message=""):
-        if message.startswith("epoch 2"):
-            raise Killed
-
-    settings = {"epochs": 2, "noise_multiplier": 1.0, "insecure_test_seed": True}
-    with pytest.raises(Killed):
-        run(context(tmp_path / "a", progress=progress, **settings))
-    resumed, whole = context(tmp_path / "a", **settings), context(tmp_path / "b", **settings)
-    assert run(resumed)["num_steps"] == run(whole)["num_steps"] == 2 * round(40 / 16)
-    assert files(resumed.private_dir) == files(whole.private_dir)
-    assert files(resumed.public_dir) == files(whole.public_dir)
-
-
 def test_all_private_uses_bytes_and_still_trains(tmp_path):
     ctx = context(tmp_path, public=[], private=rows("private") + rows("public"), epochs=2, noise_multiplier=0.5)
     run(ctx)

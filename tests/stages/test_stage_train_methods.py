@@ -104,24 +104,37 @@ def corpus(folder, miss_rate=0.01, is_screened=True):
             screened.append(**head, redacted_text=text, num_tokens=6, num_masked_tokens=1)
     figures = {"miss_rate": rate, "is_census": False, "confidence": 0.95}
     (folder / "estimate/figures.json").write_text(json.dumps(figures))
+    return artifacts(folder)
+
+
+def artifacts(folder):
+    """What stands in a folder that `corpus` filled."""
     return {
         name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
         for name in ("split", "redact", "shard", "estimate")
     }
 
 
-def run(folder, inputs, name, **changes):
-    """Runs the stage, and its first phase where there is one."""
+def run(folder, inputs, name, progress=None, **changes):
+    """Runs the stage, and its first phase where there is one; ``progress(stage, done, total, message)`` hears of both.
+
+    As the store does it, what an attempt that died left in the scratch folders is handed to the next one.
+    """
     method, _, variant = name.partition(" ")
     settings = {**SMALL, **METHODS.get(name, {}), "method": method, **changes}
     config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
     folders = {kind: folder / kind for kind in ("private", "public", "scratch", "first", "first_scratch")}
     for path in folders.values():
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
     common = {"partition": None, "configs": {"train": config}, "seed": 3}
+
+    def heard_in(stage):
+        return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}
+
     first = StageContext(
         stage="train_phase1",
         inputs=inputs,
+        **heard_in("train_phase1"),
         private_dir=folders["first"],
         scratch_dir=folders["first_scratch"],
         **common,
@@ -131,6 +144,7 @@ def run(folder, inputs, name, **changes):
     ctx = StageContext(
         stage="train",
         inputs={**inputs, "train_phase1": (artifact,)},
+        **heard_in("train"),
         private_dir=folders["private"],
         public_dir=folders["public"],
         scratch_dir=folders["scratch"],
