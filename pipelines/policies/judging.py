@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import gc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -127,7 +129,8 @@ class Judge:
         asked = [*self._observed.values(), *([self._conservative] if self._conservative else [])]
         always = any(policy.needs for policy in asked)
         read = [request for request in requests if request.redact or always]
-        with self._annotator.nlp.memory_zone():  # frees the strings of this chunk: memory does not grow with the corpus
+        # The memory zone frees the strings of this chunk: memory does not grow with the corpus.
+        with _paused_collector(), self._annotator.nlp.memory_zone():
             docs = dict(zip(map(id, read), self._annotate(self._annotator, read), strict=True))
             return [self._judge_one(request, docs.get(id(request))) for request in requests]
 
@@ -220,6 +223,18 @@ class Judge:
             conservative_failed,
             tuple((name, _coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
         )
+
+
+@contextmanager
+def _paused_collector() -> Iterator[None]:
+    """No search for cyclic garbage inside: a chunk makes very many objects, and no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _whole(num_tokens: int, policy: str) -> tuple[Span, ...]:

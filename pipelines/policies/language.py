@@ -49,6 +49,8 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     """
     import spacy
 
+    from pipelines.policies.embedding_memory import remember_embeddings
+
     nlp = spacy.load(find_model(model))
     components = {_COMPONENT.get(name, name) for name in needs}
     if PARSED_ENTITIES in needs:
@@ -62,6 +64,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     if any(_listens(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
+    remember_embeddings(nlp)
     return nlp
 
 
@@ -118,7 +121,8 @@ class Annotator:
             self._add_parsed_entities(docs)
 
     def _run(self, name: str, docs: Sequence[Doc]) -> None:
-        todo = [doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())]
+        # Transitions are taken for a batch at a time until its longest document is through, so equals stand together.
+        todo = sorted((doc for doc in docs if name not in doc.user_data.setdefault(_DONE, set())), key=len)
         component: Any = self.nlp.get_pipe(name)
         for doc in component.pipe(todo, batch_size=SPACY_BATCH):
             doc.user_data[_DONE].add(name)
@@ -166,6 +170,9 @@ def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int
 
     words = [text[start:end] for start, end in zip(starts, ends, strict=True)]
     spaces = [end < following for end, following in zip(ends, [*starts[1:], *ends[-1:]], strict=True)]
-    plain = "".join([word + " " * space for word, space in zip(words, spaces, strict=True)])
+    plain = "".join([word + " " if space else word for word, space in zip(words, spaces, strict=True)])
     doc = nlp.tokenizer(plain)
-    return doc if [token.text for token in doc] == words else Doc(nlp.vocab, words=words, spaces=spaces)
+    # Tokens of one text are the same tokens where their lengths and the spaces behind them are the same.
+    if doc.to_array("LENGTH").tolist() == [len(word) for word in words] and doc.to_array("SPACY").tolist() == spaces:
+        return doc
+    return Doc(nlp.vocab, words=words, spaces=spaces)

@@ -1,12 +1,13 @@
 """Many sentences at once: alignment with spaCy, independence of the batch, failing closed."""
 
+import gc
 import random
 
 import pytest
 import spacy
 
 from pipelines.errors import ConfigError
-from pipelines.policies import apply, judging, language
+from pipelines.policies import apply, judging, language, presidio
 from pipelines.policies.apply import Redactor
 from pipelines.policies.judging import FAILED_LABEL, Judge, Request
 from pipelines.policies.language import load_pipeline, make_doc, model_module
@@ -180,6 +181,19 @@ class Fails:
         return [Span(0, 1, "A", "fails")]
 
 
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_the_garbage_collector_is_left_as_it_was(cut, monkeypatch, was_enabled):
+    judge = redactor("high_entity")
+    monkeypatch.setattr(judging, "make_doc", lambda *_: (_ for _ in ()).throw(MemoryError))
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        with pytest.raises(MemoryError):
+            judge.judge([Request("fine now", *cut("fine now"))])
+        assert gc.isenabled() is was_enabled
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize("text", ["crash john smith", "range john smith", "label john", "none john"])
 def test_a_failing_policy_masks_the_whole_row_and_only_that_row(cut, text):
     judge = Redactor(Judge({"fails": Fails()}, None, MODEL))
@@ -271,4 +285,17 @@ def test_a_missing_model_is_named_with_what_to_install():
 
 def test_presidios_short_cuts_find_what_plain_analyze_finds():
     pytest.importorskip("presidio_analyzer")
-    make_policy(PolicyOptions(name="presidio", model=MODEL)).self_test()
+    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
+    assert policy.self_test() == []
+    # The test sees a gate that keeps a recogniser from text that it finds something in.
+    policy._text_only = [(r, lambda text: "@" not in text) for r, _ in policy._text_only]
+    assert policy.self_test() == [i for i, text in enumerate(presidio.SELF_TEST) if "@" in text]
+
+
+def test_another_release_of_presidio_runs_every_recogniser(monkeypatch):
+    pytest.importorskip("presidio_analyzer")
+    monkeypatch.setattr(presidio, "GATES_MADE_FOR", "0.0")
+    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
+    assert all(gate is None for _, gate in policy._text_only)
+    assert policy.needs == presidio.PresidioPolicy.needs
+    assert policy.self_test() == []
