@@ -83,10 +83,9 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         InputError: there is no row to train on.
     """
     from pipelines.training.corpus import read_corpus
-    from pipelines.training.views import VIEWS
 
     corpus = read_corpus(
-        view=VIEWS[view],
+        view=config.view(view),
         unit=config.unit(),
         public_paths=[artifact.public("public.parquet") for artifact in ctx.inputs.get("shard", ())],
         private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs.get("shard", ())],
@@ -152,6 +151,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     from pipelines.training.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
 
     own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
+    own["added"] = config.control_tokens()
     if not config.is_pretrained():
         return NetworkFromScratch(config.architecture(), config.shape(), **own)
     ctx.progress(0, None, "loading the model")
@@ -169,7 +169,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         default_context_length=DEFAULT_CONTEXT_LENGTH,
         revision=config.model_revision,
     )
-    network = PretrainedNetwork(opened, **own, reads_speakers=True)
+    network = PretrainedNetwork(opened, **own)
     network.copy_basis(ctx.basis_dir)
     return network
 

@@ -12,7 +12,8 @@ from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.training.shape import ModelShape
-    from pipelines.training.views import RecordUnit
+    from pipelines.training.tokenizer import AddedTokens
+    from pipelines.training.views import RecordUnit, View
 
 Size = Annotated[int, Field(strict=True)]
 
@@ -25,12 +26,12 @@ _OF_JFT = ("jft_variant", "jft_phase1_epochs", "jft_phase1_target_epsilon")
 _FIELDS_OF_METHODS: Mapping[str, tuple[str, ...]] = {
     "crt": (*_OF_PLAIN, *_OF_PRIVATE),
     "jft": (*_OF_PLAIN, *_OF_PRIVATE, *_OF_JFT),
-    "dpsgd": _OF_PRIVATE,
+    "dpsgd": (*_OF_PRIVATE, "added_tokens"),
     "redaction_schedule": (*_OF_PLAIN, *_OF_PRIVATE, "schedule", "schedule_scale"),
     "sdpsgd_lstm": ("public_learning_rate", *_OF_PRIVATE, "max_private_spans", "max_state_norm"),
-    "redacted": _OF_PLAIN,
-    "anonymized": _OF_PLAIN,
-    "no_dp": _OF_PLAIN,
+    "redacted": (*_OF_PLAIN, "typed_masks"),
+    "anonymized": (*_OF_PLAIN, "typed_masks"),
+    "no_dp": (*_OF_PLAIN, "added_tokens"),
 }
 """Settings that not every method uses, by the methods that do. What a method does not use enters no key."""
 
@@ -119,6 +120,17 @@ class TrainConfig(StageConfig):
     )
     min_speaker_rows: Size = Field(
         10, ge=1, description="Public rows that a speaker needs for a control token, where speakers is empty."
+    )
+    typed_masks: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], ...] = Field(
+        (),
+        max_length=64,
+        description="redacted, anonymized: labels whose masks say so (<PERSON>) instead of <MASK>; for an ablation.",
+    )
+    added_tokens: bool = Field(
+        True,
+        strict=True,
+        description="dpsgd, no_dp: whether the vocabulary has <MASK> and speakers, as that of every other method. "
+        "Without, the model is not told who speaks.",
     )
     epochs: Size = Field(8, ge=1, le=100_000, description="Passes over public and (in expectation) private records.")
     public_learning_rate: float = Field(2e-3, gt=0, le=10, allow_inf_nan=False, description="AdamW step size, public.")
@@ -277,7 +289,7 @@ class TrainConfig(StageConfig):
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """What the chosen method does not read."""
-        from pipelines.training.views import VIEWS, unread_stages
+        from pipelines.training.views import unread_stages
 
         learns = self.tokenizer_kind() == "bpe_public"
         if stage == "train_phase1":
@@ -285,8 +297,26 @@ class TrainConfig(StageConfig):
                 return frozenset({"shard", "split", "redact", "estimate"})
             needed = {"direct": None, "conservative_light_noise": "redact"}.get(self.jft_variant, "estimate")
             return frozenset({"redact", "estimate"} - {needed})
-        unread = unread_stages(VIEWS[self.method], tokenizer_reads_public_rows=learns)
+        unread = unread_stages(self.view(self.method), tokenizer_reads_public_rows=learns)
         return unread if self.method == "jft" else unread | {"train_phase1"}
+
+    def view(self, name: str) -> View:
+        """What the method, or the named phase of it, reads."""
+        from pipelines.training.views import VIEWS, with_typed_masks
+
+        is_typed = self.typed_masks and "typed_masks" in _FIELDS_OF_METHODS[self.method]
+        return with_typed_masks(VIEWS[name]) if is_typed else VIEWS[name]
+
+    def control_tokens(self) -> AddedTokens:
+        """Those that the vocabulary has beside begin, end and padding."""
+        from pipelines.policies.mask import MASK
+        from pipelines.training.tokenizer import AddedTokens
+
+        used = _FIELDS_OF_METHODS[self.method]
+        if not self.added_tokens and "added_tokens" in used:
+            return AddedTokens(masks=(), has_speakers=False)
+        typed = self.typed_masks if "typed_masks" in used else ()
+        return AddedTokens(masks=(MASK, *(f"<{label}>" for label in typed)))
 
     def code_references(self) -> tuple[str, ...]:
         """The module of the chosen method."""

@@ -24,6 +24,7 @@ from pipelines.training.rows import (
     original_rows,
     shard_rows,
     split_private,
+    typed_rows,
 )
 from pipelines.training.tokenizer import ControlTokens, speaker_names
 from pipelines.training.views import RecordUnit, View
@@ -122,7 +123,7 @@ class _Encoder:
 
     def _encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
         """Ids and marks of each record, and whether it was cut."""
-        records = [[_pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
+        records = [[self._pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
         texts = [text for rows in records for pieces in rows for text, _ in pieces]
         encoded = iter(self.vocabulary.encoder.ids(texts))
         for record, rows in zip(chunk, records, strict=True):
@@ -148,7 +149,7 @@ class _Encoder:
             numbers += [NO_WORD] * len(self.control.speaker(speaker))
             text = ""
             spans: list[tuple[int, int]] = []
-            for piece, _ in _pieces(record, at, marked):
+            for piece, _ in self._pieces(record, at, marked):
                 offsets = self.vocabulary.encoder.with_spans(piece).spans
                 spans += [(start + len(text), end + len(text)) for start, end in offsets]
                 text += piece
@@ -167,14 +168,13 @@ class _Encoder:
             start = at + 1
         return words
 
-
-def _pieces(record: RecordRows, at: int, marked: bool) -> list[tuple[str, bool]]:
-    """What to encode of one row. A speaker's token parts it from the row before; where there is none, a blank does."""
-    blank = " " if at and record.speakers[at] is None else ""
-    text = blank + record.texts[at]
-    if not marked:
-        return [(text, False)]
-    return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
+    def _pieces(self, record: RecordRows, at: int, marked: bool) -> list[tuple[str, bool]]:
+        """What to encode of a row. A speaker's token parts it from the row before; without one, a blank does."""
+        blank = " " if at and not self.control.speaker(record.speakers[at]) else ""
+        text = blank + record.texts[at]
+        if not marked:
+            return [(text, False)]
+        return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
 
 
 def _chunks(stored: StoredRecords, chosen: IntArray) -> Iterator[list[RecordRows]]:
@@ -224,7 +224,7 @@ def read_held_out(
         num_available=len(stored),
         word_of_token=words.open(),
         starts_word=starts_word(
-            encoder.vocabulary.backend, [*control.never_predicted.tolist(), control.mask, control.eos]
+            encoder.vocabulary.backend, [*control.never_predicted.tolist(), *control.masks.values(), control.eos]
         ),
     )
 
@@ -294,10 +294,13 @@ def read_corpus(
         of_shards = np.flatnonzero(~shards.is_private) if view.plain == "public_shard" else every
         plain_records = shards.content_order(of_shards)
         order = "content_hash" if shards.is_in_content_order(plain_records) else "unknown"
-    elif view.plain == "screened":
-        screened_store = RowStore(scratch, "screened", unit)
-        screened_store.add(shard_rows(screened_paths), is_private=True)
-        plain = screened_store.records()
+    elif view.plain in ("screened", "typed"):
+        masks = tuple(vocabulary.control.typed_masks)
+        is_typed = view.plain == "typed"
+        rows = typed_rows(sentence_paths, redacted_paths, masks) if is_typed else shard_rows(screened_paths)
+        plain_store = RowStore(scratch, view.plain, unit)
+        plain_store.add(rows, is_private=True)
+        plain = plain_store.records()
         plain_records = plain.content_order(np.arange(len(plain)))
         order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
     elif view.plain == "original":

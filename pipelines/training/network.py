@@ -12,6 +12,7 @@ from pipelines.training.models.loading import LoadedModel, OpenedModel, complete
 from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.vocabulary import Vocabulary, learn_vocabulary
 from pipelines.training.shape import ModelShape
+from pipelines.training.tokenizer import USUAL_TOKENS, AddedTokens
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
 """Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
@@ -56,17 +57,24 @@ class NetworkFromScratch:
     Args:
         architecture: ``gpt2`` or ``lstm``.
         shape: of a GPT-2; of an LSTM, its context.
-        tokenizer_kind, vocab_size: see `learn_vocabulary`.
+        tokenizer_kind, vocab_size, added: see `learn_vocabulary`.
         seed: of the weights; public.
     """
 
     base = None
 
     def __init__(
-        self, architecture: str, shape: ModelShape, *, tokenizer_kind: str, vocab_size: int, seed: int
+        self,
+        architecture: str,
+        shape: ModelShape,
+        *,
+        tokenizer_kind: str,
+        vocab_size: int,
+        seed: int,
+        added: AddedTokens = USUAL_TOKENS,
     ) -> None:
         self._architecture, self._shape, self._seed = architecture, shape, seed
-        self._tokenizer_kind, self._vocab_size = tokenizer_kind, vocab_size
+        self._tokenizer_kind, self._vocab_size, self._added = tokenizer_kind, vocab_size, added
         self._made: Vocabulary | None = None
 
     @property
@@ -76,7 +84,7 @@ class NetworkFromScratch:
 
     def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
         """See `Network`."""
-        self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, speakers, public_texts)
+        self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, speakers, public_texts, self._added)
         return self._made
 
     def build(self) -> Any:
@@ -98,13 +106,13 @@ class PretrainedNetwork:
         opened: the model.
         seed: of every weight that starts at random; public.
         tokenizer_kind, vocab_size: see `learn_vocabulary`; used where the model brings no tokenizer.
-        reads_speakers: whether speakers get control tokens.
+        added: the control tokens that it gets.
     """
 
     def __init__(
-        self, opened: OpenedModel, *, seed: int, tokenizer_kind: str, vocab_size: int, reads_speakers: bool
+        self, opened: OpenedModel, *, seed: int, tokenizer_kind: str, vocab_size: int, added: AddedTokens
     ) -> None:
-        self._opened, self._seed, self._reads_speakers = opened, seed, reads_speakers
+        self._opened, self._seed, self._added = opened, seed, added
         self._tokenizer_kind, self._vocab_size = tokenizer_kind, vocab_size
         self._made: LoadedModel | None = None
 
@@ -131,15 +139,16 @@ class PretrainedNetwork:
 
     def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
         """See `Network`."""
-        names = speakers if self._reads_speakers else ()
+        names = speakers if self._added.has_speakers else ()
         learnt = None
         if self._opened.tokenizer is None:
-            learnt = learn_vocabulary(self._tokenizer_kind, self._vocab_size, names, public_texts)
+            learnt = learn_vocabulary(self._tokenizer_kind, self._vocab_size, names, public_texts, self._added)
         self._made = complete_model(
             self._opened,
             seed=self._seed,
             speakers=names,
-            add_other_speaker=self._reads_speakers,
+            add_other_speaker=self._added.has_speakers,
+            masks=self._added.masks,
             tokenizer=None if learnt is None else learnt.tokenizer,
         )
         return Vocabulary(

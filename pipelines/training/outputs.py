@@ -289,7 +289,10 @@ def model_card(run: Run) -> str:
         origin = f"fine-tuned from {run.base} (adaptation: {config['adaptation']})"
     token = vocabulary.tokenizer.convert_ids_to_tokens
     control = vocabulary.control
-    begin, end, mask = (f"`{token(number)}`" for number in (control.bos, control.eos, control.mask))
+    begin, end = (f"`{token(number)}`" for number in (control.bos, control.eos))
+    masks = ", ".join(f"`{token(number)}`" for number in control.masks.values())
+    learnt = "was trained to write it" if control.asks_for_mask else "was never trained to write it"
+    about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
     tags = ", ".join(f"`<{name}>`" for name in vocabulary.speakers) or "none"
     other = "" if control.other_speaker is None else f" Any other speaker: `{token(control.other_speaker)}`."
     return f"""---
@@ -306,7 +309,6 @@ is stated in the report of the run that made it, not here.
 * One record is {begin}, the speaker's token where there is one, the text, {end}; no blank between them. The tokenizer
   need not add any of these by itself.
 * Speakers: {tags}.{other}
-* {mask} stands for a redacted run of text. The model read it and was never trained to write it.
-* At most {run.corpus.context_length} tokens.
+{about_masks}* At most {run.corpus.context_length} tokens.
 * {_VOCABULARIES[vocabulary.kind]}
 """

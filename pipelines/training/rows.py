@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.errors import StageError
+from pipelines.policies.mask import MASK
 from pipelines.tables import iter_batches, open_table
 from pipelines.training.ragged import RaggedArray, RaggedWriter
 from pipelines.training.views import RecordUnit
@@ -91,6 +92,37 @@ def original_rows(
                         row["label"],
                         () if mark is None else private_ranges(row["text"], mark),
                     )
+
+
+def typed_rows(sentence_paths: Sequence[Path], redacted_paths: Sequence[Path], masks: Sequence[str]) -> Iterator[Row]:
+    """The rows of the training fold, redacted, with masks that tell what was masked (an ablation of JFT, A.2).
+
+    Args:
+        sentence_paths, redacted_paths: as for `original_rows`.
+        masks: how they are written, such as ``<PERSON>``. A run of any other kind is ``<MASK>``, and so is a row that
+            is masked as a whole. A run of several kinds goes by its first.
+    """
+    for sentences, redacted in zip(sentence_paths, redacted_paths, strict=True):
+        for rows, marks in _in_lockstep(sentences, redacted):
+            for row, mark in zip(rows, marks, strict=True):
+                if row["fold"] == "train":
+                    text = _typed_text(row["text"], mark, masks)
+                    named = (row[name] for name in ("speaker", "domain", "label"))
+                    yield Row(row["doc_id"], row["sentence_index"], text, *named)
+
+
+def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
+    if not mark["spans"]:
+        return MASK if private_ranges(text, mark) else text
+    written, at, last = "", 0, 0
+    for span in sorted(mark["spans"], key=lambda span: (span["start"], span["end"])):
+        if span["start"] < last or (last and not text[last : span["start"]].strip()):  # the run goes on
+            at = last = max(last, span["end"])
+            continue
+        name = f"<{span['label']}>"
+        written += text[at : span["start"]] + (name if name in masks else MASK)
+        at = last = span["end"]
+    return written + text[at:]
 
 
 def _in_lockstep(sentences: Path, redacted: Path | None) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:

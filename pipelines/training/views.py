@@ -28,7 +28,7 @@ selective method protects what the policies find, token by token.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pipelines.errors import ConfigError
@@ -47,7 +47,7 @@ class View:
         asks_for_masks: whether masks are targets of the loss.
     """
 
-    plain: Literal["public_shard", "redacted", "screened", "original", "none"]
+    plain: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
     private: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
     asks_for_masks: bool = False
@@ -61,6 +61,11 @@ class View:
     def reads_original(self) -> bool:
         """Whether records come from the sentences."""
         return "original" in (self.plain, self.private)
+
+
+def with_typed_masks(view: View) -> View:
+    """The same with masks that tell what was masked, where it reads redacted text of all rows."""
+    return replace(view, plain="typed") if view.plain == "redacted" else view
 
 
 _REDACTED: Final = View(plain="redacted", private="none")
@@ -90,7 +95,7 @@ def unread_stages(view: View, *, tokenizer_reads_public_rows: bool) -> frozenset
     unread = {"shard", "redact"}
     if view.reads_shards or tokenizer_reads_public_rows:
         unread.discard("shard")
-    if view.marks_tokens:
+    if view.marks_tokens or view.plain == "typed":
         unread.discard("redact")
     return frozenset(unread)
 

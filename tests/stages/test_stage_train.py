@@ -385,6 +385,8 @@ def test_only_what_the_method_reads_enters_the_key():
     assert TrainConfig().unread_inputs("train") == {"redact", "train_phase1"}
     assert TrainConfig(method="dpsgd", tokenizer="bytes").unread_inputs("train") == {"redact", "shard", "train_phase1"}
     assert TrainConfig(method="sdpsgd_lstm").unread_inputs("train") == {"train_phase1"}
+    typed = TrainConfig(method="redacted", tokenizer="bytes", typed_masks=["NAME"])
+    assert typed.unread_inputs("train") == {"shard", "train_phase1"}
     read = {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})}
     assert read == {"shard", "split", "gate"}
     jft = TrainConfig(method="jft", jft_variant="light_noise")
@@ -395,14 +397,16 @@ def test_only_what_the_method_reads_enters_the_key():
 @pytest.mark.parametrize(
     ("method", "other"),
     [
-        ("crt", {"jft_phase1_epochs": 9, "schedule": "step", "max_private_spans": 9}),
+        ("crt", {"jft_phase1_epochs": 9, "schedule": "step", "max_private_spans": 9, "added_tokens": False}),
         ("dpsgd", {"public_learning_rate": 9.0, "public_batch_size": 9}),
         ("no_dp", {"private_learning_rate": 9.0, "expected_batch_size": 9, "max_grad_norm": 9.0}),
-        ("jft", {"schedule_scale": 9.0, "max_state_norm": 9.0}),
+        ("jft", {"schedule_scale": 9.0, "max_state_norm": 9.0, "typed_masks": ["NAME"]}),
     ],
 )
 def test_settings_of_other_methods_have_no_effect_on_the_key(method, other):
-    assert TrainConfig(method=method, **other).keyed("train") == TrainConfig(method=method).keyed("train")
+    config, plain = TrainConfig(method=method, **other), TrainConfig(method=method)
+    assert config.keyed("train") == plain.keyed("train")
+    assert (config.control_tokens(), config.view(method)) == (plain.control_tokens(), plain.view(method))
     assert TrainConfig(method=method, epochs=9).keyed("train") != TrainConfig(method=method).keyed("train")
 
 

@@ -12,8 +12,9 @@ from training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
 from pipelines.training.corpus import read_corpus
-from pipelines.training.rows import RowStore, original_rows, private_ranges, split_private
-from pipelines.training.views import VIEWS, RecordUnit, unread_stages
+from pipelines.training.rows import RowStore, original_rows, private_ranges, split_private, typed_rows
+from pipelines.training.tokenizer import AddedTokens
+from pipelines.training.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
 
 BLOCKS = RecordUnit(kind="block", sentences_per_block=3)
 DIALOGUES = RecordUnit(kind="dialogue")
@@ -90,6 +91,53 @@ def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
     no_promise = {"dpsgd": "none", "jft": "none", "sdpsgd_lstm": "none", "no_dp": "unknown"}
     assert corpus.public_order == no_promise.get(method, "content_hash")
     assert (corpus.private.is_private is not None) == (method == "sdpsgd_lstm")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pieces=st.lists(
+        st.tuples(st.sampled_from(["Ann", "the 4th", "Bo  Ek", "here", ".", "12", "it is"]), st.booleans()),
+        min_size=1,
+        max_size=8,
+    ),
+    gap=st.sampled_from([" ", "  ", " - "]),
+)
+def test_masks_with_a_type_stand_where_the_usual_ones_do(tmp_path_factory, pieces, gap):
+    folder = tmp_path_factory.mktemp("typed")
+    marked = gap.join(f"{{{text}}}" if is_masked else text for text, is_masked in pieces)
+    row = row_of("d", 0, marked)
+    paths = write_tables(folder, [row])
+    for name in ("NAME", "OTHER"):
+        found = list(typed_rows(paths["sentence_paths"], paths["redacted_paths"], [f"<{name}>"]))
+        expected = row[1]["redacted_text"].replace("<MASK>", "<NAME>" if name == "NAME" else "<MASK>")
+        assert [r.text.strip() for r in found] == [expected.strip()]
+
+
+@pytest.mark.parametrize("method", ["redacted", "anonymized"])
+def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
+    make = making("bytes", added=AddedTokens(masks=("<MASK>", "<NAME>")))
+    rows = corpus_rows()
+    corpus = read(tmp_path, rows, method, view=with_typed_masks(VIEWS[method]), public_paths=[], make_vocabulary=make)
+    control = corpus.vocabulary.control
+    ids = [row for row in all_ids(corpus.public) if control.typed_masks["<NAME>"] in row]
+    assert len(ids) == 12  # a name or an address in two rows of six dialogues
+    assert sum(control.mask in row for row in all_ids(corpus.public)) == 5  # later copies
+    assert texts(corpus, corpus.public) == texts_of(rows, "redacted_text")
+    batch = corpus.public.collate(np.arange(len(corpus.public)))
+    asked = set(batch.labels[batch.weights > 0].tolist())
+    assert (control.typed_masks["<NAME>"] in asked) == (method == "anonymized")
+    assert corpus.num_private_plain == len(corpus.public)
+
+
+def test_a_vocabulary_without_added_tokens(tmp_path):
+    make = making("bytes", added=AddedTokens(masks=(), has_speakers=False))
+    corpus = read(tmp_path, corpus_rows(), "dpsgd", DIALOGUES, make_vocabulary=make)
+    control = corpus.vocabulary.control
+    assert (control.mask, control.other_speaker, dict(control.speakers)) == (None, None, {})
+    assert corpus.vocabulary.backend.get_vocab_size() == 256 + 3
+    found = corpus.vocabulary.backend.decode(next(i for i in all_ids(corpus.private) if len(i) > 80))
+    assert "Hello from shop" in found
+    assert ". I am" in found  # rows are parted although no speaker's token parts them
 
 
 def test_duplicates_of_original_text_are_records_of_their_own(tmp_path):

@@ -80,8 +80,8 @@ def write_sentences(path, rows):
             )
 
 
-def making(kind, vocab_size=400):
-    return lambda names, texts: learn_vocabulary(kind, vocab_size, names, texts)
+def making(kind, vocab_size=400, **changes):
+    return lambda names, texts: learn_vocabulary(kind, vocab_size, names, texts, **changes)
 
 
 def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settings):

@@ -25,7 +25,7 @@ from pipelines.training.models.sources import ModelSource, find_model
 from pipelines.training.models.vocabulary import TextEncoder, complete_tokenizer, control_tokens_of, make_room
 from pipelines.training.records import Padding
 from pipelines.training.shape import MIN_CONTEXT_LENGTH
-from pipelines.training.tokenizer import ControlTokens
+from pipelines.training.tokenizer import USUAL_TOKENS, ControlTokens
 
 Kind = Literal["causal", "masked", "classification"]
 
@@ -188,6 +188,7 @@ def complete_model(
     seed: int,
     speakers: Sequence[str] = (),
     add_other_speaker: bool = False,
+    masks: Sequence[str] = USUAL_TOKENS.masks,
     tokenizer: Any = None,
 ) -> LoadedModel:
     """Gives an opened model the tokens it lacks, and freezes what is not to be trained. Takes ``opened`` over.
@@ -197,14 +198,15 @@ def complete_model(
         seed: of every weight that starts at random; public.
         speakers: names that get a control token.
         add_other_speaker: whether all other speakers get a common control token.
+        masks: how masks are written; none adds none.
         tokenizer: the tokenizer of a model that brings none, of ``transformers``.
     """
     config, kind, model = opened.config, opened.kind, opened.model
     own = opened.tokenizer
     has_own_mask = own is not None and own.mask_token is not None
     tokenizer = tokenizer if own is None else own
-    new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker)
-    control = control_tokens_of(tokenizer, speakers)
+    new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker, masks=masks)
+    control = control_tokens_of(tokenizer, speakers, masks)
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         if model is None:

@@ -15,6 +15,8 @@ from pipelines.policies.mask import MASK
 from pipelines.training.tokenizer import (
     EOS,
     OTHER_SPEAKER,
+    USUAL_TOKENS,
+    AddedTokens,
     ControlTokens,
     byte_tokenizer,
     loadable,
@@ -22,11 +24,16 @@ from pipelines.training.tokenizer import (
     train_bpe,
 )
 
-_MASK_AND_BLANK: Final = re.compile(rf"\s*{re.escape(MASK)}")
 _NOISE_SHARE: Final = 0.1
 
 
-def complete_tokenizer(tokenizer: Any, *, speakers: Sequence[str] = (), add_other_speaker: bool = False) -> list[int]:
+def complete_tokenizer(
+    tokenizer: Any,
+    *,
+    speakers: Sequence[str] = (),
+    add_other_speaker: bool = False,
+    masks: Sequence[str] = USUAL_TOKENS.masks,
+) -> list[int]:
     """Gives a tokenizer of ``transformers`` the tokens it lacks, and says which ids are new.
 
     ``<MASK>`` is added once, unless the tokenizer has a mask of its own, which then stands for it. A model that ends
@@ -36,6 +43,7 @@ def complete_tokenizer(tokenizer: Any, *, speakers: Sequence[str] = (), add_othe
         tokenizer: a fast tokenizer; changed in place.
         speakers: names that get a control token (``<USR>``).
         add_other_speaker: whether other speakers get a common control token.
+        masks: how masks are written; none adds none.
 
     Returns:
         The ids that are new; none of them has a trained embedding.
@@ -53,24 +61,29 @@ def complete_tokenizer(tokenizer: Any, *, speakers: Sequence[str] = (), add_othe
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.bos_token is None:
         tokenizer.bos_token = tokenizer.cls_token or tokenizer.eos_token
-    if tokenizer.mask_token is None:
+    if tokenizer.mask_token is None and masks:
         tokenizer.add_special_tokens({"mask_token": AddedToken(MASK, special=True, normalized=False, lstrip=True)})
     names = [speaker_token(name) for name in speakers] + ([OTHER_SPEAKER] if add_other_speaker else [])
+    typed = [AddedToken(text, special=True, normalized=False, lstrip=True) for text in masks if text != MASK]
+    tokenizer.add_tokens(typed)
     known = tokenizer.get_vocab()
     tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in names if name not in known])
     return sorted(set(tokenizer.get_vocab().values()) - before)
 
 
-def control_tokens_of(tokenizer: Any, speakers: Sequence[str] = ()) -> ControlTokens:
-    """The control tokens of a tokenizer that `complete_tokenizer` went over."""
+def control_tokens_of(
+    tokenizer: Any, speakers: Sequence[str] = (), masks: Sequence[str] = USUAL_TOKENS.masks
+) -> ControlTokens:
+    """The control tokens of a tokenizer that `complete_tokenizer` went over with the same arguments."""
     vocabulary = tokenizer.get_vocab()
     return ControlTokens(
         pad=tokenizer.pad_token_id,
         bos=tokenizer.bos_token_id,
         eos=tokenizer.eos_token_id,
-        mask=tokenizer.mask_token_id,
+        mask=tokenizer.mask_token_id if masks else None,
         speakers={name: vocabulary[speaker_token(name)] for name in speakers},
         other_speaker=vocabulary.get(OTHER_SPEAKER),
+        typed_masks={text: vocabulary[text] for text in masks if text != MASK},
     )
 
 
@@ -129,8 +142,9 @@ class EncodedText:
 class TextEncoder:
     """Encodes text that may hold redaction masks.
 
-    ``<MASK>`` becomes the mask token, with the blank before it. Every other control token that a text spells out, such
-    as ``</s>`` or ``<|endoftext|>``, is plain characters: a text cannot end its own record or speak for somebody else.
+    ``<MASK>``, and every other mask of the vocabulary, becomes its token, with the blank before it. Every other control
+    token that a text spells out, such as ``</s>`` or ``<|endoftext|>``, is plain characters: a text cannot end its own
+    record or speak for somebody else.
 
     Args:
         tokenizer: the tokenizer; not changed.
@@ -144,20 +158,22 @@ class TextEncoder:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._tokenizer.encode_special_tokens = True
-        self._mask = control.mask
+        self._masks = control.masks
+        written = "|".join(map(re.escape, self._masks)) or "(?!)"  # which is never found
+        self._mask_and_blank = re.compile(rf"\s*({written})")
 
     def ids(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of each text, without begin and end."""
-        pieces = [_MASK_AND_BLANK.split(text) for text in texts]
-        flat = [piece for row in pieces for piece in row if piece]
+        pieces = [self._mask_and_blank.split(text) for text in texts]  # text and masks in turn
+        flat = [piece for row in pieces for piece in row[::2] if piece]
         encoded = iter(self._tokenizer.encode_batch_fast(flat, add_special_tokens=False))
         rows = []
         for row in pieces:
             ids: list[int] = []
             for number, piece in enumerate(row):
-                if number:
-                    ids.append(self._mask)
-                if piece:
+                if number % 2:
+                    ids.append(self._masks[piece])
+                elif piece:
                     ids.extend(next(encoded).ids)
             rows.append(ids)
         return rows
@@ -174,10 +190,10 @@ class TextEncoder:
                 spans.extend((start + offset, end + offset) for start, end in encoding.offsets)
 
         at = 0
-        for mask in _MASK_AND_BLANK.finditer(text):
+        for mask in self._mask_and_blank.finditer(text):
             add(text[at : mask.start()], at)
-            ids.append(self._mask)
-            spans.append((mask.end() - len(MASK), mask.end()))
+            ids.append(self._masks[mask[1]])
+            spans.append(mask.span(1))
             at = mask.end()
         add(text[at:], at)
         return EncodedText(ids, spans)
@@ -210,9 +226,11 @@ class Vocabulary:
         return backend
 
 
-def vocabulary_of(tokenizer: Any, speakers: Sequence[str], *, kind: str, trained_on: str) -> Vocabulary:
+def vocabulary_of(
+    tokenizer: Any, speakers: Sequence[str], *, kind: str, trained_on: str, added: AddedTokens = USUAL_TOKENS
+) -> Vocabulary:
     """The vocabulary of a tokenizer that has its control tokens."""
-    control = control_tokens_of(tokenizer, speakers)
+    control = control_tokens_of(tokenizer, speakers, added.masks)
     return Vocabulary(
         tokenizer=tokenizer,
         control=control,
@@ -224,7 +242,11 @@ def vocabulary_of(tokenizer: Any, speakers: Sequence[str], *, kind: str, trained
 
 
 def learn_vocabulary(
-    kind: str, vocab_size: int, speakers: Sequence[str], public_texts: Iterable[str] | None
+    kind: str,
+    vocab_size: int,
+    speakers: Sequence[str],
+    public_texts: Iterable[str] | None,
+    added: AddedTokens = USUAL_TOKENS,
 ) -> Vocabulary:
     """A vocabulary of our own.
 
@@ -233,8 +255,11 @@ def learn_vocabulary(
         vocab_size: the most tokens of a BPE vocabulary.
         speakers: names that get a control token.
         public_texts: texts of public rows, and nothing else; None where there are none.
+        added: the other control tokens.
     """
+    names = tuple(speakers) if added.has_speakers else ()
     if kind == "bytes" or public_texts is None:
-        return vocabulary_of(loadable(byte_tokenizer(speakers)), speakers, kind="bytes", trained_on="none")
-    tokenizer = loadable(train_bpe(public_texts, speakers, vocab_size))
-    return vocabulary_of(tokenizer, speakers, kind=kind, trained_on="public")
+        tokenizer = loadable(byte_tokenizer(names, added))
+        return vocabulary_of(tokenizer, names, kind="bytes", trained_on="none", added=added)
+    tokenizer = loadable(train_bpe(public_texts, names, vocab_size, added))
+    return vocabulary_of(tokenizer, names, kind=kind, trained_on="public", added=added)

@@ -81,6 +81,8 @@ class Infilling:
         self.classes = tuple(template.label_words)
         self._encoder = loaded.encoder
         self._context_length = loaded.context_length
+        if loaded.control.mask is None:
+            raise ConfigError("infilling: the model has no mask token")
         self._mask = loaded.control.mask
         self._begin, self._end = loaded.control.bos, loaded.control.eos
         self.padding = padding_of(loaded)
