@@ -93,7 +93,10 @@ def smallest_num_bits(num_hashes: int, capacity: int, false_positive_rate: float
 
 
 def choose_size(capacity: int, false_positive_rate: float) -> tuple[int, int]:
-    """The (num_bits, num_hashes) of the smallest filter that meets the target at ``capacity`` items.
+    """The (num_bits, num_hashes) of a filter that meets the target at ``capacity`` items.
+
+    It has half as many hashes as the smallest such filter, log2(1 / rate): half the accesses to memory, which are what
+    a filter costs, for a fifth more bits (1.74 instead of 1.44 log2(1 / rate) an item).
 
     Raises:
         ValueError: ``capacity`` is below 1, or the rate is not between 1e-40 and 0.5.
@@ -102,9 +105,8 @@ def choose_size(capacity: int, false_positive_rate: float) -> tuple[int, int]:
         raise ValueError("capacity must be at least 1")
     if not _LOWEST_RATE <= false_positive_rate <= 0.5:
         raise ValueError("false_positive_rate must lie between 1e-40 and 0.5")
-    ideal = -math.log2(false_positive_rate)
-    candidates = {max(1, math.floor(ideal)), max(1, math.ceil(ideal))}
-    return min((smallest_num_bits(k, capacity, false_positive_rate), k) for k in candidates)
+    num_hashes = max(1, round(-math.log2(false_positive_rate) / 2))
+    return smallest_num_bits(num_hashes, capacity, false_positive_rate), num_hashes
 
 
 def expected_false_positives(num_new: int, expected_items: int, false_positive_rate: float) -> float:

@@ -57,34 +57,22 @@ def _rotate(x, by):
 _rotate = _compile(_rotate, inline="always")
 
 
-def _word(data, at, size):
-    """Up to eight bytes, little-endian."""
-    value = np.uint64(0)
-    for i in range(size):
-        value |= np.uint64(data[at + i]) << np.uint64(8 * i)
-    return value
+def _murmur(words, length, seed):
+    """MurmurHash3 x64-128 (Appleby, public domain): both words of the digest of the first ``length`` bytes.
 
-
-_word = _compile(_word, inline="always")
-
-
-def _murmur(data, length, seed):
-    """MurmurHash3 x64-128 (Appleby, public domain): both words of the digest of ``data[:length]``."""
+    Args:
+        words: uint64, little-endian; bytes from ``length`` up to the next multiple of 16 are zero.
+    """
     h1 = h2 = np.uint64(seed)
     num_blocks = length // 16
-    words = data[: num_blocks * 16].view(np.uint64)
     for block in range(num_blocks):
-        k1, k2 = words[2 * block], words[2 * block + 1]
-        h1 ^= _rotate(k1 * _C1, 31) * _C2
+        h1 ^= _rotate(words[2 * block] * _C1, 31) * _C2
         h1 = (_rotate(h1, 27) + h2) * np.uint64(5) + np.uint64(0x52DCE729)
-        h2 ^= _rotate(k2 * _C2, 33) * _C1
+        h2 ^= _rotate(words[2 * block + 1] * _C2, 33) * _C1
         h2 = (_rotate(h2, 31) + h1) * np.uint64(5) + np.uint64(0x38495AB5)
-    at = num_blocks * 16
-    left = length - at
-    if left > 8:
-        h2 ^= _rotate(_word(data, at + 8, left - 8) * _C2, 33) * _C1
-    if left:
-        h1 ^= _rotate(_word(data, at, min(left, 8)) * _C1, 31) * _C2
+    if length % 16:  # a word of zeros changes nothing, as in the reference code, which leaves it out
+        h2 ^= _rotate(words[2 * num_blocks + 1] * _C2, 33) * _C1
+        h1 ^= _rotate(words[2 * num_blocks] * _C1, 31) * _C2
     h1 ^= np.uint64(length)
     h2 ^= np.uint64(length)
     h1 += h2
@@ -95,7 +83,32 @@ def _murmur(data, length, seed):
     return h1, h2
 
 
-_murmur = _compile(_murmur)
+_murmur = _compile(_murmur, inline="always")
+
+
+def _copy_words(data, aligned, base, text, scratch, words, size):
+    """Copies ``data[base : base + text]`` to byte ``size`` of ``scratch``, a word at a time where a whole one fits.
+
+    Neither end is aligned: bytes up to the first whole word of the target, then words put together from two of the
+    source. Returns how many bytes were copied.
+    """
+    head = min(-size % 8, text)
+    for i in range(head):
+        scratch[size + i] = data[base + i]
+    target, source = (size + head) // 8, base + head
+    num_words = (text - head) // 8
+    at, right = source // 8, np.uint64(8 * (source % 8))
+    if right == 0:
+        for i in range(num_words):
+            words[target + i] = aligned[at + i]
+    else:
+        left = np.uint64(64) - right
+        for i in range(num_words):
+            words[target + i] = (aligned[at + i] >> right) | (aligned[at + i + 1] << left)
+    return head + 8 * num_words
+
+
+_copy_words = _compile(_copy_words, inline="always")
 
 
 def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed, high, low):
@@ -107,7 +120,9 @@ def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed,
         prefix_of: int64 (rows,), the prefix of each row.
         wanted: bool (rows,). seed: uint64. high, low: uint64 (rows,), written.
     """
-    scratch = np.empty(4096, dtype=np.uint8)
+    aligned = data[: len(data) // 8 * 8].view(np.uint64)
+    words = np.empty(512, dtype=np.uint64)
+    scratch = words.view(np.uint8)
     for row in range(len(wanted)):
         if not wanted[row]:
             high[row] = 0
@@ -115,15 +130,22 @@ def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed,
             continue
         start, stop = prefix_offsets[prefix_of[row]], prefix_offsets[prefix_of[row] + 1]
         size = stop - start
-        length = size + offsets[row + 1] - offsets[row]
-        if length > len(scratch):
-            scratch = np.empty(16 * ((2 * length + 15) // 16), dtype=np.uint8)
+        base, text = offsets[row], offsets[row + 1] - offsets[row]
+        length = size + text
+        if length + 16 > len(scratch):
+            words = np.empty(2 * ((length + 15) // 8), dtype=np.uint64)
+            scratch = words.view(np.uint8)
+        # Zeros first: the copy then leaves them behind its end.
+        words[length // 16 * 2] = 0
+        words[length // 16 * 2 + 1] = 0
         for i in range(size):
             scratch[i] = prefixes[start + i]
-        base = offsets[row]
-        for i in range(length - size):
+        copied = 0
+        if base + text + 16 <= len(data):  # so that no word beyond the texts is read
+            copied = _copy_words(data, aligned, base, text, scratch, words, size)
+        for i in range(copied, text):
             scratch[size + i] = data[base + i]
-        first, second = _murmur(scratch, length, seed)
+        first, second = _murmur(words, length, seed)
         high[row] = second
         low[row] = first
 

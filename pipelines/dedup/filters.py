@@ -23,7 +23,7 @@ from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.errors import ConfigError, InputError
 
 MAGIC = b"RETICENT BLOOM FILTER\n"
-VERSION = 1
+VERSION = 2
 HASH = "murmurhash3-x64-128, splitmix64 positions"
 _MAX_HEADER_BYTES = 1 << 20
 

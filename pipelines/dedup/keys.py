@@ -135,27 +135,31 @@ class KeyMaker:
             columns = zip(*(column.to_pylist() for column in fields), strict=True)
             pair = self.keys(texts.to_pylist(), columns, in_scope.tolist())
             return np.array(pair[0], dtype=np.uint64), np.array(pair[1], dtype=np.uint64)
+        return self._compiled_keys(self._kernels, texts, *_prefixes(fields, len(texts)), in_scope)
+
+    def _compiled_keys(
+        self,
+        kernels: ModuleType,
+        texts: pa.Array,
+        prefixes: Sequence[bytes],
+        prefix_of: npt.NDArray[np.int64],
+        in_scope: BoolArray,
+    ) -> tuple[UInt64Array, UInt64Array]:
         if self._normaliser is not None:
             texts = pa.array([self._normaliser(text) for text in texts.to_pylist()], pa.string())
-        prefixes, prefix_of = _prefixes(fields, len(texts))
         prefix_offsets = np.cumsum([0, *map(len, prefixes)], dtype=np.int64)
         high, low = np.empty(len(texts), dtype=np.uint64), np.empty(len(texts), dtype=np.uint64)
         data, offsets = _buffers(texts)
-        self._kernels.hash_rows(
-            data,
-            offsets,
-            np.frombuffer(b"".join(prefixes), dtype=np.uint8),
-            prefix_offsets,
-            prefix_of,
-            in_scope,
-            np.uint64(self._seed),
-            high,
-            low,
-        )
+        joined = np.frombuffer(b"".join(prefixes), dtype=np.uint8)
+        seed = np.uint64(self._seed)
+        kernels.hash_rows(data, offsets, joined, prefix_offsets, prefix_of, in_scope, seed, high, low)
         return high, low
 
     def text_keys(self, texts: pa.Array, in_scope: BoolArray) -> tuple[UInt64Array, UInt64Array]:
         """Keys of the texts alone, whoever speaks and whatever the domain and label are (shape (rows,))."""
+        if self._kernels is not None:
+            nobody = np.zeros(len(texts), dtype=np.int64)
+            return self._compiled_keys(self._kernels, texts, [encode_sentence("", None, None, None)], nobody, in_scope)
         absent = pa.nulls(len(texts), pa.string())
         return self.key_arrays(texts, [absent, absent, absent], in_scope)
 

@@ -9,7 +9,7 @@ never on how they are cut into partitions or batches:
    occurrences, numbers of occurrences, and no false positives. With ``verify=False`` (`resolve_unverified`) the
    nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
-Memory: first the filter (about 1.44 log2(1 / rate) bits per expected item) and the bitmap (`_MARK_BITS` per row), then
+Memory: first the filter (about 1.74 log2(1 / rate) bits per expected item) and the bitmap (`_MARK_BITS` per row), then
 the bitmap and one bucket. The rest is on disk in ``scratch_dir``.
 """
 
