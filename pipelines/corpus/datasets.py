@@ -26,7 +26,14 @@ _PERSONAS = {"your persona: ": "PERSONA", "partner's persona: ": "PARTNER_PERSON
 _ROLES = {"agent": "SYS", "customer": "USR"}
 
 _MEANINGS = ("mr", "meaning_representation")
-_REFERENCES = ("ref", "human_reference", "ref_tokenised", "target")
+_REFERENCES = ("ref", "human_reference", "target")
+_TOKENISED = ("ref_tokenised",)
+_BLANKS = (
+    (re.compile(r" ([.,!?;:%)\]])"), r"\1"),
+    (re.compile(r"([(\[£$]) "), r"\1"),
+    (re.compile(r" ('s|'re|'ve|'ll|'d|'m|n't)\b"), r"\1"),
+    (re.compile(r"(\w) - (\w)"), r"\1-\2"),
+)
 _GLUE_PAIRS = (
     ("sentence1", "sentence2"),
     ("question1", "question2"),
@@ -158,11 +165,20 @@ def personachat(source: Source, text: str) -> Items:
 
 
 def e2e(source: Source, record: Record) -> Items:
-    """A meaning representation and its reference, as one row."""
-    meaning, reference = named(record, _MEANINGS), named(record, _REFERENCES)
+    """A meaning representation and its reference, as one row; a tokenised reference is put back together."""
+    meaning, reference, tokenised = (named(record, names) for names in (_MEANINGS, _REFERENCES, _TOKENISED))
+    if reference is None and tokenised is not None:
+        reference = _detokenised(tokenised)
     if meaning is None or reference is None:
         raise BadRow("missing_text", "has no columns mr and ref.")
     return [_pair(source, meaning, reference, record)]
+
+
+def _detokenised(text: str) -> str:
+    """Text without the blanks that a tokenizer put round punctuation; a heuristic, good for training on."""
+    for pattern, replacement in _BLANKS:
+        text = pattern.sub(replacement, text)
+    return text.strip()
 
 
 def dart(source: Source, record: Record) -> Items:

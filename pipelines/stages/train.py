@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
-from pipelines.errors import InputError
+from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train_config import TrainConfig
 
 if TYPE_CHECKING:
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
 
     from pipelines.training.corpus import TrainingCorpus
     from pipelines.training.methods.base import Hooks, Settings, Training
+    from pipelines.training.models.vocabulary import Vocabulary
     from pipelines.training.network import Network
     from pipelines.training.records import Batch
+    from pipelines.training.tasks.base import Task
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
-    from pipelines.training import evaluation, outputs
+    from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for
+    from pipelines.training.evaluation import Evaluation
     from pipelines.training.methods import PRIVATE_ROOT_ONLY, load_method
     from pipelines.training.phases import load_phase
 
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.method == "jft" else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
-    corpus = read(ctx, config, config.method, start)
+    corpus, task = read(ctx, config, config.method, start)
     training = load_method(config.method).prepare(corpus, settings_of(ctx, config, first.record if first else None))
     noise_multiplier = _noise_multiplier(ctx, config, training)
     account = training.account(noise_multiplier)
@@ -45,10 +48,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     network.to(choose_device(ctx.runtime.device))
     num_parameters = sum(p.numel() for p in network.parameters())
     with cpu_threads_for(num_parameters):
-        before = first.evaluation if first else evaluation.evaluate(network, corpus.held_out)
+        before = first.evaluation if first else task.evaluate(network, corpus.held_out)
         identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
-        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, identity))
-    after = evaluation.Evaluation(**outcome.curve[-1]["evaluation"])
+        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        scores = task.scores(network, corpus.held_out, ctx.progress)
+    after = Evaluation(**outcome.curve[-1]["evaluation"])
     outputs.write_outputs(
         outputs.Run(
             config=config.model_dump(mode="json"),
@@ -62,6 +66,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
             after=after,
             network=network,
             base=start.base,
+            context_length=start.context_length,
+            head=config.head(),
+            scores=scores,
         ),
         private=ctx.private_dir,
         model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",
@@ -76,13 +83,30 @@ def run(ctx: StageContext) -> dict[str, Any]:
     }
 
 
-def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) -> TrainingCorpus:
-    """What a view (`pipelines.training.views.VIEWS`) reads, as records.
+def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) -> tuple[TrainingCorpus, Task]:
+    """What a view (`pipelines.training.views.VIEWS`) reads, as examples of the task.
 
     Raises:
-        InputError: there is no row to train on.
+        ConfigError: the texts to be generated do not fit into the model's context.
+        InputError: there is no row to train on, or nothing to learn from any.
     """
     from pipelines.training.corpus import read_corpus
+    from pipelines.training.shape import MIN_CONTEXT_LENGTH
+    from pipelines.training.tasks import GENERATES, SPEAKERS, load_task
+    from pipelines.training.tasks.base import TaskModel, TaskOptions, has_targets
+
+    if config.task in GENERATES and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
+        raise ConfigError(
+            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
+            f"{network.context_length} tokens; lower it"
+        )
+    options = TaskOptions(**config.model_dump(include=set(TaskOptions.__dataclass_fields__)))
+    made: list[Task] = []
+
+    def make_encoder(vocabulary: Vocabulary) -> Task:
+        model = TaskModel(vocabulary=vocabulary, context_length=network.context_length, loaded=network.loaded)
+        made.append(load_task(config.task).make_task(model, options))
+        return made[-1]
 
     corpus = read_corpus(
         view=config.view(view),
@@ -98,16 +122,18 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         ],
         scratch=ctx.scratch_dir,
         make_vocabulary=network.vocabulary,
-        speakers=config.speakers,
+        make_encoder=make_encoder,
+        speakers=config.speakers or SPEAKERS.get(config.task, ()),
         min_speaker_rows=config.min_speaker_rows,
-        context_length=network.context_length,
         evaluate_fold=config.evaluate_fold,
         max_eval_sentences=config.max_eval_sentences,
         progress=ctx.progress,
     )
     if len(corpus.public) + len(corpus.private) == 0:
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
-    return corpus
+    if config.task != "language_modelling" and not has_targets(corpus.public, corpus.private):
+        raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
+    return corpus, made[0]
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:
@@ -157,13 +183,14 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     ctx.progress(0, None, "loading the model")
     opened = open_model(
         config.model,
-        "causal",
+        config.head(),
         adaptation=Adaptation(
             kind=config.adaptation,
             lora_rank=config.lora_rank,
             lora_alpha=config.lora_alpha,
             prefix_length=config.prefix_length,
         ),
+        num_labels=len(config.classes) if config.head() == "classification" else None,
         brings_tokenizer=config.tokenizer_kind() == "pretrained",
         context_length=config.context_length,
         default_context_length=DEFAULT_CONTEXT_LENGTH,
@@ -174,25 +201,23 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     return network
 
 
-def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, identity: list[Any]) -> Hooks:
+def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
     """What the stage lends to a training; a checkpoint is good for the same ``identity`` only."""
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
-    from pipelines.training.evaluation import evaluate
-    from pipelines.training.losses import example_losses
     from pipelines.training.methods.base import Hooks
     from pipelines.training.randomness import seeded, unpredictable
 
     def losses(network: Any, batch: Batch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):
-            return example_losses(network, batch)
+            return task.example_losses(network, batch)
 
     whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
     return Hooks(
         randomness=seeded(ctx.seed) if config.insecure_test_seed else unpredictable,
         checkpoints=Checkpoints(ctx.scratch_dir / "train.ckpt", json.dumps(whole, sort_keys=True)),
         losses=losses,
-        evaluate=lambda trained: evaluate(trained, corpus.held_out),
+        evaluate=lambda trained: task.evaluate(trained, corpus.held_out),
         microbatch_size=ctx.runtime.microbatch_size,
         progress=ctx.progress,
     )

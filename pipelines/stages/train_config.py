@@ -35,6 +35,14 @@ _FIELDS_OF_METHODS: Mapping[str, tuple[str, ...]] = {
 }
 """Settings that not every method uses, by the methods that do. What a method does not use enters no key."""
 
+_OF_GENERATION = ("num_beams", "max_new_tokens", "max_generated")
+_FIELDS_OF_TASKS: Mapping[str, tuple[str, ...]] = {
+    "classification": ("classes", "template", "label_words"),
+    "response": _OF_GENERATION,
+    "table_to_text": _OF_GENERATION,
+}
+"""Settings that not every task uses, by the tasks that do."""
+
 _PHASE_TWO_ONLY = ("epochs", "private_learning_rate", "target_epsilon", "noise_multiplier")
 
 
@@ -67,8 +75,35 @@ class TrainConfig(StageConfig):
     max_state_norm: float = Field(
         0.1, gt=0, allow_inf_nan=False, description="sdpsgd_lstm: norm that hidden and cell states are clipped to."
     )
+    task: Literal["language_modelling", "dialogue", "response", "table_to_text", "classification"] = Field(
+        "language_modelling", description="What the model learns to do; docs/models.md says what each reads and scores."
+    )
+    classes: tuple[str, ...] = Field(
+        (),
+        max_length=1_000,
+        description="classification: the labels, in the order that numbers them; a known template brings them.",
+    )
+    template: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1_000,
+        description="classification: text infilling with sst2, mnli, qnli, qqp, or a text with {first}, {blank} and, "
+        "for pairs, {second}. Unset: a head on top of the model.",
+    )
+    label_words: tuple[str, ...] = Field(
+        (), max_length=1_000, description="classification: the word at the blank for each of the classes."
+    )
+    num_beams: Size = Field(5, ge=1, le=64, description="response, table_to_text: hypotheses of beam search.")
+    max_new_tokens: Size = Field(
+        64, ge=1, le=4_096, description="response, table_to_text: longest text to generate, in tokens."
+    )
+    max_generated: Size = Field(
+        200, ge=0, description="response, table_to_text: most held-out inputs that text is generated for."
+    )
     record: Literal["sentence", "dialogue", "block"] = Field(
-        "sentence", description="The unit that is sampled, clipped, and protected."
+        "sentence",
+        description="The unit that is sampled, clipped, and protected. dialogue and response: always dialogue; "
+        "table_to_text and classification: always sentence, which is a row.",
     )
     sentences_per_block: Size | None = Field(
         None, ge=1, description="Sentences of a block, with record = block; which ones never depends on lengths."
@@ -171,6 +206,7 @@ class TrainConfig(StageConfig):
         if (self.target_epsilon is None) == (self.noise_multiplier is None):
             raise ValueError("set exactly one of target_epsilon and noise_multiplier")
         try:
+            self._check_task()
             if self.is_pretrained():
                 self._check_pretrained()
             else:
@@ -179,6 +215,39 @@ class TrainConfig(StageConfig):
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return self
+
+    def _check_task(self) -> None:
+        from pipelines.training.tasks import RECORDS
+        from pipelines.training.tasks.templates import choose_template
+
+        if self.task == "language_modelling":
+            return
+        record = RECORDS.get(self.task, "sentence")
+        if "record" not in self.model_fields_set:
+            self.__dict__["record"] = record
+        if self.record != record:
+            raise ConfigError(f"a record of task = {self.task!r} is a {record}, not a {self.record}; leave record out")
+        if self.method == "sdpsgd_lstm" or self.model == "lstm":
+            raise ConfigError(f"the LSTM is a language model; task = {self.task!r} needs a transformer")
+        if self.task != "classification":
+            return
+        if not self.is_pretrained():
+            raise ConfigError(
+                "task = 'classification' needs a pretrained model: smollm2, minilm, a folder or a hub name"
+            )
+        if self.method == "anonymized":
+            raise ConfigError(
+                "method anonymized learns to write masks, and a classification writes nothing; it is redacted there"
+            )
+        if self.adaptation == "prefix":
+            raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
+        choose_template(self.template, self.classes, self.label_words)
+
+    def head(self) -> Literal["causal", "masked", "classification"]:
+        """What the model has to compute."""
+        if self.task != "classification":
+            return "causal"
+        return "classification" if self.template is None else "masked"
 
     def _check_pretrained(self) -> None:
         from pipelines.training.models.sources import origin_of
@@ -245,6 +314,8 @@ class TrainConfig(StageConfig):
         fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
         fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
         unused = {name for fields in _FIELDS_OF_METHODS.values() for name in fields} - used
+        of_tasks = {name for fields in _FIELDS_OF_TASKS.values() for name in fields}
+        unused |= of_tasks - set(_FIELDS_OF_TASKS.get(self.task, ()))
         if stage == "train_phase1":
             unused |= {"max_grad_norm", "target_delta", "expected_batch_size"} if not self.is_light_noise() else set()
             unused |= set(_PHASE_TWO_ONLY) - ({"private_learning_rate"} if self.is_light_noise() else set())
@@ -310,16 +381,19 @@ class TrainConfig(StageConfig):
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
         from pipelines.policies.mask import MASK
+        from pipelines.training.tasks import HAVE_SPEAKERS
         from pipelines.training.tokenizer import AddedTokens
 
         used = _FIELDS_OF_METHODS[self.method]
         if not self.added_tokens and "added_tokens" in used:
             return AddedTokens(masks=(), has_speakers=False)
         typed = self.typed_masks if "typed_masks" in used else ()
-        return AddedTokens(masks=(MASK, *(f"<{label}>" for label in typed)))
+        masks = (MASK, *(f"<{label}>" for label in typed))
+        return AddedTokens(masks=masks, has_speakers=self.task in HAVE_SPEAKERS)
 
     def code_references(self) -> tuple[str, ...]:
-        """The module of the chosen method."""
+        """The modules of the chosen method and task."""
         from pipelines.training.methods import METHODS
+        from pipelines.training.tasks import TASKS
 
-        return (METHODS[self.method],)
+        return METHODS[self.method], TASKS[self.task]

@@ -24,7 +24,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any]:
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
-    from pipelines.training import evaluation
     from pipelines.training.devices import choose_device, cpu_threads_for
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.phases import write_phase
@@ -33,7 +32,7 @@ def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any
     seed = seed_of(ctx, config)
     start = open_network(ctx, config, seed)
     try:
-        corpus = read(ctx, config, "jft_screened" if is_screened else "jft_phase_one", start)
+        corpus, task = read(ctx, config, "jft_screened" if is_screened else "jft_phase_one", start)
     except InputError:
         if not is_screened:
             raise
@@ -50,9 +49,9 @@ def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any
     network = start.build()
     network.to(choose_device(ctx.runtime.device))
     with cpu_threads_for(sum(p.numel() for p in network.parameters())):
-        before = evaluation.evaluate(network, corpus.held_out)
+        before = task.evaluate(network, corpus.held_out)
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.public)]
-        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, identity))
+        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
     write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before, seed)
     return {"num_records": len(corpus.public), "num_steps": outcome.num_steps}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -17,8 +17,8 @@ import numpy.typing as npt
 import torch
 
 from pipelines.training.alignment import num_right_words
-from pipelines.training.corpus import HeldOut
 from pipelines.training.engine.language import token_losses
+from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import logits_of
 from pipelines.training.records import Batch, IntArray
 from pipelines.training.tasks.examples import TaskRecords
@@ -38,18 +38,21 @@ class Evaluation:
         perplexity: exp of the mean loss a token, over text tokens and the end token.
         perplexity_per_word: exp of the whole loss over (words split at white space + one end a sentence); it does
             not depend on the tokenizer, so it may be compared between tokenizers.
-        loss: the mean loss a token, natural log.
+        loss: the mean loss a token, or a row in a classification, natural log.
         loss_standard_error: of ``loss``, with documents as clusters (sentences of a dialogue are not independent).
         next_token_accuracy: share of tokens that the model ranks first.
         next_word_accuracy: share of words (split at white space) that the model would write next, whole; see
             `alignment.num_right_words`.
         private_perplexity: exp of the mean loss over tokens inside what the policy found; None where nobody looked or
             it found nothing.
+        accuracy: of a classification: share of rows whose class has the highest score.
+        accuracy_standard_error: of it, rows taken for independent.
+        accuracy_by_class: among the rows of each class that occurs, by the class's name.
         num_words: words that ``next_word_accuracy`` is over.
         num_private_tokens: tokens that ``private_perplexity`` is over.
         num_sentences: sentences with at least one target.
         num_tokens: tokens scored.
-        reason: why the scores are None, else None.
+        reason: why there is no perplexity, else None.
     """
 
     perplexity: float | None
@@ -59,6 +62,9 @@ class Evaluation:
     next_token_accuracy: float | None
     next_word_accuracy: float | None = None
     private_perplexity: float | None = None
+    accuracy: float | None = None
+    accuracy_standard_error: float | None = None
+    accuracy_by_class: dict[str, float] | None = None
     num_sentences: int
     num_tokens: int
     num_words: int = 0
@@ -75,20 +81,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
-        return Evaluation(
-            perplexity=None,
-            perplexity_per_word=None,
-            loss=None,
-            loss_standard_error=None,
-            next_token_accuracy=None,
-            next_word_accuracy=None,
-            private_perplexity=None,
-            num_sentences=0,
-            num_tokens=0,
-            num_words=0,
-            num_private_tokens=0,
-            reason="no held-out sentence has a token to predict",
-        )
+        return _nothing("no held-out sentence has a token to predict")
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
     losses = np.zeros(len(rows))
     num_right = num_right_word = num_words = num_private = 0
@@ -123,10 +116,10 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
             start = stop
     num_tokens = int(records.num_targets[rows].sum())
     mean = float(losses.sum() / num_tokens)
-    words_and_ends = int(held_out.num_words[rows].sum())
+    num_words_and_ends = None if held_out.num_words is None else int(held_out.num_words[rows].sum())
     return Evaluation(
         perplexity=_exp(mean),
-        perplexity_per_word=_exp(float(losses.sum()) / words_and_ends),
+        perplexity_per_word=_exp(float(losses.sum()) / num_words_and_ends) if num_words_and_ends else None,
         loss=mean,
         loss_standard_error=_standard_error(losses, records.num_targets[rows], held_out.documents[rows], mean),
         next_token_accuracy=num_right / num_tokens,
@@ -147,31 +140,8 @@ def _scores(model: torch.nn.Module, batch: Batch) -> tuple[IntArray, npt.NDArray
     return logits.argmax(dim=-1).cpu().numpy(), nll.double().cpu().numpy()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Accuracy:
-    """How often a classifier is right.
-
-    Attributes:
-        accuracy: share of examples whose class has the highest score; None without examples.
-        standard_error: of ``accuracy``, examples taken for independent.
-        loss: mean cross-entropy.
-        by_class: accuracy among the examples of each class that occurs, by the class's name.
-        num_examples: labelled examples.
-    """
-
-    accuracy: float | None
-    standard_error: float | None
-    loss: float | None
-    by_class: dict[str, float]
-    num_examples: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
-        return asdict(self)
-
-
 class Classification(Protocol):
-    """A task that scores classes: `tasks.infilling.Infilling` or `tasks.classification.HeadClassification`."""
+    """A task that scores classes: `tasks.infilling.Infilling` or `tasks.head.HeadClassification`."""
 
     classes: tuple[str, ...]
 
@@ -180,12 +150,12 @@ class Classification(Protocol):
         ...
 
 
-def evaluate_classes(model: torch.nn.Module, task: Classification, records: TaskRecords) -> Accuracy:
+def evaluate_classes(model: torch.nn.Module, task: Classification, records: TaskRecords) -> Evaluation:
     """Scores a classifier on labelled examples; those without a label are left out."""
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
     if len(rows) == 0:
-        return Accuracy(accuracy=None, standard_error=None, loss=None, by_class={}, num_examples=0)
+        return _nothing("no held-out row has a label")
     first = next(model.parameters())
     is_right, loss, start = np.zeros(len(rows), dtype=np.bool_), 0.0, 0
     with torch.no_grad():
@@ -199,34 +169,32 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
             start = stop
     accuracy = float(is_right.mean())
     truth_of_rows = records.classes[rows]
-    return Accuracy(
-        accuracy=accuracy,
-        standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),
+    by_class = {
+        name: float(is_right[truth_of_rows == number].mean())
+        for number, name in enumerate(task.classes)
+        if (truth_of_rows == number).any()
+    }
+    return replace(
+        _nothing("a classification has none"),
         loss=loss / len(rows),
-        by_class={
-            name: float(is_right[truth_of_rows == number].mean())
-            for number, name in enumerate(task.classes)
-            if (truth_of_rows == number).any()
-        },
-        num_examples=len(rows),
+        accuracy=accuracy,
+        accuracy_standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),
+        accuracy_by_class=by_class,
+        num_sentences=len(rows),
     )
 
 
-def perplexity_of_targets(model: torch.nn.Module, records: TaskRecords) -> float | None:
-    """exp of the mean loss over all tokens that are asked for (such as replies only); None where there are none."""
-    rows = np.flatnonzero(records.num_targets > 0)
-    rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
-    first = next(model.parameters())
-    total, count, start = 0.0, 0, 0
-    with torch.no_grad():
-        while start < len(rows):
-            stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
-            batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
-            is_target = batch.weights.cpu().numpy() > 0
-            total += float(_scores(model, batch)[1][is_target].sum())
-            count += int(is_target.sum())
-            start = stop
-    return _exp(total / count) if count else None
+def _nothing(reason: str) -> Evaluation:
+    return Evaluation(
+        perplexity=None,
+        perplexity_per_word=None,
+        loss=None,
+        loss_standard_error=None,
+        next_token_accuracy=None,
+        num_sentences=0,
+        num_tokens=0,
+        reason=reason,
+    )
 
 
 def utility_figures(figures: Mapping[str, Any], *, data_is_public: bool) -> dict[str, Any]:

@@ -29,6 +29,11 @@ class Network(Protocol):
     def base(self) -> str | None: ...  # noqa: D102
 
     @property
+    def loaded(self) -> LoadedModel | None:
+        """The model with all that belongs to it, where it was made elsewhere, once its vocabulary is made."""
+        ...
+
+    @property
     def context_length(self) -> int:
         """The longest record, in tokens."""
         ...
@@ -62,6 +67,7 @@ class NetworkFromScratch:
     """
 
     base = None
+    loaded = None
 
     def __init__(
         self,
@@ -133,7 +139,7 @@ class PretrainedNetwork:
 
     @property
     def loaded(self) -> LoadedModel:
-        """The model with all that belongs to it, once its vocabulary is made."""
+        """See `Network`."""
         assert self._made is not None  # noqa: S101  # a protocol of two calls
         return self._made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
 from pipelines.training.methods.base import Account
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.saving import save_model
+from pipelines.training.tasks.templates import choose_template
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -71,6 +72,9 @@ class Run:
         noise_multiplier: of each; None without private steps.
         before, after: evaluations at initialisation and at the end.
         network: the model.
+        context_length: the longest record.
+        head: what the model computes: ``causal``, ``masked`` or ``classification``.
+        scores: of the text that the finished model generates, where the task asks for that.
         base: the model that it began with, as the public may call it; None where its weights began at random.
     """
 
@@ -84,7 +88,10 @@ class Run:
     before: Evaluation
     after: Evaluation
     network: Any
+    context_length: int
+    head: str = "causal"
     base: str | None = None
+    scores: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def num_private(self) -> int:
@@ -206,6 +213,7 @@ def figures_document(run: Run) -> dict[str, Any]:
     return {
         "method": config["method"],
         "variant": run.account.variant,
+        "task": config["task"],
         "record": config["record"],
         "perplexity": after.perplexity,
         "perplexity_per_word": after.perplexity_per_word,
@@ -214,6 +222,11 @@ def figures_document(run: Run) -> dict[str, Any]:
         "loss_per_token": after.loss,
         "loss_per_token_standard_error": after.loss_standard_error,
         "next_token_accuracy": after.next_token_accuracy,
+        "accuracy": after.accuracy,
+        "accuracy_standard_error": after.accuracy_standard_error,
+        "accuracy_by_class": after.accuracy_by_class,
+        "accuracy_at_initialisation": run.before.accuracy,
+        "scores": dict(run.scores),
         "evaluate_fold": config["evaluate_fold"],
         "evaluated_on": EVALUATED_ON,
         "num_eval_sentences": after.num_sentences,
@@ -242,7 +255,7 @@ def write_model_folder(folder: Path, run: Run) -> None:
     All but an LSTM, which is for `pipelines.training.lstm_model.load_lstm`, is read by the ``Auto`` classes of
     ``transformers``.
     """
-    tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.corpus.context_length
+    tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     if isinstance(run.network, LSTMLanguageModel):
         save_lstm(run.network, folder)
         tokenizer.model_max_length = context_length
@@ -262,9 +275,13 @@ _HOW: Final[Mapping[str, str]] = {
     "anonymized": "AdamW on redacted text, masks learnt like words, without noise",
     "no_dp": "AdamW on the original text, without any protection: keep it private",
 }
-_AUTO: Final = (
-    "Load it with `AutoModelForCausalLM.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
-)
+_AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
+_HEADS: Final[Mapping[str, tuple[str, str]]] = {
+    "causal": ("AutoModelForCausalLM", "text-generation"),
+    "masked": ("AutoModelForMaskedLM", "fill-mask"),
+    "classification": ("AutoModelForSequenceClassification", "text-classification"),
+}
+"""How a model is loaded, and what the hub calls its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
 _LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
@@ -272,6 +289,26 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
     "bytes": "The vocabulary is plain bytes.",
     "pretrained": "The vocabulary is that of the base model; what was added to it are control tokens.",
 }
+
+
+_RECORDS: Final[Mapping[str, str]] = {
+    "language_modelling": "One record is {begin}, the speaker's token where there is one, the text, {end}; no blank "
+    "between them.",
+    "dialogue": "One record is {begin}, and for each turn the speaker's token, the text, {end}; no blank between them.",
+    "response": "One record is {begin}, the persona and the turns so far, each the speaker's token, the text, {end}; "
+    "after `<SELF>` the model writes a reply.",
+    "table_to_text": "One record is {begin}, the table as `key : value | key : value`, {begin}, its text, {end}.",
+    "classification": "One record is {begin}, the text or the two with {end} between them, {end}{blank}.",
+}
+
+
+def _inputs_of(config: Mapping[str, Any]) -> dict[str, str]:
+    if config["template"] is None:
+        return {"blank": ""}
+    template = choose_template(config["template"], config["classes"], config["label_words"])
+    assert template is not None  # noqa: S101  # there is one
+    words = ", ".join(f"{name}: {word}" for name, word in template.label_words.items())
+    return {"blank": f", in the template `{template.pattern}`; the word at the blank is the class ({words})"}
 
 
 def model_card(run: Run) -> str:
@@ -295,20 +332,21 @@ def model_card(run: Run) -> str:
     about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
     tags = ", ".join(f"`<{name}>`" for name in vocabulary.speakers) or "none"
     other = "" if control.other_speaker is None else f" Any other speaker: `{token(control.other_speaker)}`."
+    auto, use = _HEADS[run.head]
     return f"""---
 library_name: transformers
-pipeline_tag: text-generation
+pipeline_tag: {use}
 ---
 # A language model trained with Reticent
 
 A {kind}, {origin} with the method `{method}`: {_HOW[method]}{goal}. What this promises, and under which assumptions,
 is stated in the report of the run that made it, not here.
 
-{_LSTM if is_lstm else _AUTO}{_WITH_PREFIX if has_prefix(run.network) else ""}
+{_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
 
-* One record is {begin}, the speaker's token where there is one, the text, {end}; no blank between them. The tokenizer
-  need not add any of these by itself.
+* {_RECORDS[config["task"]].format(begin=begin, end=end, **_inputs_of(config))} The tokenizer need not add any of these
+  by itself.
 * Speakers: {tags}.{other}
-{about_masks}* At most {run.corpus.context_length} tokens.
+{about_masks}* At most {run.context_length} tokens.
 * {_VOCABULARIES[vocabulary.kind]}
 """

@@ -91,7 +91,7 @@ class Batch:
         attention_mask: (B, T) int64, 1 at real tokens; None where causal attention after which padding follows needs
             none.
         token_types: (B, T) int64 segments, or None.
-        classes: (B,) int64 the right class of each example, where the task is a classification.
+        classes: (B,) int64 the right class of each example, -1 where it is unknown, in a classification; else None.
     """
 
     inputs: torch.Tensor
@@ -136,6 +136,7 @@ class Examples(Protocol):
         ids: the token ids of every example.
         num_targets: (N,) how many outputs are asked for; 0 for one whose loss is zero whatever the model says.
         num_truncated: examples that were cut at the context length.
+        is_private: for each id, 1 where it stands for private text, else 0; None where nothing is marked.
     """
 
     @property
@@ -146,6 +147,9 @@ class Examples(Protocol):
 
     @property
     def num_truncated(self) -> int: ...  # noqa: D102
+
+    @property
+    def is_private(self) -> RaggedArray | None: ...  # noqa: D102
 
     @property
     def num_without_targets(self) -> int:

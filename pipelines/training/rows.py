@@ -195,11 +195,27 @@ def content_hash(speaker: str | None, domain: str | None, label: str | None, tex
 
 
 class RecordRows(NamedTuple):
-    """The rows of one record in the order of their sentence index: text, speaker, private characters."""
+    """The rows of one record in the order of their sentence index: text, speaker, label, private characters."""
 
     texts: list[str]
     speakers: list[str | None]
+    labels: list[str | None]
     private_chars: list[list[Range]]
+
+
+class _Names:
+    """Names by number: a few of them, in every row."""
+
+    def __init__(self) -> None:
+        self.names: list[str | None] = []
+        self.numbers = array("i")
+        self._of: dict[str | None, int] = {}
+
+    def add(self, name: str | None) -> None:
+        number = self._of.setdefault(name, len(self.names))
+        if number == len(self.names):
+            self.names.append(name)
+        self.numbers.append(number)
 
 
 class RowStore:
@@ -218,9 +234,7 @@ class RowStore:
         self._documents = bytearray()
         self._hashes = bytearray()
         self._sentences = array("Q")
-        self._speakers = array("i")
-        self._names: list[str | None] = [None]
-        self._numbers: dict[str | None, int] = {None: 0}
+        self._speakers, self._labels = _Names(), _Names()
         self._is_private = bytearray()
 
     def add(self, rows: Iterable[Row], *, is_private: bool, hashed: bool = True) -> None:
@@ -237,10 +251,8 @@ class RowStore:
             self._documents += hashlib.blake2b(row.doc_id.encode(), digest_size=_DIGEST_BYTES).digest()
             self._hashes += content_hash(row.speaker, row.domain, row.label, row.text) if hashed else bytes(_HASH_BYTES)
             self._sentences.append(row.sentence_index)
-            if row.speaker not in self._numbers:
-                self._numbers[row.speaker] = len(self._names)
-                self._names.append(row.speaker)
-            self._speakers.append(self._numbers[row.speaker])
+            self._speakers.add(row.speaker)
+            self._labels.add(row.label)
             self._is_private.append(is_private)
 
     def records(self) -> StoredRecords:
@@ -255,8 +267,10 @@ class RowStore:
         return StoredRecords(
             texts=self._texts_out.open(),
             ranges=self._ranges_out.open(),
-            speakers=self._names,
-            speaker_numbers=np.asarray(self._speakers, dtype=np.int64)[order],
+            speakers=self._speakers.names,
+            speaker_numbers=np.asarray(self._speakers.numbers, dtype=np.int64)[order],
+            labels=self._labels.names,
+            label_numbers=np.asarray(self._labels.numbers, dtype=np.int64)[order],
             rows=order.astype(np.int64),
             borders=np.append(np.flatnonzero(starts), len(order)).astype(np.int64),
             documents=documents,
@@ -274,6 +288,7 @@ class StoredRecords:
         texts, ranges: text and flat (start, end) pairs of private characters of each row, as they were read.
         speakers: the names, by number.
         speaker_numbers: (rows,) sorted.
+        labels, label_numbers: the same of labels.
         rows: (rows,) the place in ``texts`` of each row, sorted.
         borders: (records + 1,) where each record starts among the sorted rows.
         documents: (rows, 2) digest of the document, sorted.
@@ -286,6 +301,8 @@ class StoredRecords:
     ranges: RaggedArray
     speakers: Sequence[str | None]
     speaker_numbers: IntArray
+    labels: Sequence[str | None]
+    label_numbers: IntArray
     rows: IntArray
     borders: IntArray
     documents: npt.NDArray[np.uint64]
@@ -303,6 +320,7 @@ class StoredRecords:
         return RecordRows(
             [self.texts[row].tobytes().decode() for row in rows],
             [self.speakers[int(self.speaker_numbers[i])] for i in at],
+            [self.labels[int(self.label_numbers[i])] for i in at],
             [[(start, end) for start, end in found] for found in pairs],
         )
 

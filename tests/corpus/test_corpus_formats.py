@@ -237,6 +237,12 @@ def test_wikitext_joiners_are_undone_on_request(tmp_path):
     assert "1,000" in undone.text
 
 
+def test_a_tokenised_reference_is_put_back_together(tmp_path):
+    line = {"mr": "name[A]", "ref_tokenised": "A is n't family - friendly ( twice ) : yes ! It 's £ 5 ."}
+    (row,) = read(dump("", "a.jsonl", json.dumps(line) + "\n", tmp_path), "e2e")
+    assert row.text == "name[A] || A isn't family-friendly (twice): yes! It's £5."
+
+
 def test_layouts_reach_the_splitter(tmp_path):
     splitter = Splitter()
     (pair,) = read(dump("", "a.csv", "mr,ref\nname[A],One. Two.\n", tmp_path), "e2e")

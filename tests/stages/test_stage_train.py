@@ -308,7 +308,7 @@ def test_settings_as_read_from_a_file():
     assert TrainConfig.model_validate_json("{}", strict=True).target_epsilon == 3.0
     assert TrainConfig(noise_multiplier=1.5).target_epsilon is None
     assert TrainConfig(**TrainConfig(noise_multiplier=1.5).model_dump()) == TrainConfig(noise_multiplier=1.5)
-    assert TrainConfig().code_references() == ("pipelines.training.methods.crt",)
+    assert TrainConfig().code_references()[0] == "pipelines.training.methods.crt"
     assert all(field.description for field in TrainConfig.model_fields.values())
 
 
@@ -326,7 +326,7 @@ def test_loading_the_stage_and_its_settings_imports_no_torch():
 
 def read_crt(ctx):
     config = ctx.configs["train"]
-    return train_stage.read(ctx, config, "crt", train_stage.open_network(ctx, config, 0))
+    return train_stage.read(ctx, config, "crt", train_stage.open_network(ctx, config, 0))[0]
 
 
 def test_events_tell_what_was_done_and_not_what_was_meant(trained):
@@ -348,6 +348,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
         before=nothing,
         after=nothing,
         network=None,
+        context_length=48,
     )
     events = outputs.events_document(done)
     assert events["tokenizer"]["trained_on"] == "private"

@@ -1,9 +1,15 @@
 """Small models of four families with random weights, saved as the folders that real ones come in."""
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
+
+from pipelines.training.records import encode_record, target_positions
+from pipelines.training.tasks.examples import causal_example
 
 TEXT = [
     " It was great . It was terrible . It was great , terrible .",
@@ -103,8 +109,15 @@ def save_family(family, folder):
     return str(folder)
 
 
-def write(examples, padding, folder, name="examples"):
+def write(examples, padding, folder, name="examples", **options):
     from pipelines.training.tasks.examples import write_examples
 
     folder.mkdir(parents=True, exist_ok=True)
-    return write_examples(examples, padding, folder, name)
+    return write_examples(examples, padding, folder, name, **options)
+
+
+def sentence_example(text, speaker, encoder, control, context_length):
+    """One sentence as a record of plain language modelling (`pipelines.training.records`)."""
+    ids, is_cut = encode_record([(encoder.ids([text])[0], speaker)], control, context_length)
+    targets = target_positions(np.asarray(ids, dtype=np.int64), control)
+    return replace(causal_example(ids, targets.tolist(), context_length), is_cut=is_cut)

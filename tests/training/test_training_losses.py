@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from small_models import FAMILIES, write
+from small_models import FAMILIES, sentence_example, write
 from tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
 from pipelines.training.engine.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
@@ -11,7 +11,6 @@ from pipelines.training.losses import example_losses, logits_of
 from pipelines.training.lstm_model import build_lstm
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import load_model, padding_of
-from pipelines.training.tasks.language_modelling import sentence_example
 
 TEXTS = ["may I see it", "I am <MASK>, may I go on", "<MASK>", "x"]
 

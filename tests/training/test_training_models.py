@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from small_models import FAMILIES, write
+from small_models import FAMILIES, sentence_example, write
 
 from pipelines.errors import ConfigError
 from pipelines.training.losses import example_losses, logits_of
@@ -18,8 +18,8 @@ from pipelines.training.models.loading import check_context, load_model, padding
 from pipelines.training.models.saving import PREFIX_FOLDER, save_model
 from pipelines.training.models.sources import find_model
 from pipelines.training.models.vocabulary import TextEncoder
+from pipelines.training.tasks.dialogue import dialogue_example
 from pipelines.training.tasks.examples import Example
-from pipelines.training.tasks.language_modelling import dialogue_example, sentence_example
 
 CAUSAL = [name for name, (_, kind) in FAMILIES.items() if kind == "causal"]
 MASKED = [name for name, (_, kind) in FAMILIES.items() if kind == "masked"]

@@ -11,7 +11,8 @@ from tiny import SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentenc
 
 from pipelines.tables import TableWriter
 from pipelines.training.alignment import NO_WORD, num_right_words, starts_word, word_numbers
-from pipelines.training.corpus import _Encoder, read_held_out
+from pipelines.training.corpus import read_held_out
+from pipelines.training.encoding import RecordEncoder
 from pipelines.training.evaluation import OUTSIDE_EPSILON, evaluate, utility_figures
 from pipelines.training.model import build_model
 from pipelines.training.models.vocabulary import control_tokens_of, vocabulary_of
@@ -140,7 +141,7 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
         fold="test",
         most=100,
         unit=RecordUnit(),
-        encoder=_Encoder(vocabulary, context_length),
+        encoder=RecordEncoder(vocabulary, context_length),
         scratch=folder,
     )
 

@@ -12,6 +12,7 @@ from training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
 from pipelines.training.corpus import read_corpus
+from pipelines.training.encoding import RecordEncoder
 from pipelines.training.rows import RowStore, original_rows, private_ranges, split_private, typed_rows
 from pipelines.training.tokenizer import AddedTokens
 from pipelines.training.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
@@ -39,15 +40,15 @@ def corpus_rows(secret="Ann Lee", extra=()):
     return [*rows, *extra]
 
 
-def read(folder, rows, method="crt", unit=None, num_partitions=1, **changes):
+def read(folder, rows, method="crt", unit=None, num_partitions=1, context_length=400, **changes):
     arguments = {
         "view": VIEWS[method],
         "unit": unit or RecordUnit(),
         "scratch": folder,
         "make_vocabulary": making("bytes"),
+        "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
         "speakers": ("SYS", "USR"),
         "min_speaker_rows": 1,
-        "context_length": 400,
         "evaluate_fold": "test",
         "max_eval_sentences": 100,
         "progress": lambda done, total, message: None,

@@ -4,6 +4,7 @@ import numpy as np
 
 from pipelines.tables import TableWriter
 from pipelines.training.corpus import read_corpus
+from pipelines.training.encoding import RecordEncoder
 from pipelines.training.model import build_model
 from pipelines.training.models.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.ragged import RaggedArray
@@ -84,7 +85,7 @@ def making(kind, vocab_size=400, **changes):
     return lambda names, texts: learn_vocabulary(kind, vocab_size, names, texts, **changes)
 
 
-def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settings):
+def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, context_length=32, **settings):
     """Writes tables, the rows dealt out to ``num_files`` partitions, and reads them as the stage does."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {"public": [], "private": [], "sentences": []}
@@ -102,9 +103,9 @@ def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, **settin
         "unit": RecordUnit(),
         "redacted_paths": [],
         "make_vocabulary": making("bpe_public"),
+        "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
         "speakers": (),
         "min_speaker_rows": 2,
-        "context_length": 32,
         "evaluate_fold": "test",
         "max_eval_sentences": 100,
         **settings,

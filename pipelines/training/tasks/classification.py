@@ -1,78 +1,135 @@
-"""Classification by a head on top of a pretrained model (Devlin et al. 2018)."""
+"""Classification of texts or pairs of texts: by text infilling (`infilling`) or by a head (`head`).
+
+A row holds one text or two, and a label (``corpus.format = "glue"``). Labels are classes by name, or by number where no
+class has a number for a name, as GLUE's files have them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
-from torch.nn import functional
 
-from pipelines.errors import ConfigError, InputError
-from pipelines.training.losses import logits_of
-from pipelines.training.models.loading import LoadedModel, padding_of
-from pipelines.training.records import Batch
-from pipelines.training.tasks.examples import IGNORED, Example
+from pipelines.errors import InputError
+from pipelines.training.evaluation import Evaluation, evaluate_classes
+from pipelines.training.held_out import HeldOut
+from pipelines.training.records import Batch, Examples, IntArray, Padding
+from pipelines.training.rows import RecordRows, StoredRecords
+from pipelines.training.tasks.base import Progress, TaskModel, TaskOptions, is_all_mask, two_texts
+from pipelines.training.tasks.examples import Example, TaskRecords, write_examples
+from pipelines.training.tasks.head import HeadClassification
+from pipelines.training.tasks.infilling import Infilling
+from pipelines.training.tasks.templates import choose_template
 
 
-class HeadClassification:
-    """Classification of texts or pairs of texts.
+class Classifier(Protocol):
+    """`Infilling` or `HeadClassification`."""
 
-    Args:
-        classes: the classes' names; their order numbers them.
-        loaded: a model with a classification head of as many classes.
-    """
+    classes: tuple[str, ...]
+    padding: Padding
 
-    def __init__(self, classes: Sequence[str], loaded: LoadedModel) -> None:
-        if loaded.kind != "classification" or loaded.model.config.num_labels != len(classes):
-            raise ConfigError(f"classification: needs a model with a head of {len(classes)} classes")
-        self.classes = tuple(classes)
-        self.padding = padding_of(loaded)
-        self._loaded = loaded
-        special = loaded.tokenizer.num_special_tokens_to_add
-        self._num_between = max(1, special(pair=True) - special(pair=False))  # RoBERTa: 2
+    @property
+    def takes_pairs(self) -> bool | None:
+        """Whether an input is two texts; None where either will do."""
+        ...
 
-    def class_number(self, name: str) -> int:
-        """The number of a class.
-
-        Raises:
-            InputError: the label is none of the task's.
-        """
-        if name not in self.classes:
-            raise InputError(f"classification: a row has a label that is none of {', '.join(self.classes)}")
-        return self.classes.index(name)
-
-    def example(self, first: str, second: str | None, label: str | None) -> Example:
-        """``<BOS> first <EOS> [second <EOS>]``, with as many ends between two as the model is used to.
-
-        Of too long an input the longer text loses its end.
-
-        Raises:
-            InputError: an unknown label.
-        """
-        control = self._loaded.control
-        texts = self._loaded.encoder.ids([first] if second is None else [first, second])
-        ends = [self._num_between] * (len(texts) - 1) + [1]
-        over = 1 + sum(map(len, texts)) + sum(ends) - self._loaded.context_length
-        for _ in range(over):
-            max(texts, key=len).pop()
-        ids, types = [control.bos], [0]
-        for segment, text in enumerate(texts):
-            ids += text + [control.eos] * ends[segment]
-            types += [segment] * (len(text) + ends[segment])
-        return Example(
-            ids=ids,
-            labels=[IGNORED] * len(ids),
-            label=None if label is None else self.class_number(label),
-            token_types=types,
-            is_cut=over > 0,
-        )
+    def example(self, first: str, second: str | None, number: int | None) -> Example:
+        """One example of the class with that number; None where it is unknown."""
+        ...
 
     def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
         """(B, C) the scores of the classes."""
-        return logits_of(model, batch)
+        ...
+
+
+def class_number(classes: Sequence[str], label: str) -> int:
+    """The number of a class.
+
+    Raises:
+        InputError: the label is none of the classes.
+    """
+    if label in classes:
+        return classes.index(label)
+    if label.isdecimal() and int(label) < len(classes) and not any(name.isdecimal() for name in classes):
+        return int(label)
+    raise InputError(
+        f"train: a row has a label that is none of {', '.join(classes)}; correct the data, or name it in train.classes"
+    )
+
+
+class Classification:
+    """See `pipelines.training.tasks.base.Task`.
+
+    Args:
+        classifier: how classes are scored.
+    """
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    def example(self, record: RecordRows, *, is_held_out: bool) -> Example:
+        """One row. Of a wholly masked one nothing is learnt; a held-out one without a label is left out of scores.
+
+        Raises:
+            InputError: an unknown label, none where one is to be learnt, or one text where the template takes two.
+        """
+        (text,), (label,) = record.texts, record.labels
+        pairs = self.classifier.takes_pairs
+        first, second = (text, None) if pairs is False else two_texts(text)
+        if is_all_mask(text):
+            return self.classifier.example(text, text if pairs else None, None)
+        if pairs and second is None:
+            raise InputError("train: the template takes two texts, and a row holds one; choose another template")
+        if label is None and not is_held_out:
+            raise InputError("train: a row to train on has no label; name its column in corpus.label_field")
+        number = None if label is None else class_number(self.classifier.classes, label)
+        return self.classifier.example(first, second, number)
+
+    def _write(self, stored: StoredRecords, chosen: IntArray, path: Path, *, is_held_out: bool) -> TaskRecords:
+        examples = (self.example(stored[int(record)], is_held_out=is_held_out) for record in chosen)
+        return write_examples(examples, self.classifier.padding, path.parent, path.stem, by_class=True)
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+        """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
+        assert not marked  # noqa: S101
+        return self._write(stored, chosen, path, is_held_out=False)
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+    ) -> HeldOut:
+        """See `Task`."""
+        assert not marked  # noqa: S101
+        return HeldOut(
+            records=self._write(stored, chosen, scratch / "held_out.bin", is_held_out=True),
+            documents=stored.document_numbers[chosen],
+            num_available=len(stored),
+        )
 
     def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B,) cross-entropy among the classes."""
-        if batch.classes is None:
-            raise InputError("classification: an example to train on has no label")
-        return functional.cross_entropy(self.class_logits(model, batch), batch.classes, reduction="none")
+        """(B,) cross-entropy among the classes; 0 where the class is unknown."""
+        assert batch.classes is not None  # noqa: S101  # they are examples of this task
+        scores = self.classifier.class_logits(model, batch)
+        losses: torch.Tensor = torch.nn.functional.cross_entropy(
+            scores, batch.classes, reduction="none", ignore_index=-1
+        )
+        return losses
+
+    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
+        """Accuracy, and the cross-entropy among the classes as the loss."""
+        assert isinstance(held_out.records, TaskRecords)  # noqa: S101  # `encode_held_out` made them
+        return evaluate_classes(model, self.classifier, held_out.records)
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+        """None: `evaluate` says it all."""
+        return {}
+
+
+def make_task(model: TaskModel, options: TaskOptions) -> Classification:
+    """The task for that model."""
+    assert model.loaded is not None  # noqa: S101  # the settings ask for a pretrained one
+    template = choose_template(options.template, options.classes, options.label_words)
+    if template is not None:
+        return Classification(Infilling(template, model.loaded))
+    return Classification(HeadClassification(options.classes, model.loaded))

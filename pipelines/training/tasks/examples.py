@@ -65,6 +65,8 @@ class TaskRecords:
         num_targets: (N,) outputs that are asked for; a class is one.
         num_truncated: records that were cut at the context length.
         padding: how a batch is padded.
+        by_class: whether the class is what is asked for.
+        is_private: nothing is marked.
     """
 
     ids: RaggedArray
@@ -74,6 +76,8 @@ class TaskRecords:
     num_targets: IntArray
     num_truncated: int
     padding: Padding
+    by_class: bool = False
+    is_private: None = None
 
     def __len__(self) -> int:
         return len(self.num_targets)
@@ -112,7 +116,6 @@ class TaskRecords:
         positions = np.broadcast_to(steps + how.first_position, shape)
         if how.with_attention_mask:
             positions = np.where(is_real, positions, how.pad_position)
-        classes = self.classes[rows]
         return Batch(
             inputs=torch.from_numpy(ids),
             labels=torch.from_numpy(labels),
@@ -120,11 +123,13 @@ class TaskRecords:
             position_ids=torch.from_numpy(np.array(positions, dtype=np.int64)),
             attention_mask=torch.from_numpy(is_real.astype(np.int64)) if how.with_attention_mask else None,
             token_types=torch.from_numpy(types) if how.with_token_types else None,
-            classes=torch.from_numpy(classes) if (classes >= 0).all() else None,
+            classes=torch.from_numpy(self.classes[rows]) if self.by_class else None,
         )
 
 
-def write_examples(examples: Iterable[Example], padding: Padding, scratch: Path, name: str) -> TaskRecords:
+def write_examples(
+    examples: Iterable[Example], padding: Padding, scratch: Path, name: str, *, by_class: bool = False
+) -> TaskRecords:
     """Writes examples one by one, so that they need not fit in memory.
 
     Args:
@@ -132,6 +137,7 @@ def write_examples(examples: Iterable[Example], padding: Padding, scratch: Path,
         padding: how a batch is padded.
         scratch: a folder.
         name: of the files in it.
+        by_class: whether it is the class that is asked for; labels of outputs then only mark places.
     """
     classes: list[int] = []
     num_targets: list[int] = []
@@ -148,7 +154,7 @@ def write_examples(examples: Iterable[Example], padding: Padding, scratch: Path,
             types.append([0] * len(example.ids) if example.token_types is None else example.token_types)
             asked = sum(label != IGNORED for label in example.labels)
             classes.append(-1 if example.label is None else example.label)
-            num_targets.append(asked or int(example.label is not None))
+            num_targets.append(int(example.label is not None) if by_class else asked)
             num_truncated += example.is_cut
     return TaskRecords(
         ids=ids.open(),
@@ -158,4 +164,5 @@ def write_examples(examples: Iterable[Example], padding: Padding, scratch: Path,
         num_targets=np.asarray(num_targets, dtype=np.int64),
         num_truncated=num_truncated,
         padding=padding,
+        by_class=by_class,
     )

@@ -7,60 +7,16 @@ redaction mask is often the same token: it is read, and its output is neither as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
 
 import torch
-from torch.nn import functional
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.training.losses import logits_of
 from pipelines.training.models.loading import LoadedModel, padding_of
 from pipelines.training.records import Batch
 from pipelines.training.tasks.examples import IGNORED, Example
-
-_FIRST: Final = "{first}"
-_SECOND: Final = "{second}"
-_BLANK: Final = "{blank}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Template:
-    """A template and its label words.
-
-    Attributes:
-        pattern: text with ``{first}``, ``{blank}`` and, for pairs, ``{second}``.
-        label_words: the word of each class, by the class's name; their order numbers the classes.
-    """
-
-    pattern: str
-    label_words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.pattern.count(_BLANK) != 1 or self.pattern.count(_FIRST) != 1 or self.pattern.count(_SECOND) > 1:
-            raise ConfigError("infilling: a template holds {first} and {blank} once each, and {second} at most once")
-        if len(set(self.label_words.values())) != len(self.label_words) or len(self.label_words) < 2:
-            raise ConfigError("infilling: there must be at least two classes, each with a label word of its own")
-
-    @property
-    def takes_pairs(self) -> bool:
-        """Whether an input is two texts."""
-        return _SECOND in self.pattern
-
-
-# Table 10 ("borrowed from the work by Gao et al. (2020)"). Its printed blanks before punctuation are spaces between
-# the table's symbols; as there, the sentence keeps its own final punctuation.
-TEMPLATES: Final[Mapping[str, Template]] = {
-    "sst2": Template(pattern="{first} It was {blank} .", label_words={"negative": "terrible", "positive": "great"}),
-    "mnli": Template(
-        pattern="{first} ? {blank} , {second}",
-        label_words={"entailment": "Yes", "neutral": "Maybe", "contradiction": "No"},
-    ),
-    "qnli": Template(pattern="{first} ? {blank} , {second}", label_words={"entailment": "Yes", "not_entailment": "No"}),
-    "qqp": Template(pattern="{first} {blank} , {second}", label_words={"not_equivalent": "No", "equivalent": "Yes"}),
-}
-"""The templates of Li et al., by GLUE task; classes are in GLUE's order."""
+from pipelines.training.tasks.templates import BLANK, FIRST, SECOND, Template
 
 
 class Infilling:
@@ -98,19 +54,12 @@ class Infilling:
             raise ConfigError(f"infilling: the label word {word!r} is not one token for this model; choose another")
         return ids[0]
 
-    def class_number(self, name: str) -> int:
-        """The number of a class.
+    @property
+    def takes_pairs(self) -> bool | None:
+        """Whether an input is two texts."""
+        return self.template.takes_pairs
 
-        Raises:
-            InputError: the label is none of the task's.
-        """
-        if name not in self.template.label_words:
-            raise InputError(
-                f"infilling: a row has a label that is none of {', '.join(self.classes)}; correct the data"
-            )
-        return self.classes.index(name)
-
-    def example(self, first: str, second: str | None, label: str | None) -> Example:
+    def example(self, first: str, second: str | None, number: int | None) -> Example:
         """Fills the template.
 
         Too long a text loses its own end (the longer of two first), never the template around it.
@@ -118,27 +67,26 @@ class Infilling:
         Args:
             first: the text, which may hold redaction masks.
             second: the other text of a pair.
-            label: the class's name; None where it is to be predicted.
+            number: of the class; None where it is to be predicted.
 
         Raises:
-            InputError: an unknown label, or a missing or needless second text.
+            InputError: a missing or needless second text.
         """
         if (second is not None) != self.template.takes_pairs:
             raise InputError("infilling: the template and the rows do not agree on whether an input is two texts")
         # `first` and `second` are put in as ids, so nothing that they say can be taken for a part of the template.
         pieces = _split(self.template.pattern)
-        given = {_FIRST: first, _SECOND: second or "", _BLANK: ""}
-        before = {name: " " if number else "" for number, name in enumerate(pieces) if name in (_FIRST, _SECOND)}
+        given = {FIRST: first, SECOND: second or "", BLANK: ""}
+        before = {name: " " if number else "" for number, name in enumerate(pieces) if name in (FIRST, SECOND)}
         texts = self._encoder.ids(before.get(piece, "") + given.get(piece, piece) for piece in pieces)
-        filled = dict(zip(pieces, texts, strict=True)) | {_BLANK: [self._mask]}
-        cut = _cut([_FIRST, _SECOND] if second is not None else [_FIRST], filled, self._context_length - 2)
+        filled = dict(zip(pieces, texts, strict=True)) | {BLANK: [self._mask]}
+        cut = _cut([FIRST, SECOND] if second is not None else [FIRST], filled, self._context_length - 2)
         ids, blank = [self._begin], -1
         for piece in pieces:
-            if piece == _BLANK:
+            if piece == BLANK:
                 blank = len(ids)
             ids += filled[piece]
         ids.append(self._end)
-        number = None if label is None else self.class_number(label)
         labels = [IGNORED] * len(ids)
         # The blank's label marks its index; unlabelled examples are marked with the first class's word, unused.
         labels[blank] = self.label_ids[0 if number is None else number]
@@ -150,17 +98,11 @@ class Infilling:
         at_blank = (scores * batch.weights[..., None].to(scores.dtype)).sum(dim=1)  # one weight of 1 in each row
         return at_blank[:, self.label_ids]
 
-    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        """(B,) cross-entropy among the label words."""
-        if batch.classes is None:
-            raise InputError("infilling: an example to train on has no label")
-        return functional.cross_entropy(self.class_logits(model, batch), batch.classes, reduction="none")
-
 
 def _split(pattern: str) -> list[str]:
     pieces, rest = [], pattern
     while rest:
-        found = sorted((rest.index(name), name) for name in (_FIRST, _SECOND, _BLANK) if name in rest)
+        found = sorted((rest.index(name), name) for name in (FIRST, SECOND, BLANK) if name in rest)
         if not found:
             pieces.append(rest)
             break

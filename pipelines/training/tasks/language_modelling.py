@@ -1,60 +1,36 @@
-"""Causal language modelling of sentences, blocks of whole sentences, and dialogues with control tokens."""
+"""Causal language modelling of sentences, blocks of whole sentences, and dialogues: every text token is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from typing import Any
 
-import numpy as np
+import torch
 
-from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.records import encode_record, target_positions
-from pipelines.training.tasks.examples import Example, causal_example
-from pipelines.training.tokenizer import ControlTokens
-
-Turn = tuple[str | None, str]
-"""Speaker and text."""
-
-
-def sentence_example(
-    text: str, speaker: str | None, encoder: TextEncoder, control: ControlTokens, context_length: int
-) -> Example:
-    """``<BOS> [speaker] text <EOS>``; asked for are the text and the end, never masks or speakers."""
-    ids, is_cut = encode_record([(encoder.ids([text])[0], speaker)], control, context_length)
-    targets = target_positions(np.asarray(ids, dtype=np.int64), control)
-    example = causal_example(ids, targets.tolist(), context_length)
-    return Example(ids=example.ids, labels=example.labels, is_cut=is_cut)
+from pipelines.training.encoding import RecordEncoder
+from pipelines.training.evaluation import Evaluation, evaluate
+from pipelines.training.held_out import HeldOut
+from pipelines.training.losses import example_losses
+from pipelines.training.records import Batch
+from pipelines.training.tasks.base import Progress, TaskModel, TaskOptions
 
 
-def dialogue_example(
-    turns: Sequence[Turn],
-    encoder: TextEncoder,
-    control: ControlTokens,
-    context_length: int,
-    *,
-    learn_speakers: Iterable[str] | None = None,
-) -> Example:
-    """A dialogue for a model that is to take turns: ``<BOS>``, then ``[speaker] text <EOS>`` for each turn.
+class LanguageModelling(RecordEncoder):
+    """See `pipelines.training.tasks.base.Task`."""
 
-    Unlike in a record of plain language modelling (`encode_record`), each turn ends with the end token, so that a
-    model can be asked for one turn and knows when to stop. Speakers are given, not asked for. The first tokens of a
-    dialogue longer than the context are kept.
+    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """The mean cross-entropy over each record's own tokens."""
+        return example_losses(model, batch)
 
-    Args:
-        turns: speaker and text.
-        encoder: text to ids.
-        control: the control tokens.
-        context_length: the longest record.
-        learn_speakers: whose turns are asked for; None for everybody's.
-    """
-    learnt = None if learn_speakers is None else set(learn_speakers)
-    ids, is_target = [control.bos], [False]
-    texts = encoder.ids(text for _, text in turns)
-    for (speaker, _), text_ids in zip(turns, texts, strict=True):
-        turn = [*control.speaker(speaker), *text_ids, control.eos]
-        asked = [False] * len(turn)
-        if learnt is None or speaker in learnt:
-            # The marker before the turn stands for its begin, which is never asked for.
-            asked = target_positions(np.asarray([control.bos, *turn], dtype=np.int64), control)[1:].tolist()
-        ids += turn
-        is_target += asked
-    return causal_example(ids, is_target, context_length)
+    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
+        """Perplexity and accuracy, by token and by word."""
+        return evaluate(model, held_out)
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+        """None: `evaluate` says it all."""
+        return {}
+
+
+def make_task(model: TaskModel, options: TaskOptions) -> LanguageModelling:
+    """The task for that model."""
+    del options
+    return LanguageModelling(model.vocabulary, model.context_length)

@@ -2,76 +2,27 @@
 
 A record is one dialogue with its persona, so that one person's conversation is one unit of privacy; the papers' code
 makes a record of every reply, of which a dialogue has many. The loss is on the replies of the one whose persona it is.
+Speakers are those of ``corpus.format = "personachat"``.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pipelines.errors import InputError
+import torch
+
+from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import TextEncoder
+from pipelines.training.rows import RecordRows
+from pipelines.training.tasks.base import LanguageTask, Progress, TaskModel, TaskOptions
+from pipelines.training.tasks.dialogue import Turn, dialogue_example, turns_of
 from pipelines.training.tasks.examples import Example
-from pipelines.training.tasks.language_modelling import Turn, dialogue_example
 from pipelines.training.tokenizer import ControlTokens
 
-PERSONA: Final = "PERSONA"
-OTHER: Final = "OTHER"
+PERSONAS: Final = ("PERSONA", "PARTNER_PERSONA")
 SELF: Final = "SELF"
-SPEAKERS: Final = (OTHER, PERSONA, SELF)
-"""The speakers that need a control token."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Conversation:
-    """A dialogue of one who has a persona with another.
-
-    Attributes:
-        persona: sentences about the one.
-        utterances: in turns, the other first.
-    """
-
-    persona: tuple[str, ...]
-    utterances: tuple[str, ...]
-
-
-def read_persona_chat(path: Path, fold: str) -> Iterator[Conversation]:
-    """The dialogues of a fold of the JSON form in which the data set is usually shared (ConvAI2).
-
-    It is ``{fold: [{"personality": [...], "utterances": [{"history": [...], "candidates": [...]}]}]}``; the last
-    candidate is what was really said.
-
-    Raises:
-        InputError: it has another form.
-    """
-    try:
-        dialogues = json.loads(path.read_text(encoding="utf-8"))[fold]
-        for dialogue in dialogues:
-            last = dialogue["utterances"][-1]
-            yield Conversation(
-                persona=tuple(dialogue["personality"]), utterances=(*last["history"], last["candidates"][-1])
-            )
-    except (KeyError, TypeError, IndexError):
-        raise InputError(
-            f"responses: the file needs a fold {fold!r} of personality and utterances (history, candidates)"
-        ) from None
-
-
-def turns_of(conversation: Conversation) -> list[Turn]:
-    """The persona as a turn of its own, then the utterances."""
-    turns: list[Turn] = [(PERSONA, " ".join(conversation.persona))]
-    turns += [((OTHER, SELF)[at % 2], text) for at, text in enumerate(conversation.utterances)]
-    return turns
-
-
-def conversation_example(
-    conversation: Conversation, encoder: TextEncoder, control: ControlTokens, context_length: int
-) -> Example:
-    """One dialogue; asked for are the replies and their ends."""
-    return dialogue_example(turns_of(conversation), encoder, control, context_length, learn_speakers=(SELF,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,25 +39,23 @@ class ReplyPrompt:
 
 
 def reply_prompts(
-    conversation: Conversation,
-    encoder: TextEncoder,
-    control: ControlTokens,
-    context_length: int,
-    max_new_tokens: int,
+    turns: Sequence[Turn], encoder: TextEncoder, control: ControlTokens, context_length: int, max_new_tokens: int
 ) -> list[ReplyPrompt]:
     """A prompt for each reply of a dialogue; where the context is short, the oldest turns go and the persona stays."""
-    persona, *rest = turns_of(conversation)
     encoded = [
         [*control.speaker(speaker), *ids, control.eos]
-        for (speaker, _), ids in zip([persona, *rest], encoder.ids(text for _, text in [persona, *rest]), strict=True)
+        for (speaker, _), ids in zip(turns, encoder.ids(text for _, text in turns), strict=True)
     ]
     speaker = control.speaker(SELF)
+    room = context_length - max_new_tokens - 1 - len(speaker)
+    personas = [ids for ids, (who, _) in zip(encoded, turns, strict=True) if who in PERSONAS]
+    about = [token for ids in personas for token in ids][: max(0, room)]
+    said = [(who, text, ids) for (who, text), ids in zip(turns, encoded, strict=True) if who not in PERSONAS]
     prompts = []
-    for at in range(1, len(rest), 2):
-        room = context_length - max_new_tokens - 1 - len(speaker)
-        about = encoded[0][: max(0, room)]
-        history = _latest(encoded[1 : at + 1], room - len(about))
-        prompts.append(ReplyPrompt(ids=[control.bos, *about, *history, *speaker], reference=rest[at][1]))
+    for at, (who, text, _) in enumerate(said):
+        if who == SELF:
+            history = _latest([ids for _, _, ids in said[:at]], room - len(about))
+            prompts.append(ReplyPrompt(ids=[control.bos, *about, *history, *speaker], reference=text))
     return prompts
 
 
@@ -117,3 +66,31 @@ def _latest(turns: Sequence[Sequence[int]], room: int) -> list[int]:
             break
         kept = [*turn, *kept]
     return kept
+
+
+class Responses(LanguageTask):
+    """Replies are asked for, and generated to be scored."""
+
+    def example(self, record: RecordRows) -> Example:
+        """One dialogue; asked for are the replies and their ends."""
+        vocabulary = self.vocabulary
+        return dialogue_example(
+            turns_of(record), vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
+        )
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+        """F1 and the others, of one reply to each history."""
+        vocabulary, length = self.vocabulary, self.options.max_new_tokens
+        prompts = [
+            (prompt.ids, (prompt.reference,))
+            for record in held_out.rows
+            for prompt in reply_prompts(
+                turns_of(record), vocabulary.encoder, vocabulary.control, self.context_length, length
+            )
+        ]
+        return self._generated(model, prompts, progress)
+
+
+def make_task(model: TaskModel, options: TaskOptions) -> Responses:
+    """The task for that model."""
+    return Responses(model, options)

@@ -1,0 +1,155 @@
+"""Encodes stored records for plain language modelling, through files in the scratch folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.training.alignment import NO_WORD, starts_word, word_numbers
+from pipelines.training.held_out import HeldOut
+from pipelines.training.models.vocabulary import Vocabulary
+from pipelines.training.ragged import RaggedWriter
+from pipelines.training.records import IntArray, Records, encode_record, target_positions
+from pipelines.training.rows import BATCH_ROWS, RecordRows, StoredRecords, split_private
+from pipelines.training.tokenizer import ControlTokens
+
+_ID_DTYPE = np.int32
+
+
+@dataclass(frozen=True)
+class RecordEncoder:
+    """How records of plain language modelling become ids.
+
+    Attributes:
+        vocabulary: of the model.
+        context_length: the longest record.
+    """
+
+    vocabulary: Vocabulary
+    context_length: int
+
+    @property
+    def control(self) -> ControlTokens:
+        """The control tokens."""
+        return self.vocabulary.control
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Records:
+        """Encodes the chosen records, in that order.
+
+        Args:
+            stored: where their rows are.
+            chosen: which records.
+            path: the scratch file to write.
+            marked: whether to encode private pieces apart and mark their ids.
+        """
+        num_targets: list[int] = []
+        num_truncated = 0
+        with (
+            RaggedWriter(path, _ID_DTYPE) as ids_out,
+            RaggedWriter(path.with_suffix(".private"), np.uint8) as marks_out,
+        ):
+            for chunk in _chunks(stored, chosen):
+                for ids, marks, truncated in self._encode_chunk(chunk, marked):
+                    num_truncated += truncated
+                    num_targets.append(int(target_positions(np.asarray(ids, dtype=np.int64), self.control).sum()))
+                    ids_out.append(ids)
+                    marks_out.append(marks)
+        return Records(
+            ids=ids_out.open(),
+            num_targets=np.asarray(num_targets, dtype=np.int64),
+            num_truncated=num_truncated,
+            control=self.control,
+            is_private=marks_out.open() if marked else None,
+        )
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+    ) -> HeldOut:
+        """Encodes the chosen records with what scores by word need."""
+        records = self.encode(stored, chosen, scratch / "held_out.bin", marked=marked)
+        num_words = []
+        with RaggedWriter(scratch / "held_out_words.bin", np.int32) as words:
+            for at, record in enumerate(chosen):
+                rows, ids = stored[int(record)], records.ids[at].tolist()
+                num_words.append(self.num_words(rows, ids))
+                words.append(self.words(rows, ids, marked=marked))
+        never_text = [*self.control.never_predicted.tolist(), *self.control.masks.values(), self.control.eos]
+        return HeldOut(
+            records=records,
+            num_words=np.asarray(num_words, dtype=np.int64),
+            documents=stored.document_numbers[chosen],
+            num_available=len(stored),
+            word_of_token=words.open(),
+            starts_word=starts_word(self.vocabulary.backend, never_text),
+        )
+
+    def _encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
+        """Ids and marks of each record, and whether it was cut."""
+        records = [[self._pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
+        texts = [text for rows in records for pieces in rows for text, _ in pieces]
+        encoded = iter(self.vocabulary.encoder.ids(texts))
+        for record, rows in zip(chunk, records, strict=True):
+            row_ids: list[list[int]] = []
+            marks = [0]
+            for speaker, pieces in zip(record.speakers, rows, strict=True):
+                row_ids.append([])
+                marks += [0] * len(self.control.speaker(speaker))
+                for _, is_private in pieces:
+                    ids = next(encoded)
+                    row_ids[-1] += ids
+                    marks += [int(is_private)] * len(ids)
+            marks.append(0)
+            found, truncated = encode_record(
+                list(zip(row_ids, record.speakers, strict=True)), self.control, self.context_length
+            )
+            yield found, marks[: len(found)], truncated
+
+    def words(self, record: RecordRows, ids: Sequence[int], *, marked: bool) -> list[int]:
+        """The number of the word that each of a record's ids is part of, `NO_WORD` where it is no text."""
+        numbers, num_words = [NO_WORD], 0
+        for at, speaker in enumerate(record.speakers):
+            numbers += [NO_WORD] * len(self.control.speaker(speaker))
+            text = ""
+            spans: list[tuple[int, int]] = []
+            for piece, _ in self._pieces(record, at, marked):
+                offsets = self.vocabulary.encoder.with_spans(piece).spans
+                spans += [(start + len(text), end + len(text)) for start, end in offsets]
+                text += piece
+            numbers += [NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)]
+            num_words += len(text.split())
+        return [*numbers, NO_WORD][: len(ids)]
+
+    def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
+        """Words of what was kept of a record, split at white space, and one more if its end was kept."""
+        if ids[-1] == self.control.eos:
+            return sum(len(text.split()) for text in record.texts) + 1
+        speakers = {self.control.other_speaker, *self.control.speakers.values()}
+        words, start = 0, 0
+        for at in [*(i for i, token in enumerate(ids) if token in speakers), len(ids)]:
+            words += len(self.vocabulary.backend.decode(list(ids[start:at])).split())
+            start = at + 1
+        return words
+
+    def _pieces(self, record: RecordRows, at: int, marked: bool) -> list[tuple[str, bool]]:
+        """What to encode of a row. A speaker's token parts it from the row before; without one, a blank does."""
+        blank = " " if at and not self.control.speaker(record.speakers[at]) else ""
+        text = blank + record.texts[at]
+        if not marked:
+            return [(text, False)]
+        return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
+
+
+def _chunks(stored: StoredRecords, chosen: IntArray) -> Iterator[list[RecordRows]]:
+    chunk: list[RecordRows] = []
+    num_rows = 0
+    for record in chosen:
+        chunk.append(stored[int(record)])
+        num_rows += len(chunk[-1].texts)
+        if num_rows >= BATCH_ROWS:
+            yield chunk
+            chunk, num_rows = [], 0
+    if chunk:
+        yield chunk

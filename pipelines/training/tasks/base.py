@@ -1,0 +1,162 @@
+"""What every task offers the stage: records as a model reads them, their loss, and what a model scores on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from pipelines.corpus.records import PAIR
+from pipelines.policies.mask import MASK
+from pipelines.training.evaluation import Evaluation, evaluate
+from pipelines.training.held_out import HeldOut
+from pipelines.training.losses import example_losses
+from pipelines.training.models.loading import LoadedModel
+from pipelines.training.models.vocabulary import Vocabulary
+from pipelines.training.records import Batch, Examples, IntArray, Padding
+from pipelines.training.rows import RecordRows, StoredRecords
+from pipelines.training.tasks.examples import Example, write_examples
+from pipelines.training.tasks.generation import BeamSearch, generate
+from pipelines.training.tasks.text_metrics import score_texts
+
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """What a task is told. All of it is public.
+
+    Attributes:
+        classes: of a classification, in the order that numbers them.
+        template: of text infilling: a name, or a pattern for ``label_words``; None for a head.
+        label_words: the word of each class, in the order of ``classes``.
+        num_beams, max_new_tokens: of generation.
+        max_generated: held-out inputs that text is generated for.
+    """
+
+    classes: tuple[str, ...] = ()
+    template: str | None = None
+    label_words: tuple[str, ...] = ()
+    num_beams: int = 5
+    max_new_tokens: int = 64
+    max_generated: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskModel:
+    """What a task has to know of the model.
+
+    Attributes:
+        vocabulary: its vocabulary.
+        context_length: the longest record.
+        loaded: the model itself, where it was made elsewhere.
+    """
+
+    vocabulary: Vocabulary
+    context_length: int
+    loaded: LoadedModel | None = None
+
+
+class Task(Protocol):
+    """A task with one model. Its module offers ``make_task(model, options)``."""
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+        """See `pipelines.training.corpus.Encoder`."""
+        ...
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+    ) -> HeldOut:
+        """See `pipelines.training.corpus.Encoder`."""
+        ...
+
+    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B,) the loss of each example, which depends on no other example."""
+        ...
+
+    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
+        """Scores a model quickly: after every epoch."""
+        ...
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+        """Further scores of the finished model, such as those of the text that it generates."""
+        ...
+
+
+class LanguageTask:
+    """What tasks of causal language models have in common; a subclass turns a record into an example.
+
+    Args:
+        model: the model that it is for.
+        options: of the task.
+    """
+
+    def __init__(self, model: TaskModel, options: TaskOptions) -> None:
+        self.vocabulary, self.context_length, self.options = model.vocabulary, model.context_length, options
+        self.padding = Padding(pad=model.vocabulary.control.pad)
+
+    def example(self, record: RecordRows) -> Example:
+        """One record as the model reads it."""
+        raise NotImplementedError
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+        """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
+        assert not marked  # noqa: S101
+        examples = (self.example(stored[int(record)]) for record in chosen)
+        return write_examples(examples, self.padding, path.parent, path.stem)
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+    ) -> HeldOut:
+        """See `Task`."""
+        return HeldOut(
+            records=self.encode(stored, chosen, scratch / "held_out.bin", marked=marked),
+            documents=stored.document_numbers[chosen],
+            num_available=len(stored),
+            rows=[stored[int(record)] for record in chosen],
+        )
+
+    def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """See `Task`."""
+        return example_losses(model, batch)
+
+    def evaluate(self, model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
+        """See `Task`."""
+        return evaluate(model, held_out)
+
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+        """See `Task`. None but the perplexity."""
+        return {}
+
+    def _generated(
+        self, model: torch.nn.Module, prompts: Sequence[tuple[list[int], Sequence[str]]], progress: Progress
+    ) -> dict[str, Any]:
+        """Scores of what a model says to prompts, each with its references."""
+        chosen = list(prompts[: self.options.max_generated])
+        if not chosen:
+            return {}
+        how = BeamSearch(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
+        ids = [prompt for prompt, _ in chosen]
+        texts = generate(model, self.vocabulary.tokenizer, ids, self.vocabulary.control, how, progress)
+        found = score_texts(texts, [references for _, references in chosen])
+        return {**found.as_json(), "num_available": len(prompts)}
+
+
+def two_texts(text: str) -> tuple[str, str | None]:
+    """The two texts of a row that holds a pair; a row that was masked as a whole, or is one text, has no second."""
+    first, separator, second = text.partition(PAIR)
+    return first, second if separator else None
+
+
+def is_all_mask(text: str) -> bool:
+    """Whether nothing of a row is left: a later copy, or one on which a policy failed."""
+    return text.strip() == MASK
+
+
+def has_targets(*records: Examples) -> bool:
+    """Whether there is anything to learn."""
+    return any(bool(np.any(part.num_targets > 0)) for part in records)

@@ -1,0 +1,65 @@
+"""Classification by a head on top of a pretrained model (Devlin et al. 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pipelines.errors import ConfigError
+from pipelines.training.losses import logits_of
+from pipelines.training.models.loading import LoadedModel, padding_of
+from pipelines.training.records import Batch
+from pipelines.training.tasks.examples import IGNORED, Example
+
+
+class HeadClassification:
+    """Classification of texts or pairs of texts.
+
+    Args:
+        classes: the classes' names; their order numbers them.
+        loaded: a model with a classification head of as many classes.
+    """
+
+    def __init__(self, classes: Sequence[str], loaded: LoadedModel) -> None:
+        if loaded.kind != "classification" or loaded.model.config.num_labels != len(classes):
+            raise ConfigError(f"classification: needs a model with a head of {len(classes)} classes")
+        self.classes = tuple(classes)
+        loaded.model.config.id2label = dict(enumerate(self.classes))
+        loaded.model.config.label2id = {name: number for number, name in enumerate(self.classes)}
+        self.padding = padding_of(loaded)
+        self._loaded = loaded
+        special = loaded.tokenizer.num_special_tokens_to_add
+        self._num_between = max(1, special(pair=True) - special(pair=False))  # RoBERTa: 2
+
+    @property
+    def takes_pairs(self) -> bool | None:
+        """Whether an input is two texts: either will do."""
+        return None
+
+    def example(self, first: str, second: str | None, number: int | None) -> Example:
+        """``<BOS> first <EOS> [second <EOS>]``, with as many ends between two as the model is used to.
+
+        Of too long an input the longer text loses its end. ``number`` is that of the class, None for unknown.
+        """
+        control = self._loaded.control
+        texts = self._loaded.encoder.ids([first] if second is None else [first, second])
+        ends = [self._num_between] * (len(texts) - 1) + [1]
+        over = 1 + sum(map(len, texts)) + sum(ends) - self._loaded.context_length
+        for _ in range(over):
+            max(texts, key=len).pop()
+        ids, types = [control.bos], [0]
+        for segment, text in enumerate(texts):
+            ids += text + [control.eos] * ends[segment]
+            types += [segment] * (len(text) + ends[segment])
+        return Example(
+            ids=ids,
+            labels=[IGNORED] * len(ids),
+            label=number,
+            token_types=types,
+            is_cut=over > 0,
+        )
+
+    def class_logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        """(B, C) the scores of the classes."""
+        return logits_of(model, batch)
