@@ -165,8 +165,8 @@ def events_document(run: Run) -> dict[str, Any]:
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
         "the interruption did not depend on the lost weights",
         "hyper-parameters were not chosen by looking at private data",
-        "the random number generator (Philox, keyed by the operating system) and floating-point noise are taken "
-        "for ideal Gaussian noise",
+        "the random number generators (Philox for samples, AES for noise, both keyed by the operating system) and "
+        "floating-point noise are taken for ideal ones",
         _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE.format(vocabulary.trained_on)),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *account.notes,

@@ -39,12 +39,15 @@ def noisy_step(
     sums = engine.take_sums()
     deviation = noise_multiplier * engine.max_grad_norm
     if not is_distributed or torch.distributed.get_rank() == 0:
-        add_noise(sums, deviation, rng)
+        add_noise(sums, deviation, rng, expected_batch_size)
+    else:
+        for total in sums:
+            total.div_(expected_batch_size)
     if is_distributed:
         for total in sums:
             torch.distributed.all_reduce(total)
     for parameter, total in zip(engine.parameters, sums, strict=True):
-        parameter.grad = total.div_(expected_batch_size).to(parameter.dtype)
+        parameter.grad = total.to(parameter.dtype)
     optimizer.step()
     for parameter in engine.parameters:
         parameter.grad = None
