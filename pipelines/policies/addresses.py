@@ -76,7 +76,10 @@ _CUE: Final = re.compile(
 
 _LETTERS: Final = r"[^\W\d_]"
 _WORD: Final = rf"(?:{_LETTERS}+(?:['’/-]{_LETTERS}+)*\.?)"
-_CAPITAL: Final = rf"(?:(?-i:[^\W\d_a-zß-öø-ÿ]){_LETTERS}*(?:['’/-]{_LETTERS}+)*\.?)"
+CAPITALISED: Final = rf"(?:(?-i:[^\W\d_a-zß-ÿ]){_LETTERS}*(?:['’/-]{_LETTERS}+)*)"
+"""A word that begins with a capital, whatever the flags of the pattern around it."""
+
+_CAPITAL: Final = rf"(?:{CAPITALISED}\.?)"
 _NUMBER: Final = r"\d{1,6}(?:[ -]?[A-Za-z]\b|[-/]\d{1,4}[A-Za-z]?\b)?"
 _GAP: Final = r"[\s>?|*]+"
 """White space, line breaks, and the marks that quoted mail begins its lines with."""
@@ -110,7 +113,8 @@ _FOREIGN_AFTER: Final = re.compile(
     re.I,
 )
 _CORNER: Final = re.compile(
-    rf"(?:the\s+)?corner\s+of\s+((?:(?:{_WORD}|\d{{1,5}}){_GAP}){{1,5}}?and(?:{_GAP}(?:{_CAPITAL}|\d{{1,5}}[A-Za-z]?\b)){{1,4}})",
+    rf"(?:the\s+)?(?:corner|junction|intersection)\s+of\s+(?:(?:{_WORD}|\d{{1,5}}(?:st|nd|rd|th)?){_GAP}){{1,5}}?"
+    rf"(?:and|&)(?:(?:{_GAP}(?:{_CAPITAL}|\d{{1,5}}(?:[a-z]|st|nd|rd|th)?\b)){{1,4}}|{_GAP}{_WORD})",
     re.I,
 )
 _CROSSING: Final = re.compile(
@@ -134,7 +138,7 @@ _BOX: Final = re.compile(
     r"(?<!\w)(?:\d{1,6}\s+)?(?:p\.?\s?o\.?\s?box|post(?:al)?\s?box|postbox|gpo\s+box)\s*#?\s*\d+\b", re.I
 )
 _MILITARY_TAIL: Final = rf"(?:{_SEPARATOR}[AFD]PO\b{_SEPARATOR}(?:A[AEP]\b)?{_SEPARATOR}(?:\d{{5}}(?:-\d{{4}})?)?)"
-_MILITARY: Final = re.compile(
+MILITARY: Final = re.compile(
     rf"(?<!\w)(?:(?:PSC|CMR|Unit)\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?|US(?:S|NS|NV|CGC)\s+{_WORD}(?:\s+{_WORD}){{0,2}}?"
     rf"{_MILITARY_TAIL}|US(?:NS|NV|CGC)\s+{_WORD}|[AFD]PO,?\s+A[AEP],?\s+\d{{5}}(?:-\d{{4}})?)",
     re.I,
@@ -154,15 +158,16 @@ _CITY_STATE_ZIP: Final = re.compile(
 
 # What may follow a core, each after separators: a flat, a postcode, a place of a few capitalised words.
 _TAIL_POSTCODE: Final = re.compile(
-    r"(?-i:[A-Z]{1,3})?[ -]?\d{4,6}(?:-\d{3,4})?\b|(?-i:[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2})\b|\d{3}\s\d{2}\b", re.I
+    r"(?-i:[A-Z]{1,3})?[ -]?\d{4,6}(?:-\d{3,4})?\b|[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}\b|\d{3}\s\d{2}\b", re.I
 )
 _TAIL_PLACE: Final = re.compile(
     rf"\(?(?:{_CAPITAL}|\d{{2}}(?=\s*\n))(?:(?:[ ]|\s*,\s*(?=[A-Z]{{2}}\b))(?:(?:de|do|da|del|della|di|la|le|les|of|and"
     rf"|the|na|nad|am|an|im|upon|sur|en|op|aan|den)[ ])*\(?(?:{_CAPITAL}|nan\b)\)?){{0,4}}"
 )
-_TAIL_LOWER: Final = re.compile(rf"(?:{_WORD}[ ]?){{1,4}}(?=[.,;!?\n]|\s*\d{{4,6}}\b|$)")
+_TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
+_PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
 _STOP_TAIL: Final = _set(
     """
     i he she we they you it the this that what who where when why how please thanks thank hello hi dear mobile
@@ -207,7 +212,7 @@ def find_addresses(text: str) -> list[Find]:
 
 
 def _cores(text: str) -> Iterator[Find]:
-    for pattern in (_BOX, _MILITARY):
+    for pattern in (_BOX, MILITARY):
         yield from (match.span() for match in pattern.finditer(text))
     for match in _TYPED.finditer(text):
         if _could_name_a_street(match[2], strong=True):
@@ -295,6 +300,16 @@ _PARTICLES: Final = _set("do via a am an me la de van st")
 """Function words of English that are parts of streets' names in other languages."""
 
 
+def _after_place(text: str, at: int) -> int:
+    """The end of a town written small: up to four words that are not of every day; ``at`` if there are none."""
+    for _ in range(4):
+        word = _TAIL_WORD.match(text, at)
+        if word is None or _lower_words(word[0])[0] in _PLAIN_WORDS:
+            break
+        at = word.end()
+    return at
+
+
 _NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
 
 
@@ -318,11 +333,8 @@ def _extended(text: str, end: int) -> int:
             first = part[0].strip("() ").split()[0].lower() if part is not None and part[0].strip("() ") else ""
             if part is not None and (first in _STOP_TAIL or text[part.end() : part.end() + 1] == ":"):
                 part = None
-        if part is None and has_break:
-            lower = _TAIL_LOWER.match(text, at)
-            if lower is not None and not any(w in COMMON_WORDS for w in _lower_words(lower[0])):
-                part = lower
-        if part is None or part.end() == at:
+        after = at + len(part[0].rstrip()) if part is not None else _after_place(text, at) if has_break else at
+        if after == at:
             return end
-        end = at + len(part[0].rstrip())
+        end = after
     return end

@@ -29,15 +29,43 @@ _PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
 _SUBJECTS: Final = frozenset(
     {"i", "we", "you", "he", "she", "it", "they", "this", "that", "these", "those", "the", "there", "my", "your", "our"}
 )
-_NAMING: Final = re.compile(r"\b(?:name['’]?s|name is|named|called|call me|spelled|spelt)\s+([^\W\d_]+)", re.I)
+_NAMING: Final = re.compile(
+    r"\b(?:(?:name['’]?s|name is|named|called|call me|spelled|spelt)"
+    r"|(?:user\s?name|password|passcode|pin|code|login|handle)\s*(?:is|was|:|=|['’]s))\s*([^\W\d_]+)",
+    re.I,
+)
 _NOT_A_NAME: Final = frozenset(
     {"not", "on", "in", "the", "a", "an", "what", "your", "to", "you", "and", "as", "for", "with", "by", "back"}
 )
+_BEFORE_NAMES: Final = frozenset(
+    {
+        "to",
+        "with",
+        "from",
+        "by",
+        "for",
+        "and",
+        "or",
+        "ask",
+        "asked",
+        "tell",
+        "told",
+        "call",
+        "called",
+        "was",
+        "is",
+        "it's",
+    }
+)
+"""Words behind which an everyday word that is also a name may well be the name ("send it to price")."""
+
 _TIES: Final = re.compile(
     r"\b(?:(?:work(?:s|ed|ing)?|job|employed|stud(?:y|ies|ied|ying)|graduated|enrolled|train(?:ed|ing)?|intern(?:ed|ing)?)"
     r"\s+(?:for|at|by|in|with)|liv(?:e|es|ed|ing)\s+(?:in|at|on|near)|(?:born|based|located|residing|stay(?:s|ing)?)"
     r"\s+(?:in|at|on|near)|(?:mov(?:e|es|ed|ing)|travel(?:s|ed|ling|ing)?|fly(?:ing)?|flew|going|drive|drove)\s+(?:to|from)"
-    r"|(?:come|comes|came|coming|am|i'm|im|is|are)\s+from|married\s+to|owned\s+by|part\s+of)\s+([^\W\d_]+)",
+    r"|(?:come|comes|came|coming|am|i'm|im|is|are)\s+from|married\s+to|owned\s+by|part\s+of"
+    r"|(?:job|account|card|policy|loan|contract|insurance|appointment|interview|letter)\s+(?:at|from|with))"
+    r"\s+(?:the\s+)?([^\W\d_]+)",
     re.I,
 )
 _NO_PLACE: Final = FUNCTION_WORDS | {"me", "us", "home", "work", "here", "there"}
@@ -50,8 +78,9 @@ class ConservativePolicy:
         CHARACTER: a digit, a symbol such as ``@ / # < -``, or anything that is neither a word nor plain punctuation.
         WORD: a word outside the closed list of everyday words, among them every unusual name in any case.
         CAPITAL: a capital inside a sentence, or a word in capitals.
-        NAME_WORD: an everyday word that is also a name, capitalised, next to another such word or to a greeting, or
-            in a sentence of one or two words; or whatever follows "my name is".
+        NAME_WORD: an everyday word that is also a name, capitalised, next to another such word or to a greeting, where
+            a name may stand ("to price"), or in a sentence of one or two words; or whatever follows "my name is" or
+            "the password is".
         NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
             three; a small one that counts something ("two kids").
         TIES: whatever somebody works for, lives in, comes from or goes to.
@@ -124,6 +153,6 @@ def _word_reason(word: str, lower: str, starts_sentence: bool, sentence: list[st
     if lower in AMBIGUOUS_WORDS:
         before = sentence[i - 1] if i > 0 else ""
         beside_name = before in AMBIGUOUS_WORDS or following in AMBIGUOUS_WORDS
-        if beside_name or before in COURTESY_WORDS or len(sentence) < 3:
+        if beside_name or before in COURTESY_WORDS or before in _BEFORE_NAMES or len(sentence) < 3:
             return "NAME_WORD"
     return None

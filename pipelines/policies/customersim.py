@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from pipelines.policies.addresses import find_addresses
+from pipelines.policies.addresses import CAPITALISED, MILITARY, find_addresses
 from pipelines.policies.common_words import AMBIGUOUS_WORDS, COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.name_lists import personal_names
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.spelled import find_spelled
 
 Find = tuple[int, int, str]
 
@@ -41,6 +42,11 @@ _TRACKING_NAMED: Final = re.compile(
     r"\btracking\s+(?:number|no\.?|code|id|#)?\s*(?:is|:|,|which\s+is)*\s*#?((?=[A-Z0-9-]*\d)[A-Z0-9][A-Z0-9-]{4,34})",
     re.I,
 )
+_CODE_NAMED: Final = re.compile(
+    r"\b(?i:order|booking|reservation|ref(?:erence)?|conf(?:irmation)?|code|case|ticket|serial|id|account|acct|mrn|number"
+    r"|no)\b[\s.:#]*(?i:(?:number|no|code|id|is|was|says)[\s.:#]+){0,3}(\d{4,}|[A-Z]{5,12})(?!\w)"
+)
+_HASH: Final = re.compile(r"(?<!\w)#\d{4,}(?!\w)")
 
 # --- address ----------------------------------------------------------------------------------------------------
 
@@ -73,21 +79,13 @@ _STREET: Final = re.compile(
     re.I,
 )
 _CITY: Final = re.compile(rf"(?:\b\d{{1,5}}\s+)?(?:\b[A-Z][\w.'’-]*,?\s+){{1,4}}{_STATE_ZIP}")
-_MILITARY_TAIL: Final = rf"(?:,?\s*\b[AFD]PO,?\s+A[AEP],?\s+{_ZIP})"
-_MILITARY: Final = re.compile(
-    rf"(?<!\w)(?:(?:PSC|CMR)\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?|Unit\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?"
-    rf"|US(?:S|NS|NV|CGC)\s+{_PART}(?:\s+[A-Z]{_PART}){{0,2}}?{_MILITARY_TAIL}|US(?:S|NS|NV|CGC)\s+{_PART}"
-    rf"|[AFD]PO,?\s+A[AEP],?\s+{_ZIP})",
-    re.I,
-)
 _SMALL: Final = re.compile(r"(?<!\w)(?:P\.?\s?O\.?\s?Box\s+#?\d+|(?:apartment|apt|suite|ste)\.?\s+#?\d+\w?)\b", re.I)
 _ZIP_ALONE: Final = re.compile(rf"{_STATE_ZIP}|\b[Zz]ip(?:\s*code)?(?:\s+is|:)?\s+{_ZIP}|^\W*{_ZIP}\W*$")
 
 # --- name -------------------------------------------------------------------------------------------------------
 
-_CAPITAL: Final = r"(?:[^\W\d_a-zß-ÿ][^\W\d_]*(?:['’-][^\W\d_]+)*)"
 _INITIAL: Final = r"(?:[A-Z]\.)"
-_GIVEN: Final = rf"(?:{_CAPITAL}|{_INITIAL})"
+_GIVEN: Final = rf"(?:{CAPITALISED}|{_INITIAL})"
 _TITLE: Final = r"(?:(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.?\s+)"
 _NEXT: Final = rf"(?:\s+(?:(?:de|van|von|der|den|da|del|la|bin)\s+)*{_GIVEN})"
 _NAME_1: Final = rf"{_TITLE}?{_GIVEN}{_NEXT}{{0,3}}"
@@ -109,6 +107,15 @@ _BARE_LOWER: Final = re.compile(
 _NAMED_LOWER: Final = re.compile(
     r"\b(?i:name['’]?s|name\s+is|name\s*:|named|call\s+me)\s+([^\W\d_]+(?:['’-][^\W\d_]+)*(?:\s+[^\W\d_]+){0,2})"
 )
+_PLAIN_WORD: Final = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+_CUED: Final = re.compile(
+    rf"\b(?i:(?:dr|mr|mrs|ms|miss|prof|attn|regards|sincerely|truly|faithfully|best|cheers)\b[.,:]*|(?:called|ask(?:ed)?"
+    rf"(?:\s+for)?|tell|told|hi|hey|hello|dear|thanks|thank\s+you|speaking\s+(?:to|with)|customer\s+is|i['’]?m|i\s+am"
+    rf"|this\s+is|card)\b[,:]?)\s+((?:{_PLAIN_WORD}\.?\s+){{0,2}}{_PLAIN_WORD})"
+)
+"""Behind these, small unknown words are a name: "dr kowalczyk", "tell thuy"."""
+
+_INITIAL_NAME: Final = re.compile(rf"(?<![\w.])[^\W\d_]\.\s?({_PLAIN_WORD})")
 _NO_NAME_PART: Final = (FUNCTION_WORDS | COURTESY_WORDS) - AMBIGUOUS_WORDS
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 
@@ -131,7 +138,12 @@ class CustomerSimPolicy:
         text = sentence.text
         exact = [*_numbers(text), *_addresses(text), *_names(text)]
         # What only looks like a code, an address or a name is added where no pattern has said what it is.
-        rough = [*_codes(text), *((a, b, "ADDRESS") for a, b in find_addresses(text)), *_listed_names(text)]
+        rough = [
+            *_codes(text),
+            *((a, b, "ADDRESS") for a, b in find_addresses(text)),
+            *_cued_names(text),
+            *_listed_names(text),
+        ]
         found = exact + [r for r in rough if not any(e[0] <= r[0] and r[1] <= e[1] for e in exact)]
         return sentence.spans(_merged(found), self._name)
 
@@ -159,6 +171,12 @@ def _numbers(text: str) -> Iterator[Find]:
             yield match.start(), match.end(), "TRACKING"
     for match in _TRACKING_NAMED.finditer(text):
         yield match.start(1), match.end(1), "TRACKING"
+    for match in _CODE_NAMED.finditer(text):
+        if match[1].lower() not in COMMON_WORDS:
+            yield match.start(1), match.end(1), "ORDER" if match[1].isdigit() else "TRACKING"
+    for match in _HASH.finditer(text):
+        yield match.start(), match.end(), "ORDER"
+    yield from find_spelled(text)
 
 
 def _codes(text: str) -> Iterator[Find]:
@@ -180,7 +198,7 @@ def _codes(text: str) -> Iterator[Find]:
 
 
 def _addresses(text: str) -> Iterator[Find]:
-    for pattern in (_FULL, _CITY, _MILITARY, _SMALL, _ZIP_ALONE):
+    for pattern in (_FULL, _CITY, MILITARY, _SMALL, _ZIP_ALONE):
         for match in pattern.finditer(text):
             yield match.start(), match.end(), "ADDRESS"
     for match in _STREET.finditer(text):
@@ -207,6 +225,24 @@ def _names(text: str) -> Iterator[Find]:
             end = word.end()
         if end > start:
             yield start, end, "NAME"
+
+
+def _cued_names(text: str) -> Iterator[Find]:
+    """Unknown words where a name is due, however written, with everyday words among them that are names as well."""
+    for match in _CUED.finditer(text):
+        end = match.start(1)
+        is_known = True
+        for word in _WORD.finditer(text, match.start(1), match.end(1)):
+            plain = word[0].lower()
+            if (_is_everyday(plain) and plain not in AMBIGUOUS_WORDS) or (not is_known and plain in FUNCTION_WORDS):
+                break
+            is_known = is_known and _is_everyday(plain)
+            end = word.end()
+        if not is_known:
+            yield match.start(1), end, "NAME"
+    for match in _INITIAL_NAME.finditer(text):
+        if not _is_everyday(match[1]) or match[1].lower() in AMBIGUOUS_WORDS:
+            yield match.start(), match.end(), "NAME"
 
 
 def _listed_names(text: str) -> Iterator[Find]:

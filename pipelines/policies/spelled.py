@@ -1,0 +1,35 @@
+"""Numbers and codes that are dictated: "five five two oh one", "double seven three", "k x as in xray four"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_TENS: Final = "twenty|thirty|forty|fourty|fifty|sixty|seventy|eighty|ninety"
+_DIGIT: Final = "zero|oh|nought|nil|one|two|three|four|five|six|seven|eight|nine"
+_TEEN: Final = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_ITEM: Final = (
+    rf"(?:{_DIGIT}|{_TEEN}|{_TENS}|double|triple|hundred|thousand|dash|hyphen|underscore"
+    r"|[a-z](?:\s+(?:as\s+in|like|for)\s+[a-z]+)?|\d)"
+)
+_RUN: Final = re.compile(rf"(?<![\w'’]){_ITEM}(?:[\s,.-]{{1,3}}{_ITEM}){{3,}}(?![\w'’])", re.I)
+_PIECE: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = frozenset(f"{_DIGIT}|{_TEEN}|{_TENS}".split("|"))
+_PHONE_DIGITS: Final = 7
+
+
+def find_spelled(text: str) -> Iterator[tuple[int, int, str]]:
+    """Runs of at least four digits or letters, three of them other than "a" and "i", said one by one.
+
+    Yields:
+        Characters ``start, end``, and PHONE for seven digits or more, ORDER for fewer, TRACKING where letters are said.
+    """
+    for match in _RUN.finditer(text):
+        pieces = [piece[0].lower() for piece in _PIECE.finditer(match[0])]
+        num_digits = sum(piece in _NUMBER or piece.isdigit() for piece in pieces)
+        num_letters = sum(len(piece) == 1 and piece.isalpha() and piece not in "aio" for piece in pieces)
+        if num_digits + num_letters < 3 or not any(piece.isalpha() for piece in pieces):
+            continue
+        label = "TRACKING" if num_letters else "PHONE" if num_digits >= _PHONE_DIGITS else "ORDER"
+        yield match.start(), match.end(), label
