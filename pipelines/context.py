@@ -110,6 +110,8 @@ class StageContext:
         seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
         secret: the store's secret, for `pseudonym` only.
         failures_dir: private; for what people should look at when the stage refuses to go on. Made when needed.
+        processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
+            workers. Output never depends on it.
         reviews: the log of reviews (`pipelines.miss_rate.decisions`) and how many of its bytes belong to this run; None
             where nobody has reviewed.
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
@@ -130,6 +132,7 @@ class StageContext:
     reviews: tuple[Path, int] | None = None
     ledger: ReleaseLedger | None = None
     failures_dir: Path | None = None
+    processes: int = 1
 
     @property
     def basis_dir(self) -> Path:

@@ -21,6 +21,7 @@ from pipelines.errors import StageError
 from pipelines.policies import registry
 from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
+from pipelines.processes import die_with_parent
 
 CHUNK_SENTENCES: Final = 1_024
 WORKER_CHUNK_SENTENCES: Final = 128
@@ -72,6 +73,7 @@ _judge: Judge | None = None
 
 def _start_worker(spec: RedactorSpec) -> None:
     global _judge
+    die_with_parent()
     _judge = spec.make()
 
 

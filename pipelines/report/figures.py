@@ -132,7 +132,14 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
         "num_conservative_failed",
         "num_failed_closed",
     )
-    mappings = ("masked_tokens_by_label", "spans_by_label", "masked_tokens_by_policy")
+    mappings = (
+        "masked_tokens_by_label",
+        "spans_by_label",
+        "masked_tokens_by_policy",
+        "observed_tokens_by_policy",
+        "masked_tokens_by_domain",
+        "tokens_by_domain",
+    )
     found: dict[str, Any] = {key: total(redact, key) for key in counts} | {key: totals(redact, key) for key in mappings}
     first = redact[0] if redact else {}
     read, left_out = found["num_tokens"], found["num_duplicate_tokens"]

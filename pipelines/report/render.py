@@ -10,6 +10,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from pipelines.report import charts, claims, numbers, words
+from pipelines.report.figures import ratio
 
 _PACKAGE = "pipelines.report"
 
@@ -55,6 +56,7 @@ def render_html(report: Mapping[str, Any]) -> str:
         cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
         words=words,
         charts=_charts(report),
+        coverage=_coverage(report["redaction"]),
     )
 
 
@@ -69,6 +71,20 @@ def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
         "intervals": _interval_chart(report["miss_rate"]),
         "curves": _curve_chart(report["training"].get("curves") or ()),
     }
+
+
+def _coverage(redaction: Mapping[str, Any]) -> dict[str, list[tuple[str, str, int, float | None]]]:
+    """Rows (name, note, masked tokens, their share) by policy and by domain; those of policies only watched as well."""
+    judged = redaction.get("num_judged_tokens")
+    by_policy = [
+        (name, note, number, ratio(number, judged))
+        for key, note in (("masked_tokens_by_policy", ""), ("observed_tokens_by_policy", "only watched: masks nothing"))
+        for name, number in (redaction.get(key) or {}).items()
+    ]
+    masked = redaction.get("masked_tokens_by_domain") or {}
+    tokens = redaction.get("tokens_by_domain") or {}
+    by_domain = [(name, "", masked.get(name, 0), ratio(masked.get(name, 0), of)) for name, of in tokens.items()]
+    return {"by_policy": by_policy, "by_domain": by_domain}
 
 
 def _shard_chart(shards: Mapping[str, Any]) -> Markup | None:

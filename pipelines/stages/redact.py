@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pipelines.policies.apply import RedactorSpec
 
 _BATCH_ROWS = 4_096
+_ROWS_WORTH_A_PROCESS = 5_000
+"""Starting a process and loading a model in it takes as long as so many rows do."""
 
 
 class RedactConfig(StageConfig):
@@ -214,11 +216,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     from pipelines.policies.apply import Redactor
     from pipelines.policies.judging import Request
     from pipelines.policies.tables import RedactionFigures, check_language, lockstep, redacted_row
-    from pipelines.tables import TableWriter
+    from pipelines.tables import TableWriter, open_table
 
     config: RedactConfig = ctx.configs["redact"]
-    redactor = Redactor.from_spec(config.redactor_spec())
-    whole = redactor.looks_at_documents
     sentences = ctx.one("split").private("sentences.parquet")
     decisions = ctx.one("dedup_mask").private("masked.parquet")
     figures = RedactionFigures(
@@ -226,7 +226,13 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     )
     if config.check_language:
         check_language(sentences, config.language)
-    with TableWriter(ctx.private_dir / "redacted.parquet", "redacted") as writer:
+    with open_table(sentences, "sentences") as table:
+        workers = max(1, min(ctx.processes, table.metadata.num_rows // _ROWS_WORTH_A_PROCESS))
+    with (
+        Redactor.from_spec(config.redactor_spec(), workers) as redactor,
+        TableWriter(ctx.private_dir / "redacted.parquet", "redacted") as writer,
+    ):
+        whole = redactor.looks_at_documents
         for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
             requests = [
                 # What stands in a duplicate is carried over to the rest of its document, although it is masked itself.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import time
 import traceback
 from collections.abc import Mapping
@@ -203,6 +204,7 @@ def _build_locked(
         secret=session.roots.secret,
         failures_dir=session.roots.private / "failures" / f"{stage}-{key[:12]}",
         ledger=StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None,
+        processes=_own_processes(session, stage),
     )
     started = time.monotonic()
     stats = _run_guarded(session, stage, partition, key, context)
@@ -214,6 +216,13 @@ def _build_locked(
     publish(session.roots, Manifest(stage, key, files, stats, lineage, time.monotonic() - started))
     session.verified.add((stage, key))
     return Outcome(stage=stage, partition=partition, state="completed", key=key)
+
+
+def _own_processes(session: Session, stage: str) -> int:
+    """A partition's share of the run's workers; 1 in a process that may have no children (Dask's and Ray's)."""
+    if multiprocessing.current_process().daemon:
+        return 1
+    return max(1, session.spec.runtime.workers // max(1, len(session.partition_names(stage))))
 
 
 def _input_artifacts(

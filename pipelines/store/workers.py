@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.connection
-import os
-import signal
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -17,29 +14,13 @@ from concurrent.futures.process import BrokenProcessPool
 from pipelines.context import Progress, silent
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
+from pipelines.processes import die_with_parent
 from pipelines.store.execute import Outcome, PartitionKeys, execute, probe
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
 
 _PRELOAD = ["spacy", "pyarrow.parquet", "pipelines.tables", "pipelines.store.execute"]
 _ATTEMPTS = 3
-
-
-def _die_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever; its locks are freed when it exits.
-
-    An interrupt from the keyboard reaches workers too; the parent alone decides, or each would print its traceback.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _build(spec: str, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> Outcome:
@@ -97,7 +78,7 @@ class Builder:
             if self._pool is None:
                 context = multiprocessing.get_context("forkserver")
                 context.set_forkserver_preload(_PRELOAD)
-                self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=_die_with_parent)
+                self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=die_with_parent)
             return self._pool
 
     def _drop_pool(self, broken: ProcessPoolExecutor) -> None:

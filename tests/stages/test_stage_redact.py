@@ -1,5 +1,6 @@
 """The redact stage: rows in lockstep, duplicates, failing closed, and the figures."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -192,6 +193,23 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
     config = RedactConfig(policies=("customersim", "high_entity"), conservative="conservative")
     for name in ("a", "b"):
         run(make_context(tmp_path / name, ROWS, config))
+    for file in ("redacted.parquet", "figures.json"):
+        assert (tmp_path / "a/out" / file).read_bytes() == (tmp_path / "b/out" / file).read_bytes()
+
+
+def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, monkeypatch):
+    from pipelines.policies import apply
+    from pipelines.stages import redact
+
+    monkeypatch.setattr(redact, "_ROWS_WORTH_A_PROCESS", 2)
+    monkeypatch.setattr(apply, "WORKER_CHUNK_SENTENCES", 2)
+    started = []
+    real = apply.ProcessPoolExecutor
+    monkeypatch.setattr(apply, "ProcessPoolExecutor", lambda n, **more: started.append(n) or real(n, **more))
+    config = RedactConfig(policies=("digits", "propagate"), conservative="conservative")
+    for name, processes in (("a", 1), ("b", 9)):
+        run(dataclasses.replace(make_context(tmp_path / name, ROWS, config), processes=processes))
+    assert started == [len(ROWS) // 2]
     for file in ("redacted.parquet", "figures.json"):
         assert (tmp_path / "a/out" / file).read_bytes() == (tmp_path / "b/out" / file).read_bytes()
 
