@@ -1,5 +1,8 @@
 """Recall of `customersim` on both template sets, and what `conservative` lets pass."""
 
+import csv
+import json
+
 import pytest
 
 from pipelines.corpus.customersim import simulate
@@ -38,6 +41,40 @@ def test_customersim_finds_secrets_in_wordings_and_formats_of_both_sets(template
             total, found = total + len(wanted), found + len(wanted & mask)
     assert found / total >= least
     assert masked / tokens < 0.2
+
+
+def test_customersim_finds_the_values_of_the_published_database(shared_data):
+    """Where they stand in the published dialogues (a few names: most of the database is of other dialogues), and each
+    value in an answer of its own."""
+    folder = shared_data / "customersim"
+    with (folder / "database_500.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = {row["name"] for row in rows}
+    lines = [
+        turn.partition(": ")[2]
+        for part in ("train", "valid", "test")
+        for line in (folder / f"{part}.jsonl").open(encoding="utf-8")
+        if any(name in line for name in names)
+        for turn in json.loads(line)["text"].splitlines()
+    ]
+    found = [(line, name) for line in lines for name in sorted(names) if name in line]
+    assert len(found) >= 5
+    frames = ("{}", "Sure, it is {}.", "My number is {}.")
+    found += [
+        (frames[i % 3].format(row[column]), row[column])
+        for i, row in enumerate(rows[::2])
+        for column in ("name", "address", "phone_number", "order_number")
+        if column != "name" or i % 3 < 2
+    ]
+    policy = make_policy(PolicyOptions(name="customersim"))
+    splitter = Splitter()
+    num_masked = 0
+    for text, value in found:
+        sentence = Sentence(text, *splitter.tokens(text))
+        mask = {i for s in policy.find(sentence) for i in range(s.start_token, s.end_token)}
+        start = text.index(value)
+        num_masked += set(range(*sentence.widen(start, start + len(value)))) <= mask
+    assert num_masked / len(found) >= 0.99
 
 
 def judged(policy, splitter, texts):
