@@ -12,6 +12,7 @@ from tasks.guarantee import guarantee
 from tasks.report import report
 from tasks.train import train as train_model
 from tasks.train_phase1 import train_phase1
+from tasks.train_utility import train_utility
 
 
 @flow(name="train", persist_result=False)
@@ -27,5 +28,6 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
         rows = {name: p[name] for name in ("shard", "split", "redact")}
         first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; nothing for the others
         model = whole(train_model, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
+        scores = whole(train_utility, run, train=model, redact=p["redact"])
         claims = whole(guarantee, run, train=model, estimate=p["estimate"])  # Theorem 8
-        whole(report, run, **p, train=model, guarantee=claims)
+        whole(report, run, **p, train=model, train_utility=scores, guarantee=claims)

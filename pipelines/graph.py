@@ -119,6 +119,7 @@ MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 SCREENED = "screened.parquet"
+SCORES = "scores.parquet"
 PASSED = "passed.json"
 
 _READ_OPTIONS = (
@@ -302,6 +303,15 @@ GRAPH: Mapping[str, Stage] = {
             is_release=True,
         ),
         Stage(
+            name="train_utility",
+            table="train",
+            step="utility",
+            module=f"{_STAGES}.train_utility",
+            configs={},
+            inputs=(Input("train", (SCORES,)), Input("redact", (REDACTED,), "all")),
+            packages=("pyarrow",),
+        ),
+        Stage(
             name="guarantee",
             table="guarantee",
             module=f"{_STAGES}.guarantee",
@@ -330,6 +340,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES,)),
                 Input("shard", (FIGURES,), "all"),
                 Input("train", (FIGURES, "events.json", "curves.json")),
+                Input("train_utility"),
                 Input("guarantee"),
                 Input("gate", (PASSED,)),
             ),

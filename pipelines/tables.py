@@ -134,6 +134,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("domain", pa.string(), True),
         ("label", pa.string(), True),
     ),
+    # What a model scored on held-out rows: of each token its characters, its word (-1: none), its loss, and whether the
+    # model ranks it first; of each word, whether all of it (null: not asked); in a record's last row, the end token.
+    "scores": _schema(
+        *_ROW,
+        ("token_starts", pa.list_(pa.uint32())),
+        ("token_ends", pa.list_(pa.uint32())),
+        ("token_words", pa.list_(pa.int32())),
+        ("losses", pa.list_(pa.float64())),
+        ("is_right", pa.list_(pa.bool_())),
+        ("word_is_right", pa.list_(pa.bool_())),
+        ("end_loss", pa.float64(), True),
+        ("end_is_right", pa.bool_(), True),
+    ),
     # Which sentences to review, one row per (replicate, sentence).
     "sample": _schema(
         *_ROW,

@@ -27,6 +27,7 @@ class Sources:
         dedup, estimate, train: figures of the whole corpus.
         events: what the mechanism ran, as the train stage wrote it.
         curves: the learning curves, as the train stage wrote them.
+        utility: on what the policies found in held-out text, and on the rest.
         claims: the claims file of the guarantee stage.
         lineage: (stage, partition, key) of every artifact that was read.
         settings: what may be shown of the settings.
@@ -40,6 +41,7 @@ class Sources:
     train: Figures = field(default_factory=dict)
     events: Any = None
     curves: Any = None
+    utility: Any = None
     claims: Any = None
     lineage: Sequence[tuple[str, str | None, str]] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -187,6 +189,7 @@ def _training(sources: Sources) -> dict[str, Any]:
     curves = sources.curves if isinstance(sources.curves, Mapping) else {}
     found["curves"] = list(curves.get("epochs") or [])
     found["curves_note"] = curves.get("note")
+    found["utility"] = sources.utility if isinstance(sources.utility, Mapping) else None
     return found
 
 

@@ -68,6 +68,7 @@ _TRAINING: Final = (
     "loss_per_token",
     "loss_per_token_standard_error",
     "next_token_accuracy",
+    "next_word_accuracy",
     "evaluate_fold",
     "evaluated_on",
     "num_eval_sentences",
@@ -95,6 +96,7 @@ WITHHELD: Final = (
     "(steps, batch size and epochs are shown, and still bound that number roughly)",
     "the order of the partitions (their number shows in the files of the public table)",
     "learning curves and training losses",
+    "perplexity and accuracy on what the policies found in held-out text",
     "warnings, because they quote counts",
 )
 _RATE_DIGITS = 3

@@ -53,6 +53,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             train=_read(train.private("figures.json")),
             events=_read(train.private("events.json")),
             curves=_read(train.private("curves.json")),
+            utility=_read(ctx.one("train_utility").private("figures.json")),
             claims=_read(ctx.one("guarantee").private("claims.json")),
             lineage=[
                 (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])

@@ -55,13 +55,13 @@ def starts_word(tokenizer: Any, never_text: Iterable[int]) -> npt.NDArray[np.boo
     return starts
 
 
-def num_right_words(
+def right_words(
     numbers: npt.NDArray[np.integer[Any]],
     is_right: npt.NDArray[np.bool_],
     is_target: npt.NDArray[np.bool_],
     then_starts_word: npt.NDArray[np.bool_],
-) -> tuple[int, int]:
-    """(right, all) words of one record.
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """(W,) which words of one record are right, and (W,) which are asked for at all.
 
     A word is right if the model ranks each of its tokens first, given the true text before it, and if what it ranks
     first after the last one begins another word. Without the second condition a model of letters would be right about
@@ -74,8 +74,6 @@ def num_right_words(
         then_starts_word: (T,) whether what is ranked first *after* the token begins a word. The last token of a record
             has nothing after it; its word, which may be cut, is left out.
     """
-    if len(numbers) == 0:
-        return 0, 0
     size = int(numbers.max(initial=NO_WORD)) + 1
     is_asked, right = np.ones(size, dtype=np.bool_), np.ones(size, dtype=np.bool_)
     last = np.full(size, -1)
@@ -85,5 +83,5 @@ def num_right_words(
             right[word] &= is_right[at]
             last[word] = at
     is_asked &= (last >= 0) & (last < len(numbers) - 1)
-    right &= then_starts_word[last]
-    return int((right & is_asked).sum()), int(is_asked.sum())
+    right &= then_starts_word[last] if size else True
+    return right & is_asked, is_asked

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pipelines.training.alignment import num_right_words
+from pipelines.training.alignment import right_words
 from pipelines.training.engine.language import token_losses
 from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import logits_of
@@ -42,7 +42,7 @@ class Evaluation:
         loss_standard_error: of ``loss``, with documents as clusters (sentences of a dialogue are not independent).
         next_token_accuracy: share of tokens that the model ranks first.
         next_word_accuracy: share of words (split at white space) that the model would write next, whole; see
-            `alignment.num_right_words`.
+            `alignment.right_words`.
         private_perplexity: exp of the mean loss over tokens inside what the policy found; None where nobody looked or
             it found nothing.
         accuracy: of a classification: share of rows whose class has the highest score.
@@ -102,13 +102,13 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
                 # Output t is about token t + 1; no output is about the first token, and none follows the last one.
                 outputs = slice(0, int(records.ids.lengths[row]) - 1)
                 if held_out.word_of_token is not None and held_out.starts_word is not None:
-                    found = num_right_words(
+                    right, asked = right_words(
                         np.asarray(held_out.word_of_token[int(row)]),
                         np.append(False, is_right[at, outputs]),
                         np.append(False, is_target[at, outputs]),
                         np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False),
                     )
-                    num_right_word, num_words = num_right_word + found[0], num_words + found[1]
+                    num_right_word, num_words = num_right_word + int(right.sum()), num_words + int(asked.sum())
                 if records.is_private is not None:
                     secret = (np.asarray(records.is_private[int(row)])[1:] > 0) & is_target[at, outputs]
                     private_loss += float(nll[at, outputs][secret].sum())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tiny import SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.tables import TableWriter
-from pipelines.training.alignment import NO_WORD, num_right_words, starts_word, word_numbers
+from pipelines.training.alignment import NO_WORD, right_words, starts_word, word_numbers
 from pipelines.training.corpus import read_held_out
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.evaluation import OUTSIDE_EPSILON, evaluate, utility_figures
@@ -48,12 +48,13 @@ def test_blanks_belong_to_the_word_after_them():
 
 def _right(numbers, right, after, target=None):
     size = len(numbers)
-    return num_right_words(
+    right, asked = right_words(
         np.array(numbers),
         np.array(right, dtype=bool),
         np.ones(size, dtype=bool) if target is None else np.array(target, dtype=bool),
         np.array(after, dtype=bool),
     )
+    return int(right.sum()), int(asked.sum())
 
 
 def test_a_word_is_right_if_all_its_tokens_are_and_it_then_ends():
