@@ -22,7 +22,7 @@ from pipelines.store.files import read_json, write_json
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 
-FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy")
+FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy", "next_word_accuracy")
 _MORE_FIGURES = (
     *("perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
     *("num_steps", "noise_multiplier", "num_private_records", "num_public_records"),

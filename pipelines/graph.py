@@ -119,7 +119,7 @@ MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 SCREENED = "screened.parquet"
-SCORES = "scores.parquet"
+SCORES = "token_scores.parquet"
 PASSED = "passed.json"
 
 _READ_OPTIONS = (

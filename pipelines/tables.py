@@ -136,7 +136,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     ),
     # What a model scored on held-out rows: of each token its characters, its word (-1: none), its loss, and whether the
     # model ranks it first; of each word, whether all of it (null: not asked); in a record's last row, the end token.
-    "scores": _schema(
+    "token_scores": _schema(
         *_ROW,
         ("token_starts", pa.list_(pa.uint32())),
         ("token_ends", pa.list_(pa.uint32())),

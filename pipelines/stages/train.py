@@ -30,6 +30,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.evaluation import Evaluation
     from pipelines.training.methods import PRIVATE_ROOT_ONLY, load_method
     from pipelines.training.phases import load_phase
+    from pipelines.training.token_scores import write_token_scores
 
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.method == "jft" else None
@@ -52,6 +53,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
         scores = task.scores(network, corpus.held_out, ctx.progress)
+        write_token_scores(ctx.private_dir / "token_scores.parquet", network, corpus.held_out)
     after = Evaluation(**outcome.curve[-1]["evaluation"])
     outputs.write_outputs(
         outputs.Run(

@@ -16,7 +16,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.utility import split_utility
 
     found = split_utility(
-        ctx.one("train").private("scores.parquet"),
+        ctx.one("train").private("token_scores.parquet"),
         [artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]],
     )
     text = json.dumps(found, sort_keys=True, indent=1, allow_nan=False) + "\n"

@@ -17,6 +17,7 @@ from pipelines.training.rows import BATCH_ROWS, RecordRows, StoredRecords, split
 from pipelines.training.tokenizer import ControlTokens
 
 _ID_DTYPE = np.int32
+_NO_PLACE = (-1, -1, -1)
 
 
 @dataclass(frozen=True)
@@ -71,18 +72,25 @@ class RecordEncoder:
         """Encodes the chosen records with what scores by word need."""
         records = self.encode(stored, chosen, scratch / "held_out.bin", marked=marked)
         num_words = []
-        with RaggedWriter(scratch / "held_out_words.bin", np.int32) as words:
+        with (
+            RaggedWriter(scratch / "held_out_words.bin", np.int32) as words_out,
+            RaggedWriter(scratch / "held_out_places.bin", np.int32) as places_out,
+        ):
             for at, record in enumerate(chosen):
                 rows, ids = stored[int(record)], records.ids[at].tolist()
                 num_words.append(self.num_words(rows, ids))
-                words.append(self.words(rows, ids, marked=marked))
+                words, places = self.places(rows, ids, marked=marked)
+                words_out.append(words)
+                places_out.append(np.asarray(places, dtype=np.int32).ravel())
         never_text = [*self.control.never_predicted.tolist(), *self.control.masks.values(), self.control.eos]
         return HeldOut(
             records=records,
             num_words=np.asarray(num_words, dtype=np.int64),
             documents=stored.document_numbers[chosen],
             num_available=len(stored),
-            word_of_token=words.open(),
+            word_of_token=words_out.open(),
+            places=places_out.open(),
+            keys=[stored.keys(int(record)) for record in chosen],
             starts_word=starts_word(self.vocabulary.backend, never_text),
         )
 
@@ -107,20 +115,29 @@ class RecordEncoder:
             )
             yield found, marks[: len(found)], truncated
 
-    def words(self, record: RecordRows, ids: Sequence[int], *, marked: bool) -> list[int]:
-        """The number of the word that each of a record's ids is part of, `NO_WORD` where it is no text."""
-        numbers, num_words = [NO_WORD], 0
+    def places(
+        self, record: RecordRows, ids: Sequence[int], *, marked: bool
+    ) -> tuple[list[int], list[tuple[int, int, int]]]:
+        """The word of a record that each of its ids is part of, `NO_WORD` where it is no text; and its place.
+
+        A place is the row, and the first character and the end in the row's text; (-1, -1, -1) where it is no text.
+        """
+        numbers, places, num_words = [NO_WORD], [_NO_PLACE], 0
         for at, speaker in enumerate(record.speakers):
-            numbers += [NO_WORD] * len(self.control.speaker(speaker))
+            control = self.control.speaker(speaker)
+            numbers += [NO_WORD] * len(control)
+            places += [_NO_PLACE] * len(control)
             text = ""
             spans: list[tuple[int, int]] = []
             for piece, _ in self._pieces(record, at, marked):
                 offsets = self.vocabulary.encoder.with_spans(piece).spans
                 spans += [(start + len(text), end + len(text)) for start, end in offsets]
                 text += piece
+            blank = len(text) - len(record.texts[at])
             numbers += [NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)]
+            places += [(at, max(0, start - blank), max(0, end - blank)) for start, end in spans]
             num_words += len(text.split())
-        return [*numbers, NO_WORD][: len(ids)]
+        return [*numbers, NO_WORD][: len(ids)], [*places, _NO_PLACE][: len(ids)]
 
     def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
         """Words of what was kept of a record, split at white space, and one more if its end was kept."""

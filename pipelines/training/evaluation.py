@@ -1,16 +1,14 @@
 """Perplexity and accuracy on held-out text, by token and by word, and perplexity on what the policy calls secret.
 
-Figures that may be compared between tokenizers: ``perplexity_per_word`` and ``next_word_accuracy``. The epsilon of
-training covers the weights, not a figure that is computed from private text (design, section 5, "Accounting", 5);
-`utility_figures` says so beside the figures.
+Figures that may be compared between tokenizers: ``perplexity_per_word`` and ``next_word_accuracy``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +22,6 @@ from pipelines.training.records import Batch, IntArray
 from pipelines.training.tasks.examples import TaskRecords
 
 _BATCH_TOKENS = 4_096
-OUTSIDE_EPSILON: Final = (
-    "computed on private text: the epsilon of training covers the weights, not these figures. Each is a release of its "
-    "own; keep them on the trusted side."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,44 +70,73 @@ class Evaluation:
         return asdict(self)
 
 
+class ScoredRecord(NamedTuple):
+    """What a model scores on one record. The first token has no score: nothing comes before it.
+
+    Attributes:
+        number: of the record.
+        losses: (T,) of each token, 0 where it is not asked for.
+        is_right: (T,) whether it is asked for and ranked first.
+        is_target: (T,) whether it is asked for.
+        right_words: (W,) which words are right; empty where words are not known.
+        asked_words: (W,) which are asked for.
+    """
+
+    number: int
+    losses: npt.NDArray[np.float64]
+    is_right: npt.NDArray[np.bool_]
+    is_target: npt.NDArray[np.bool_]
+    right_words: npt.NDArray[np.bool_]
+    asked_words: npt.NDArray[np.bool_]
+
+
+def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredRecord]:
+    """Scores records that have targets, each on its own, the shortest first."""
+    records = held_out.records
+    rows = np.flatnonzero(records.num_targets > 0)
+    rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
+    first = next(model.parameters())
+    nothing = np.zeros(0, dtype=np.bool_)
+    start = 0
+    while start < len(rows):
+        stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
+        batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
+        with torch.no_grad():
+            best, nll = _scores(model, batch)
+        is_target = batch.weights.cpu().numpy() > 0
+        nll = np.where(is_target, nll, 0.0)
+        is_right = (best == batch.labels.cpu().numpy()) & is_target
+        for at, row in enumerate(rows[start:stop]):
+            # Output t is about token t + 1; no output is about the first token, and none follows the last one.
+            outputs = slice(0, int(records.ids.lengths[row]) - 1)
+            right, target = np.append(False, is_right[at, outputs]), np.append(False, is_target[at, outputs])
+            found = nothing, nothing
+            if held_out.word_of_token is not None and held_out.starts_word is not None:
+                then = np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False)
+                found = right_words(np.asarray(held_out.word_of_token[int(row)]), right, target, then)
+            yield ScoredRecord(int(row), np.append(0.0, nll[at, outputs]), right, target, *found)
+        start = stop
+
+
 def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     """Scores a model on held-out sentences, each on its own."""
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
         return _nothing("no held-out sentence has a token to predict")
-    rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
-    losses = np.zeros(len(rows))
+    all_losses = np.zeros(len(records.num_targets))
     num_right = num_right_word = num_words = num_private = 0
     private_loss = 0.0
-    first = next(model.parameters())
-    start = 0
-    with torch.no_grad():
-        while start < len(rows):
-            stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
-            batch = records.collate(rows[start:stop]).to(first.device, first.dtype)
-            best, nll = _scores(model, batch)
-            is_target = batch.weights.cpu().numpy() > 0
-            nll = np.where(is_target, nll, 0.0)
-            losses[start:stop] = nll.sum(axis=1)
-            is_right = (best == batch.labels.cpu().numpy()) & is_target
-            num_right += int(is_right.sum())
-            for at, row in enumerate(rows[start:stop]):
-                # Output t is about token t + 1; no output is about the first token, and none follows the last one.
-                outputs = slice(0, int(records.ids.lengths[row]) - 1)
-                if held_out.word_of_token is not None and held_out.starts_word is not None:
-                    right, asked = right_words(
-                        np.asarray(held_out.word_of_token[int(row)]),
-                        np.append(False, is_right[at, outputs]),
-                        np.append(False, is_target[at, outputs]),
-                        np.append(np.take(held_out.starts_word, best[at, outputs], mode="clip"), False),
-                    )
-                    num_right_word, num_words = num_right_word + int(right.sum()), num_words + int(asked.sum())
-                if records.is_private is not None:
-                    secret = (np.asarray(records.is_private[int(row)])[1:] > 0) & is_target[at, outputs]
-                    private_loss += float(nll[at, outputs][secret].sum())
-                    num_private += int(secret.sum())
-            start = stop
+    for scored in score_records(model, held_out):
+        all_losses[scored.number] = scored.losses.sum()
+        num_right += int(scored.is_right.sum())
+        num_right_word += int(scored.right_words.sum())
+        num_words += int(scored.asked_words.sum())
+        if records.is_private is not None:
+            secret = (np.asarray(records.is_private[scored.number]) > 0) & scored.is_target
+            private_loss += float(scored.losses[secret].sum())
+            num_private += int(secret.sum())
+    losses = all_losses[rows]
     num_tokens = int(records.num_targets[rows].sum())
     mean = float(losses.sum() / num_tokens)
     num_words_and_ends = None if held_out.num_words is None else int(held_out.num_words[rows].sum())
@@ -195,18 +218,6 @@ def _nothing(reason: str) -> Evaluation:
         num_tokens=0,
         reason=reason,
     )
-
-
-def utility_figures(figures: Mapping[str, Any], *, data_is_public: bool) -> dict[str, Any]:
-    """Figures beside what epsilon has to do with them.
-
-    Args:
-        figures: scores by name, such as ``Evaluation.as_json()``.
-        data_is_public: whether the text that they were computed on is public. Perplexity on private tokens is
-            private whatever is said: it is about what a policy found worth hiding.
-    """
-    outside = sorted(name for name in figures if not data_is_public or "private" in name)
-    return {"figures": dict(figures), "outside_epsilon": outside, "note": OUTSIDE_EPSILON if outside else None}
 
 
 def _exp(value: float) -> float | None:

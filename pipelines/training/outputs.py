@@ -222,6 +222,7 @@ def figures_document(run: Run) -> dict[str, Any]:
         "loss_per_token": after.loss,
         "loss_per_token_standard_error": after.loss_standard_error,
         "next_token_accuracy": after.next_token_accuracy,
+        "next_word_accuracy": after.next_word_accuracy,
         "accuracy": after.accuracy,
         "accuracy_standard_error": after.accuracy_standard_error,
         "accuracy_by_class": after.accuracy_by_class,

@@ -231,6 +231,7 @@ class RowStore:
         self._unit = unit
         self._texts_out = RaggedWriter(folder / f"{name}_text.bin", np.uint8)
         self._ranges_out = RaggedWriter(folder / f"{name}_ranges.bin", np.int32)
+        self._doc_ids_out = RaggedWriter(folder / f"{name}_doc_ids.bin", np.uint8)
         self._documents = bytearray()
         self._hashes = bytearray()
         self._sentences = array("Q")
@@ -248,6 +249,7 @@ class RowStore:
         for row in rows:
             self._texts_out.append(row.text.encode())
             self._ranges_out.append(np.asarray(row.private_chars, dtype=np.int32).ravel())
+            self._doc_ids_out.append(row.doc_id.encode())
             self._documents += hashlib.blake2b(row.doc_id.encode(), digest_size=_DIGEST_BYTES).digest()
             self._hashes += content_hash(row.speaker, row.domain, row.label, row.text) if hashed else bytes(_HASH_BYTES)
             self._sentences.append(row.sentence_index)
@@ -260,13 +262,15 @@ class RowStore:
         documents = np.frombuffer(bytes(self._documents), dtype=">u8").reshape(-1, 2)
         sentences = np.asarray(self._sentences, dtype=np.uint64)
         order = np.lexsort((sentences, documents[:, 1], documents[:, 0]))
-        documents, groups = documents[order], sentences[order] // np.uint64(self._unit.num_sentences)
+        documents, sentences = documents[order], sentences[order]
+        groups = sentences // np.uint64(self._unit.num_sentences)
         starts = np.ones(len(order), dtype=bool)
         if self._unit.num_sentences > 1:
             starts[1:] = (documents[1:] != documents[:-1]).any(axis=1) | (groups[1:] != groups[:-1])
         return StoredRecords(
             texts=self._texts_out.open(),
             ranges=self._ranges_out.open(),
+            doc_ids=self._doc_ids_out.open(),
             speakers=self._speakers.names,
             speaker_numbers=np.asarray(self._speakers.numbers, dtype=np.int64)[order],
             labels=self._labels.names,
@@ -274,6 +278,7 @@ class RowStore:
             rows=order.astype(np.int64),
             borders=np.append(np.flatnonzero(starts), len(order)).astype(np.int64),
             documents=documents,
+            sentences=sentences.astype(np.int64),
             groups=groups.astype(np.int64),
             hashes=np.frombuffer(bytes(self._hashes), dtype=">u8").reshape(-1, 4)[order],
             is_private_row=np.frombuffer(bytes(self._is_private), dtype=np.uint8)[order].astype(bool),
@@ -286,12 +291,14 @@ class StoredRecords:
 
     Attributes:
         texts, ranges: text and flat (start, end) pairs of private characters of each row, as they were read.
+        doc_ids: the document of each row, as they were read.
         speakers: the names, by number.
         speaker_numbers: (rows,) sorted.
         labels, label_numbers: the same of labels.
         rows: (rows,) the place in ``texts`` of each row, sorted.
         borders: (records + 1,) where each record starts among the sorted rows.
         documents: (rows, 2) digest of the document, sorted.
+        sentences: (rows,) sentence index, sorted.
         groups: (rows,) which record of its document a row belongs to, sorted.
         hashes: (rows, 4) content hash as big-endian words, sorted; zeros where none was asked for.
         is_private_row: (rows,) sorted.
@@ -299,6 +306,7 @@ class StoredRecords:
 
     texts: RaggedArray
     ranges: RaggedArray
+    doc_ids: RaggedArray
     speakers: Sequence[str | None]
     speaker_numbers: IntArray
     labels: Sequence[str | None]
@@ -306,6 +314,7 @@ class StoredRecords:
     rows: IntArray
     borders: IntArray
     documents: npt.NDArray[np.uint64]
+    sentences: IntArray
     groups: IntArray
     hashes: npt.NDArray[np.uint64]
     is_private_row: npt.NDArray[np.bool_]
@@ -323,6 +332,11 @@ class StoredRecords:
             [self.labels[int(self.label_numbers[i])] for i in at],
             [[(start, end) for start, end in found] for found in pairs],
         )
+
+    def keys(self, record: int) -> list[tuple[str, int]]:
+        """The document and the sentence index of each row of a record."""
+        at = range(self.borders[record], self.borders[record + 1])
+        return [(self.doc_ids[int(self.rows[i])].tobytes().decode(), int(self.sentences[i])) for i in at]
 
     @property
     def is_private(self) -> npt.NDArray[np.bool_]:

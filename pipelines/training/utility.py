@@ -34,7 +34,7 @@ class Group:
 
     Attributes:
         num_tokens, num_right_tokens, token_loss: of its tokens, and how many the model ranks first.
-        num_words, word_loss: of its words, with all their tokens.
+        num_words, word_loss: of its words, with all their tokens, and with blanks that no word follows.
         num_asked_words, num_right_words: of those that `alignment.right_words` judges.
     """
 
@@ -79,14 +79,14 @@ def split_utility(scores: Path, redacted: Iterable[Path]) -> dict[str, Any]:
     looked into, and are a group of their own.
 
     Args:
-        scores: what the model scored on held-out rows (the table ``scores``); read into memory.
+        scores: what the model scored on held-out rows (the table ``token_scores``); read into memory.
         redacted: the redacted tables, which say what is private.
 
     Returns:
         ``groups`` (all, public, private, masked_whole) and ``domains``, each with `Group.figures`; and a ``note``.
     """
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for batch in iter_batches(scores, "scores", _SCORES, _BATCH_ROWS):
+    for batch in iter_batches(scores, "token_scores", _SCORES, _BATCH_ROWS):
         rows |= {(row["doc_id"], row["sentence_index"]): row for row in batch.to_pylist()}
     groups = {name: Group() for name in ("all", "public", "private", "masked_whole")}
     domains: dict[str, Group] = {}
@@ -123,10 +123,13 @@ def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group
         is_private = any(start < b and a < end for a, b in ranges)
         for group in (of(is_private), *always):
             group.add_token(loss, is_right)
-        if word != NO_WORD:
-            word_loss[word] = word_loss.get(word, 0.0) + loss
-            if is_private:
-                private_words.add(word)
+        if word == NO_WORD:  # a blank that nothing follows: it costs, and is no word
+            for group in (of(is_private), *always):
+                group.word_loss += loss
+            continue
+        word_loss[word] = word_loss.get(word, 0.0) + loss
+        if is_private:
+            private_words.add(word)
     for word, loss in word_loss.items():
         for group in (of(word in private_words), *always):
             group.add_word(loss, row["word_is_right"][word])

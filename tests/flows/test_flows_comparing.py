@@ -18,7 +18,12 @@ from pipelines.report.comparison import render_comparison
 def _row(method: str, repetition: int, perplexity: float, **changes: Any) -> dict[str, Any]:
     claim = {"notion": "confidentiality", "epsilon": 3.0, "delta": 1e-5, "is_guarantee": True, "theorem": "t"}
     row = {"config": None, "method": method, "repetition": repetition, "state": "completed", "epsilon_unamplified": 3.0}
-    row |= {"perplexity_per_word": perplexity, "perplexity": perplexity / 2, "next_token_accuracy": 0.2}
+    row |= {
+        "perplexity_per_word": perplexity,
+        "perplexity": perplexity / 2,
+        "next_token_accuracy": 0.2,
+        "next_word_accuracy": 0.1,
+    }
     return row | {"headline": claim, "train_seconds": 2.0} | changes
 
 

@@ -115,10 +115,10 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
     assert _planned(project)["hit"] >= {"split", "train", "report"}
     epochs = _planned(project, RETICENT__TRAIN__EPOCHS="2")
     assert epochs["run"] == {"train"}
-    assert epochs["maybe"] == {"guarantee", "report"}
+    assert epochs["maybe"] == {"train.utility", "guarantee", "report"}
     redact = _planned(project, RETICENT__REDACT__POLICIES='["digits"]')
     assert redact["run"] == {"redact"}
-    assert redact["maybe"] == {"estimate", "gate.strings", "gate.search", "shard", "train", "guarantee", "report"}
+    assert redact["maybe"] == {"estimate", "gate.strings", "gate.search", "shard", "train", "train.utility", "guarantee", "report"}
     assert _planned(project, RETICENT__RUNTIME__WORKERS="2")["hit"] >= {"split", "train", "report"}
     text = project.read_text()
     project.write_text(text + "\n# a comment\n")

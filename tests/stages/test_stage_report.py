@@ -35,6 +35,7 @@ def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
         "estimate": [{"figures": files["estimate"]}],
         "shard": [{"figures": part} for part in files["shard"]],
         "train": [{"figures": files["train"], "events": files["events"], "curves": files["curves"]}],
+        "train_utility": [{"figures": files["utility"]}],
         "guarantee": [{"claims": claims}],
     }
     for stage, parts in contents.items():
@@ -95,6 +96,10 @@ def test_both_versions_are_written_each_in_its_root(tmp_path: Path) -> None:
     assert b"5302" not in public["report.json"]
     assert b"5,302" not in public["report.html"]
     assert b"5,302" in private["report.html"]
+    assert b"What a policy found" in private["report.html"]
+    assert b"What a policy found" not in public["report.html"]
+    assert full["training"]["utility"]["groups"]["private"]["num_words"] == 60
+    assert "utility" not in shown["training"]
 
 
 def test_lineage_names_every_artifact_by_a_short_key(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pipelines.tables import TableWriter
 from pipelines.training.alignment import NO_WORD, right_words, starts_word, word_numbers
 from pipelines.training.corpus import read_held_out
 from pipelines.training.encoding import RecordEncoder
-from pipelines.training.evaluation import OUTSIDE_EPSILON, evaluate, utility_figures
+from pipelines.training.evaluation import evaluate
 from pipelines.training.model import build_model
 from pipelines.training.models.vocabulary import control_tokens_of, vocabulary_of
 from pipelines.training.tokenizer import loadable, train_bpe
@@ -214,13 +214,3 @@ def test_a_corpus_read_by_the_stage_has_word_scores(tmp_path):
     assert corpus.held_out.records.num_truncated == 0
     assert scores.num_words == sum(len(text.split()) for text in TEXTS)
     assert 0 <= scores.next_word_accuracy <= 1
-
-
-def test_figures_on_private_data_are_marked():
-    figures = {"perplexity": 10.0, "private_perplexity": 20.0, "num_private_tokens": 5}
-    public = utility_figures(figures, data_is_public=True)
-    assert public["outside_epsilon"] == ["num_private_tokens", "private_perplexity"]
-    assert public["note"] == OUTSIDE_EPSILON
-    private = utility_figures(figures, data_is_public=False)
-    assert private["outside_epsilon"] == sorted(figures)
-    assert utility_figures({"perplexity": 1.0}, data_is_public=True)["note"] is None

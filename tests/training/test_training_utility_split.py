@@ -1,15 +1,24 @@
 """Utility on what the policies found, on the rest, and by domain: against sums by hand and by a slow reference."""
 
+import dataclasses
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import SHAPE, making
 from training_tables import TOKEN, row_of, write_tables
 
-from pipelines.tables import TableWriter
+from pipelines.tables import TableWriter, read_table
+from pipelines.training.corpus import read_corpus
+from pipelines.training.encoding import RecordEncoder
+from pipelines.training.evaluation import evaluate
+from pipelines.training.model import build_model
+from pipelines.training.token_scores import write_token_scores
 from pipelines.training.utility import split_utility
+from pipelines.training.views import VIEWS, RecordUnit
 
+WIDE = dataclasses.replace(SHAPE, context_length=200)
 LOSS = {"Ann": 4.0, "Lee": 2.0, "Elm": 8.0}
 
 
@@ -40,7 +49,7 @@ def scored(row, end_loss=None, pieces=TOKEN):
 
 def split(folder, rows, ends):
     paths = write_tables(folder, rows, 2)
-    with TableWriter(folder / "scores.parquet", "scores") as writer:
+    with TableWriter(folder / "scores.parquet", "token_scores") as writer:
         for (sentence, _), end in zip(rows, ends, strict=True):
             writer.append(**scored(sentence, end))
     return split_utility(folder / "scores.parquet", paths["redacted_paths"])
@@ -92,6 +101,45 @@ def test_the_groups_are_the_whole(tmp_path_factory, texts):
         "{" in piece for words in texts for piece in words
     )
     assert found["private"]["num_tokens"] == secret
+
+
+@pytest.mark.parametrize(("method", "unit"), [("dpsgd", RecordUnit()), ("sdpsgd_lstm", RecordUnit(kind="dialogue"))])
+@pytest.mark.parametrize("kind", ["bpe_public", "bytes"])
+def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind):
+    marked = ["I am {Ann Lee}.", "At {4 Elm} St. I think, ", "nothing", "{all of it}", "Yes, \N{SNOWMAN} please."]
+    rows = [row_of(f"d{at // 3}", at % 3, marked[at % 5], "SYS" if at % 2 else None, "test") for at in range(8)]
+    rows += [row_of(f"t{at}", 0, "I am at home, nothing else.", "SYS") for at in range(9)]
+    corpus = read_corpus(
+        **write_tables(tmp_path, rows, 2),
+        view=VIEWS[method],
+        unit=unit,
+        scratch=tmp_path,
+        make_vocabulary=making(kind),
+        make_encoder=lambda vocabulary: RecordEncoder(vocabulary, WIDE.context_length),
+        speakers=(),
+        min_speaker_rows=2,
+        evaluate_fold="test",
+        max_eval_sentences=100,
+        progress=lambda done, total, message: None,
+    )
+    model = build_model(WIDE, corpus.vocabulary.backend.get_vocab_size(), corpus.vocabulary.control, 0)
+    write_token_scores(tmp_path / "scores.parquet", model, corpus.held_out)
+    found = split_utility(tmp_path / "scores.parquet", sorted(tmp_path.glob("redacted*.parquet")))["groups"]
+    whole = evaluate(model, corpus.held_out)
+    assert found["all"]["num_tokens"] == whole.num_tokens
+    for name in ("perplexity", "perplexity_per_word", "next_token_accuracy", "next_word_accuracy"):
+        assert found["all"][name] == pytest.approx(getattr(whole, name))
+    if method == "sdpsgd_lstm":  # whose own marks are by piece, the blank before it included
+        assert found["private"]["num_tokens"] <= whole.num_private_tokens
+    table = {
+        (row["doc_id"], row["sentence_index"]): row
+        for row in read_table(tmp_path / "scores.parquet", "token_scores").to_pylist()
+    }
+    for sentence, _ in rows[:8]:
+        row = table[sentence["doc_id"], sentence["sentence_index"]]
+        pieces = [sentence["text"][a:b] for a, b in zip(row["token_starts"], row["token_ends"], strict=True)]
+        if "\N{SNOWMAN}" not in sentence["text"]:  # whose bytes are tokens of their own
+            assert "".join(pieces) == sentence["text"]
 
 
 def test_nothing_scored_is_no_crash(tmp_path):
