@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,22 @@ import torch
 from pipelines.context import silent
 
 _MAGIC: Final = b"reticent-checkpoint-1\n"
+
+
+def trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The weights that are trained, by name; a shared one has one name. What is frozen is the base model's."""
+    return {name: weight.detach() for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+def load_trained(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Takes over what `trained_weights` gave, in place.
+
+    Raises:
+        KeyError: it is of another model.
+    """
+    with torch.no_grad():
+        for name, weight in trained_weights(model).items():
+            weight.copy_(weights[name])
 
 
 class Checkpoints:

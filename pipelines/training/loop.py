@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from pipelines.errors import StageError
-from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
@@ -179,7 +179,7 @@ class _Run:
 
     def state(self) -> dict[str, Any]:
         return {
-            "model": self.model.state_dict(),
+            "model": trained_weights(self.model),
             "public_optimizer": self.public_optimizer.state_dict(),
             "private_optimizer": self.private_optimizer.state_dict(),
             "progress": asdict(self.at),
@@ -189,7 +189,7 @@ class _Run:
     def restore(self, state: dict[str, Any] | None) -> bool:
         if state is None:
             return False
-        self.model.load_state_dict(state["model"])
+        load_trained(self.model, state["model"])
         self.public_optimizer.load_state_dict(state["public_optimizer"])
         self.private_optimizer.load_state_dict(state["private_optimizer"])
         self.at, self.curve = _Progress(**state["progress"]), Curve(**state["curve"])

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
+from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome
@@ -54,10 +55,7 @@ class FinishedPhase:
         """
         if self.record["vocabulary"] != _digest(corpus):
             raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
-        found = load_file(self.folder / _WEIGHTS)
-        with torch.no_grad():
-            for name, parameter in trained(network):
-                parameter.copy_(found[name])
+        load_trained(network, load_file(self.folder / _WEIGHTS))
 
 
 def write_phase(
@@ -70,7 +68,7 @@ def write_phase(
     seed: int,
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
-    weights = {name: p.detach().cpu().contiguous() for name, p in trained(network)}
+    weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
     save_file(weights, folder / _WEIGHTS)
     (folder / _WEIGHTS).chmod(0o600)
     ((_, rows, event),) = account.phases
@@ -88,11 +86,6 @@ def write_phase(
             "before": before.as_json(),
         },
     )
-
-
-def trained(network: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """The weights that are trained, by name; a shared one has one name. The others are those of the base model."""
-    return [(name, parameter) for name, parameter in network.named_parameters() if parameter.requires_grad]
 
 
 def write_no_phase(folder: Path) -> None:

@@ -1,6 +1,8 @@
 """The train stage with models that were pretrained elsewhere, as the folders that they come in."""
 
+import io
 import json
+import math
 import shutil
 
 import peft
@@ -10,12 +12,15 @@ from pydantic import ValidationError
 from test_stage_train_methods import SMALL, corpus, read, run
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.assumptions import common, voids
+from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.run_facts import parse_training
 from pipelines.errors import ConfigError
 from pipelines.stages.train import TrainConfig
 from pipelines.store.code import CodeDigests
 from pipelines.store.statcache import StatCache
+from pipelines.training.models.sources import find_model
 
 QUICK = {"epochs": 2, "noise_multiplier": 0.5, "target_epsilon": None, "tokenizer": "auto"}
 SIZES = ("num_layers", "num_heads", "embedding_size")
@@ -173,3 +178,65 @@ def test_a_record_longer_than_the_models_context_loses_its_end(tmp_path, familie
     figures = read(ctx, "figures.json")
     assert figures["num_truncated_records"] > 0
     assert json.loads((ctx.public_dir / "model/tokenizer_config.json").read_text())["model_max_length"] == 16
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, families):
+    def die(where, done, total, message=""):
+        if where == "train" and "epoch 2" in message:
+            raise Killed
+
+    settings = {"adaptation": "lora", "insecure_test_seed": True, "epochs": 2}
+    inputs = corpus(tmp_path / "corpus")
+    with pytest.raises(Killed):
+        pretrained(tmp_path / "a", inputs, "crt", families["llama"], progress=die, **settings)
+    raw = (tmp_path / "a" / "scratch" / "train.ckpt").read_bytes()
+    kept = torch.load(io.BytesIO(raw[raw.index(b"PK") :]), weights_only=True)["state"]["model"]
+    assert kept
+    assert all("lora_" in name for name in kept)
+    for folder in ("private", "public", "first", "first_scratch"):
+        shutil.rmtree(tmp_path / "a" / folder)
+    resumed = pretrained(tmp_path / "a", inputs, "crt", families["llama"], **settings)
+    whole = pretrained(tmp_path / "b", inputs, "crt", families["llama"], **settings)
+    assert read(resumed, "figures.json") == read(whole, "figures.json")
+    one, other = (weights(ctx.public_dir / "model") for ctx in (resumed, whole))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.slow
+def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, monkeypatch):
+    """Twenty private steps on a CPU, offline, with the real model."""
+    try:
+        find_model("smollm2")
+    except ConfigError as error:
+        pytest.skip(str(error))
+
+    def no_network(*_, **__):
+        raise AssertionError("training opened a connection")
+
+    monkeypatch.setattr("socket.socket.connect", no_network)
+    changes = {
+        "adaptation": "lora",
+        "context_length": 64,
+        "epochs": 5,
+        "expected_batch_size": 6,
+        "public_batch_size": 24,
+        "target_epsilon": 8.0,
+        "noise_multiplier": None,
+    }
+    rates = {"public_learning_rate": 5e-4, "private_learning_rate": 5e-4, "max_eval_sentences": 12}
+    ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", "smollm2", **changes, **rates)
+    figures = read(ctx, "figures.json")
+    assert figures["num_steps"] == 20
+    assert figures["base_model"] == "smollm2"
+    assert figures["num_trained_parameters"] < figures["num_parameters"] / 200
+    gain = math.log(figures["perplexity_at_initialisation"]) - figures["loss_per_token"]
+    assert gain > 2 * figures["loss_per_token_standard_error"] > 0
+    facts = parse_training(read(ctx, "events.json"))
+    assert 7.9 < epsilon(facts.event, facts.target_delta, NeighboringRelation.REPLACE_ONE) <= 8.0
+    model = ctx.public_dir / "model"
+    assert AutoTokenizer.from_pretrained(model).mask_token == "<MASK>"
+    assert AutoModelForCausalLM.from_pretrained(model).config.num_hidden_layers == 30

@@ -30,7 +30,7 @@ import torch
 
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.events import NoEvent
-from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
@@ -192,7 +192,7 @@ class _Run:
 
     def state(self) -> dict[str, Any]:
         return {
-            "model": self.model.state_dict(),
+            "model": trained_weights(self.model),
             "num_queries": torch.from_numpy(self.num_queries.copy()),
             "num_steps": self.num_steps,
             "curve": self.curve.as_state(),
@@ -201,7 +201,7 @@ class _Run:
     def restore(self, state: dict[str, Any] | None) -> bool:
         if state is None:
             return False
-        self.model.load_state_dict(state["model"])
+        load_trained(self.model, state["model"])
         self.num_queries = state["num_queries"].numpy().copy()
         self.num_steps, self.curve = state["num_steps"], Curve(**state["curve"])
         return True
