@@ -16,13 +16,9 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
-PART_ONLY: Final = (
-    "only a part of the training documents carries labels, so gamma and delta2 describe that part and not the corpus"
-)
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
 )
-_MORE_LABELS = "Label every training document, or set no redact.conservative"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +82,8 @@ class Review:
         delta2: None where unknown.
         worst_label: gamma and delta2 of the worst label, bounded for all labels at once; None where unknown.
         is_census: whether every training sentence was reviewed.
-        covers_corpus: whether every training document carries labels; otherwise the rates describe a part only.
+        covers_corpus: whether every training document carries labels, or every sampled sentence was reviewed by
+            people; otherwise the rates describe a part only.
     """
 
     source: str
@@ -101,6 +98,16 @@ class Review:
     def is_usable(self) -> bool:
         """Whether a claim about the corpus may rest on the rates."""
         return self.is_trusted and self.covers_corpus
+
+    def part_refusal(self, otherwise: str = "") -> str | None:
+        """Why a judged part says nothing about the corpus, and what to do, ``otherwise`` included; None if it does."""
+        if not self.is_trusted or self.covers_corpus:
+            return None
+        if self.source == "human":
+            part, more = "only a part of the sampled sentences was reviewed", "Review every sampled sentence"
+        else:
+            part, more = "only a part of the training documents carries labels", "Label every training document"
+        return f"{part}, so gamma and delta2 describe that part and not the corpus. {more}{otherwise}"
 
 
 @dataclass(frozen=True)
@@ -202,9 +209,10 @@ class ClaimBuilder:
     def escape_refusal(self, escape: Delta2 | None) -> str | None:
         """Why nothing can be said about secrets that the policy misses; None if it can."""
         if escape is None:
-            if self.review.is_trusted and not self.review.covers_corpus:
-                return f"{PART_ONLY}; missed secrets of the rest may stand in public sentences. {_MORE_LABELS}"
-            return (
+            part = self.review.part_refusal(
+                ", or set no redact.conservative: missed secrets of the rest may stand in public sentences"
+            )
+            return part or (
                 "delta2 was not measured, so missed secrets may stand in public sentences, which are trained on "
                 "without noise; review a sample, or set no redact.conservative (then every sentence is private)"
             )

@@ -20,7 +20,7 @@ from pipelines.accounting.assumptions import (
     about_public_set,
     about_review,
 )
-from pipelines.accounting.basis import LARGE_DELTA, PART_ONLY, Claim, ClaimBuilder, Review, finite
+from pipelines.accounting.basis import LARGE_DELTA, Claim, ClaimBuilder, Review, finite
 from pipelines.accounting.confidentiality import (
     AmplifiedLoss,
     PrivacyLoss,
@@ -286,8 +286,9 @@ def _bayesian(b: ClaimBuilder) -> Claim:
         )
     if not b.corpus.gives_credit:
         return replace(claim, refused=_NO_CREDIT)
-    if b.review.is_trusted and not b.review.covers_corpus:
-        return replace(claim, refused=f"{PART_ONLY}. Label every training document")
+    part = b.review.part_refusal()
+    if part is not None:
+        return replace(claim, refused=part)
     if gamma is None or worst_gamma is None or escape is None:
         return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
     refusal = b.escape_refusal(escape)

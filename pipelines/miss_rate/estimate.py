@@ -29,7 +29,7 @@ MU_OF_ONE_LABEL: Final = (
 )
 """The distribution for an attacker who knows of which kind a secret is."""
 
-_PART_ONLY: Final = "; of the labelled documents only"
+_PART_ONLY: Final = {"human": "; of the reviewed sentences only", "gold": "; of the labelled documents only"}
 
 _BOOTSTRAP_SEED: Final = 20_220
 
@@ -119,7 +119,7 @@ def measured(
         "covers_corpus": labelled.is_whole,
         "labelled_share": labelled.share,
         "confidence": confidence,
-        "mu": MU + ("" if labelled.is_whole else _PART_ONLY),
+        "mu": MU + ("" if labelled.is_whole else _PART_ONLY.get(source, "; of the part that was judged only")),
         "num_sampled_sentences": table.num_sentences,
         "num_kept_sentences": table.num_kept,
         "num_unreviewed_sentences": labelled.num_unreviewed,

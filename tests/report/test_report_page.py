@@ -276,7 +276,11 @@ def test_the_public_page_says_what_the_public_table_tells(pages: dict[str, str])
 def test_rates_of_a_labelled_part_are_said_to_be_that(raw: dict[str, Any], make_report: Make) -> None:
     part = "of the training sentences stand in documents that carry labels"
     assert part not in render_html(make_report(raw))
-    raw["estimate"] |= {"covers_corpus": False, "labelled_share": 0.251}
+    raw["estimate"] |= {"source": "human", "covers_corpus": False, "labelled_share": 0.251}
+    text = " ".join("".join(_Page(render_html(make_report(raw))).text).split())
+    assert "of the sampled sentences were reviewed." in text
+    assert part not in text
+    raw["estimate"] |= {"source": "gold"}
     report = make_report(raw)
     for found in (report, public_version(report)):
         text = " ".join("".join(_Page(render_html(found)).text).split())

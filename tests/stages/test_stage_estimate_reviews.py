@@ -156,6 +156,7 @@ def test_an_unfinished_review_is_no_statement_on_the_corpus(tmp_path):
     assert (found["source"], found["num_sampled_sentences"], found["num_unreviewed_sentences"]) == ("human", 5, 7)
     assert not found["covers_corpus"]
     assert found["labelled_share"] == pytest.approx(5 / 12)
+    assert found["mu"].endswith("; of the reviewed sentences only")
     assert any("not reviewed yet" in warning for warning in found["warnings"])
 
 
