@@ -4,15 +4,19 @@
     python benchmarks/dp_step.py --shapes gpt2-256-5000 --rounds 5
     python benchmarks/dp_step.py --device cuda --dtype bf16 --shapes gpt2-small-512 gpt2-medium-1024 --largest-batch
 
-Every contender is a process of its own, so that peak memory is its own; processes take turns step by step, so that
-a busy machine slows all of them alike. A round's ratio is that of the two contenders' steps in the same round; the
+Every contender is a process of its own; processes take turns step by step, so that a busy machine slows all of them
+alike. A round's ratio is that of the two contenders' steps in the same round; the
 median over rounds is reported. Before timing, all private contenders' clipped sums are compared with one example at a
 time at a small shape.
 
 Contenders: ``plain`` (ordinary training, the model's own loss), ``fused`` (ordinary, with our fused head), ``ours``,
 ``ours_two_pass``, ``opacus_hooks``, ``opacus_ghost`` and ``fastdp`` where they are installed. A private step is
-forward, backward, clipping, noise and the optimizer's step. Peak memory is the process's largest resident size less
-what it held before the model was built (on a GPU: the allocator's peak).
+forward, backward, clipping, noise and the optimizer's step.
+
+Peak memory is the largest resident size less what was held before the model was built (on a GPU: the allocator's
+peak), of two steps in a further process whose allocator gives freed blocks back at once (glibc's
+``MALLOC_MMAP_THRESHOLD_``): so it is what the step needs. ``resident`` is that of the process that was timed, with the
+allocator's usual settings: what it needs and the holes that happen to be left in the heap.
 """
 
 from __future__ import annotations
@@ -358,7 +362,7 @@ def command(role: str, name: str, shape: str, batch: int | None = None) -> list[
 
 
 def environment() -> dict[str, str]:
-    """The workers' environment: the repository on the path, allocations returned alike."""
+    """The workers' environment, with the repository on the path."""
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
@@ -379,11 +383,12 @@ def verified(name: str, kind: str) -> float | None:
 class Worker:
     """A contender's process."""
 
-    def __init__(self, name: str, shape: str, batch: int | None = None) -> None:
+    def __init__(self, name: str, shape: str, batch: int | None = None, is_measured: bool = False) -> None:
         self.name = name
+        settings = {"MALLOC_MMAP_THRESHOLD_": "65536"} if is_measured else {}
         self.process = subprocess.Popen(
             command("serve", name, shape, batch), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if ARGUMENTS.quiet else None, text=True, env=environment(),
+            stderr=subprocess.DEVNULL if ARGUMENTS.quiet else None, text=True, env={**environment(), **settings},
         )  # fmt: skip
 
     def ask(self, word: str) -> float | None:
@@ -415,9 +420,10 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
             took = worker.ask("step")
             if took is not None:
                 seconds[worker.name].append(took)
-    peaks = {w.name: w.ask("end") for w in workers}
+    resident = {w.name: w.ask("end") for w in workers}
     for worker in workers:
         worker.process.wait()
+    peaks = resident if ARGUMENTS.device == "cuda" else {name: peak(name, shape) for name in resident}
     result: dict[str, Any] = {}
     for name, own in seconds.items():
         ratios = {
@@ -425,17 +431,34 @@ def measure(shape: str, names: list[str], rounds: int) -> dict[str, Any]:
             for base in ("plain", "fused", "opacus_ghost", "opacus_hooks")
             if base in seconds
         }
-        peak = peaks[name]
         result[name] = {
             "seconds": round(statistics.median(own), 4),
             "tokens_per_second": round(
                 ARGUMENTS.physical_batches * SHAPES[shape].batch * SHAPES[shape].length / statistics.median(own)
             ),
-            "peak_megabytes": round((peak or 0) / 2**20),
+            "peak_megabytes": round((peaks[name] or 0) / 2**20),
+            "resident_megabytes": round((resident[name] or 0) / 2**20),
             **ratios,
-            **({"memory_over_plain": round((peak or 0) / peaks["plain"], 3)} if peaks.get("plain") else {}),
+            **over_plain("memory", peaks, name),
+            **over_plain("resident", resident, name),
         }
     return result
+
+
+def peak(name: str, shape: str) -> float | None:
+    """Peak bytes of two steps, where freed memory is given back at once."""
+    worker = Worker(name, shape, is_measured=True)
+    for word in ("", "step", "step"):
+        worker.ask(word)
+    found = worker.ask("end")
+    worker.process.wait()
+    return found
+
+
+def over_plain(what: str, values: dict[str, float | None], name: str) -> dict[str, float]:
+    """A contender's value over plain training's, where both are known."""
+    own, plain = values[name], values.get("plain")
+    return {f"{what}_over_plain": round(own / plain, 3)} if own and plain else {}
 
 
 def largest_batch(name: str, shape: str) -> int:

@@ -395,3 +395,28 @@ def test_settings_out_of_range(settings, message):
         GradientEngine(nn.Linear(2, 2), **settings)
     with pytest.raises(UnsupportedLayerError, match="no trainable"):
         GradientEngine(nn.Linear(2, 2).requires_grad_(False), max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
+def test_a_head_that_runs_twice_in_a_batch_keeps_both_runs(mode):
+    def both(model, batch):
+        return lm_losses(model, batch) + 0.5 * lm_losses(model, {**batch, "labels": batch["labels"].flip(1)})
+
+    check(gpt2(), both, token_batch(padding=False), mode=mode)
+
+
+def test_memory_of_a_batch_serves_the_next_one_and_losses_of_an_earlier_batch_are_refused():
+    model, batches = gpt2(), [token_batch(seed=seed) for seed in (1, 2, 3)]
+    whole, _ = engine_sums(copy.deepcopy(model), lm_losses, batches, 0.1)
+    parts = [engine_sums(copy.deepcopy(model), lm_losses, [batch], 0.1)[0] for batch in batches]
+    assert dp_gradients.relative_error(whole, [sum(values) for values in zip(*parts, strict=True)]) < 1e-6
+    engine = GradientEngine(model, max_grad_norm=0.1)
+    with engine.recording():
+        earlier = lm_losses(model, batches[0])
+    with engine.recording():
+        later = lm_losses(model, batches[1])
+    with pytest.raises(LossError, match="earlier batch"):
+        engine.backward(earlier)
+    assert not any(total.any() for total in engine.take_sums())
+    with pytest.raises(LossError, match="earlier batch"):  # its memory went back with the failure
+        engine.backward(later)

@@ -13,10 +13,11 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from pipelines.training.engine.attach import site_of
+from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.grams import gram_squares
-from pipelines.training.engine.head_use import HeadUse, compute_logits, softmax_in_place
+from pipelines.training.engine.head_use import HeadUse, compute_logits, pieces, softmax_in_place
 from pipelines.training.engine.layers import Site
-from pipelines.training.engine.uses import DenseUse, MemoryBudget, Scratch, Squares, Sums, compute_dtype
+from pipelines.training.engine.uses import DenseUse, MemoryBudget, Room, Scratch, Squares, Sums, compute_dtype
 
 IGNORED_LABEL = -100
 
@@ -116,6 +117,8 @@ class _FusedHead(torch.autograd.Function):
                 hidden_gradient = full.scatter_(1, index, hidden_gradient)
         if site is not None:
             site.tape.check_examples(site.name, upstream)
+            if run.batch_number != site.tape.batch_number:
+                raise LossError("these losses belong to an earlier batch; give backward those of the last one recorded")
             parameter = site.parameter("weight")
             if parameter is not None:
                 site.tape.add(site.name, parameter, run.use(upstream))
@@ -147,6 +150,7 @@ class _Chunks:
         hidden_gradient: (B, T, D) for an upstream gradient of 1.
         weight_gradient: (V, D) for upstream gradients of 1, in ordinary training.
         bias_gradients: (B, V) of the examples.
+        batch_number: of the batch whose memory was taken.
     """
 
     def __init__(
@@ -173,9 +177,12 @@ class _Chunks:
         item = 8 if self._dtype == torch.float64 else 4
         self._bytes_each = max(1, item * length * num_tokens)
         self._chunk = max(1, min(size, budget.working_bytes // self._bytes_each))
-        self._num_kept = budget.kept_bytes // (self._bytes_each * self._chunk) if self._is_private else 0
-        self._kept: list[torch.Tensor] = []
+        num_kept = min(size, budget.kept_bytes // self._bytes_each) if self._is_private else 0
         kind: dict[str, Any] = {"dtype": self._dtype, "device": hidden.device}
+        # In one piece, so that the weights' gradient is one product.
+        room = Room() if site is None else site.tape.room
+        self._kept = room.take((num_kept, length, num_tokens), self._dtype, hidden.device)
+        self.batch_number = 0 if site is None else site.tape.batch_number
         self._normalisers = torch.empty(size, length, **kind)
         self._norms = torch.zeros(size, dtype=torch.float64, device=hidden.device)
         self._terms = torch.zeros_like(self._norms)
@@ -188,19 +195,13 @@ class _Chunks:
         """(B,) the losses; the attributes are filled on the way."""
         size, length, _ = self._hidden.shape
         losses = torch.empty(size, dtype=self._dtype, device=self._hidden.device)
-        shared: torch.Tensor | None = None
-        for start in range(0, size, self._chunk):
-            stop = min(start + self._chunk, size)
-            is_kept = len(self._kept) < self._num_kept
-            rows = (stop - start) * length
-            if is_kept or shared is None:
-                logits = torch.empty(rows, len(self._weight), dtype=self._dtype, device=self._hidden.device)
-                shared = None if is_kept else logits
-            else:
-                logits = shared[:rows]
-            self._one(start, stop, logits, losses)
-            if is_kept:
-                self._kept.append(logits.view(stop - start, length, -1))
+        num_kept = len(self._kept)
+        for start, stop in pieces(0, num_kept, self._chunk):
+            self._one(start, stop, self._kept[start:stop].flatten(0, 1), losses)
+        largest = min(self._chunk, size - num_kept) * length
+        shared = torch.empty(largest, len(self._weight), dtype=self._dtype, device=self._hidden.device)
+        for start, stop in pieces(num_kept, size, self._chunk):
+            self._one(start, stop, shared[: (stop - start) * length], losses)
         return losses
 
     def _one(self, start: int, stop: int, logits: torch.Tensor, losses: torch.Tensor) -> None:

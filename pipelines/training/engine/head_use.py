@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 
@@ -41,6 +40,11 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
 _CACHE_ELEMENTS = 2**18
 
 
+def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """The range cut into parts of at most ``size``."""
+    return [(at, min(at + size, stop)) for at in range(start, stop, size)]
+
+
 def compute_logits(
     hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
 ) -> torch.Tensor:
@@ -64,7 +68,7 @@ class HeadUse:
         weights: (B, T), 0 where there is no target.
         normalisers: (B, T) log-sum-exps.
         kept: (n, T, V) gradients of the logits of the first n examples; the others' are computed again.
-        chunk: examples worked on at once.
+        chunk: examples that are computed again at once.
         unit: squared norms for an upstream gradient of 1.
         upstream: (B,) gradients of the examples' losses.
     """
@@ -75,7 +79,7 @@ class HeadUse:
     labels: torch.Tensor
     weights: torch.Tensor
     normalisers: torch.Tensor
-    kept: list[torch.Tensor]
+    kept: torch.Tensor
     chunk: int
     unit: Squares
     upstream: torch.Tensor
@@ -93,10 +97,9 @@ class HeadUse:
         return Squares(self.unit.norms * scale, None if terms is None else terms * scale)
 
     def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
-        """(n, T, V) for an upstream gradient of 1; start and stop lie in one chunk."""
-        index = start // self.chunk
-        if index < len(self.kept):
-            return self.kept[index][start - index * self.chunk : stop - index * self.chunk]
+        """(n, T, V) for an upstream gradient of 1; the examples are all kept, or none is."""
+        if stop <= len(self.kept):
+            return self.kept[start:stop]
         hidden = self.hidden[start:stop].flatten(0, 1)
         out = torch.empty(len(hidden), len(self.weight), dtype=compute_dtype(hidden), device=hidden.device)
         compute_logits(hidden, self.weight, self.bias, out)
@@ -109,9 +112,10 @@ class HeadUse:
         out.scatter_add_(1, labels[:, None], -weights[:, None])
         return out.view(stop - start, -1, out.shape[1])
 
-    def _chunks(self, start: int, stop: int) -> list[tuple[int, int]]:
-        borders = [start, *range((start // self.chunk + 1) * self.chunk, stop, self.chunk), stop]
-        return list(pairwise(borders))
+    def _parts(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The range cut to what is kept, in one, and to chunks of the rest."""
+        middle = min(max(start, len(self.kept)), stop)
+        return pieces(start, middle, max(1, middle - start)) + pieces(middle, stop, self.chunk)
 
     def instantiate(self, start: int, stop: int) -> torch.Tensor:
         """(n, V, D)."""
@@ -120,16 +124,16 @@ class HeadUse:
                 self._logit_gradients(a, b).transpose(1, 2),
                 self.hidden[a:b].to(self.upstream.dtype) * self.upstream[a:b, None, None],
             )
-            for a, b in self._chunks(start, stop)
+            for a, b in self._parts(start, stop)
         ]
         return torch.cat(parts)
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
     ) -> None:
-        """A matrix product for each chunk."""
+        """One matrix product for what is kept, and one for each chunk of the rest."""
         scale = self.upstream if factors is None else self.upstream * factors.to(self.upstream.dtype)
-        for a, b in self._chunks(0, self.num_examples):
+        for a, b in self._parts(0, self.num_examples):
             hidden = scratch.scaled(self.hidden[a:b], scale[a:b], compute_dtype(parameter))
             sums.add_product(parameter, self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
 
@@ -140,7 +144,7 @@ class HeadUse:
         """
         dtype = self.upstream.dtype
         result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
-        for a, b in self._chunks(0, self.num_examples):
+        for a, b in self._parts(0, self.num_examples):
             ids = embedding.ids[a:b]
             hidden = self.hidden[a:b]
             logits = torch.bmm(hidden, self.weight[ids].transpose(1, 2)).to(dtype)  # (n, T, S)

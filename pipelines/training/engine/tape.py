@@ -20,6 +20,7 @@ from pipelines.training.engine.uses import (
     DenseUse,
     MemoryBudget,
     OuterUse,
+    Room,
     RowsUse,
     Scratch,
     Squares,
@@ -54,6 +55,8 @@ class Tape:
         probed: the example whose loss is being traced, in the phase PROBE.
         sums: where the phase SUM adds up.
         factors: (B,) what it multiplies the examples' gradients with.
+        room: memory that lasts for a batch.
+        batch_number: of the current batch, so that a graph of an earlier one is told apart.
     """
 
     def __init__(self, budget: MemoryBudget) -> None:
@@ -63,6 +66,8 @@ class Tape:
         self.probed = 0
         self.sums = Sums()
         self.factors: torch.Tensor | None = None
+        self.room = Room()
+        self.batch_number = 0
         self._scratch = Scratch()
         self._uses: dict[torch.nn.Parameter, list[Use]] = {}
         self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
@@ -75,6 +80,8 @@ class Tape:
 
     def reset(self) -> None:
         """Forgets the current batch."""
+        self.batch_number += 1
+        self.room.give_back()
         self.batch_size = None
         self._uses.clear()
         self._squares.clear()

@@ -7,6 +7,7 @@ never holds more than the layer's inputs and the gradients of its outputs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,11 +24,11 @@ class MemoryBudget:
         working_bytes: for temporary values (instantiated gradients, logits of a chunk). One example is always
             worked on, however large.
         kept_bytes: for gradients of logits that a fused head keeps until the clip factors are known; what does not
-            fit is computed a second time.
+            fit is computed a second time. The memory stays the engine's between batches.
     """
 
     working_bytes: int = 32 * 2**20
-    kept_bytes: int = 256 * 2**20
+    kept_bytes: int = 512 * 2**20
 
     def __post_init__(self) -> None:
         if self.working_bytes < 1 or self.kept_bytes < 0:
@@ -62,6 +63,29 @@ class Scratch:
             self._buffer = torch.empty(values.numel(), dtype=dtype, device=values.device)
         out = self._buffer[: values.numel()].view(values.shape)
         return torch.mul(values, factors.to(dtype)[:, None, None], out=out)
+
+
+class Room:
+    """Memory for one large value of a batch, used again by the next batch: fresh memory costs more than filling it."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+        self._is_taken = False
+
+    def take(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Uninitialised values; good until they are given back."""
+        if self._is_taken:
+            return torch.empty(shape, dtype=dtype, device=device)
+        self._is_taken = True
+        size = math.prod(shape)
+        if self._buffer.dtype != dtype or self._buffer.device != device or len(self._buffer) < size:
+            self._buffer = torch.empty(0)  # the old memory goes before the new one comes
+            self._buffer = torch.empty(size, dtype=dtype, device=device)
+        return self._buffer[:size].view(shape)
+
+    def give_back(self) -> None:
+        """What was taken is no longer needed."""
+        self._is_taken = False
 
 
 class Sums:
