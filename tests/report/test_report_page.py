@@ -326,3 +326,17 @@ def test_masked_shares_by_policy_and_domain_are_for_the_private_page_only(pages:
     assert "retail 9,621 12.4 %" in text
     assert "Masked tokens by domain" not in pages["public"]
     assert "travel" not in pages["public"]
+
+
+def test_scores_of_tasks_are_shown_in_both_versions(make_report: Make, raw: dict[str, Any]) -> None:
+    plain = _Page(render_html(make_report(raw)))
+    assert not any("classification" in text or "BLEU" in text for text in plain.text)
+    classes = {"accuracy": 0.875, "accuracy_at_initialisation": 0.5, "accuracy_standard_error": 0.01}
+    classes["accuracy_by_class"] = {"positive": 0.75, "<b>": 1.0}
+    scores = {"bleu": 41.5, "rouge_l": None, "nist": 3.25, "f1": 0.5, "num_outputs": 3, "num_available": 9}
+    raw["train"] |= {**classes, "scores": scores, "perplexity_reason": "a classification has none"}
+    full = make_report(raw)
+    for page in (_Page(render_html(full)), _Page(render_html(public_version(full)))):
+        text = " ".join(" ".join(page.text).split())
+        for shown in ("87.5", "Accuracy among rows of the class <b> 100", "BLEU-4, 0 to 100 41.5", "3 of 9 held-out"):
+            assert shown in text
