@@ -27,6 +27,8 @@ SHOWN_STRINGS: Final = frozenset(
         "split.spacy_model",
         "split.language",
         "train.method",
+        "train.model",
+        "train.template",
     }
 )
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")

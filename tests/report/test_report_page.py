@@ -335,8 +335,15 @@ def test_scores_of_tasks_are_shown_in_both_versions(make_report: Make, raw: dict
     classes["accuracy_by_class"] = {"positive": 0.75, "<b>": 1.0}
     scores = {"bleu": 41.5, "rouge_l": None, "nist": 3.25, "f1": 0.5, "num_outputs": 3, "num_available": 9}
     raw["train"] |= {**classes, "scores": scores, "perplexity_reason": "a classification has none"}
+    raw["train"] |= {"base_model": "smollm2", "adaptation": "lora", "num_trained_parameters": 46080}
     full = make_report(raw)
     for page in (_Page(render_html(full)), _Page(render_html(public_version(full)))):
         text = " ".join(" ".join(page.text).split())
-        for shown in ("87.5", "Accuracy among rows of the class <b> 100", "BLEU-4, 0 to 100 41.5", "3 of 9 held-out"):
+        for shown in (
+            "87.5",
+            "Accuracy among rows of the class <b> 100",
+            "BLEU-4, 0 to 100 41.5",
+            "3 of 9 held-out",
+            "Began with smollm2",
+        ):
             assert shown in text

@@ -102,3 +102,8 @@ def test_free_text_never_changes_what_is_shown_but_its_number(
     config = Everything(path=word, names=words, patterns=mapping, anything=word, either=word, inner=Inner(word=word))
     other = Everything(names=["x"] * len(words), patterns={str(i): "x" for i in range(len(mapping))})
     assert shown_settings({"t": config}) == shown_settings({"t": other})
+
+
+def test_a_models_name_is_shown_and_where_it_lies_is_not() -> None:
+    for model, shown in (("smollm2", "smollm2"), ("/home/me/x", {"is_set": True})):
+        assert shown_settings({"train": TrainConfig(model=model)})["train"]["model"] == shown
