@@ -1,13 +1,14 @@
 """Checkpoints that survive a kill and are never trusted when damaged.
 
-A checkpoint lies in the scratch folder of the private side and is never published: beside the weights and moments
+A file holds a magic line, a SHA-256 of the rest, an outline in JSON, and the tensors as safetensors: reading it runs no
+code. A checkpoint lies in the scratch folder of the private side and is never published: beside the weights and moments
 (post-processing of public gradients and noisy private sums) it holds training losses of private records, un-noised.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
+import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from safetensors.torch import load, save
 
 from pipelines.context import silent
 
-_MAGIC: Final = b"reticent-checkpoint-1\n"
+_MAGIC: Final = b"reticent-checkpoint-2\n"
+_LENGTH_BYTES: Final = 8
 
 
 def trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -58,9 +61,7 @@ class Checkpoints:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint: temporary file, fsync, rename, fsync of the folder."""
-        buffer = io.BytesIO()
-        torch.save({"recipe": self._recipe, "state": state}, buffer)
-        body = buffer.getbuffer()
+        body = _packed(self._recipe, state)
         temporary = self._path.with_suffix(".tmp")
         with temporary.open("wb") as file:
             file.write(_MAGIC + hashlib.sha256(body).digest())
@@ -95,9 +96,44 @@ class Checkpoints:
         if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():
             progress(0, None, "the checkpoint is damaged: training starts again from its first step")
             return None
-        content = torch.load(io.BytesIO(body), weights_only=True, map_location="cpu")
-        if content["recipe"] != self._recipe:
+        recipe, state = _unpacked(bytes(body))
+        if recipe != self._recipe:
             progress(0, None, "the checkpoint is of another training: this one starts from its first step")
             return None
-        state: dict[str, Any] = content["state"]
         return state
+
+
+def _packed(recipe: str, state: dict[str, Any]) -> bytes:
+    tensors: dict[str, torch.Tensor] = {}
+
+    def outline(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            name = str(len(tensors))
+            tensors[name] = value.detach().cpu().clone().contiguous()  # two names of one tensor are two here
+            return {"tensor": name}
+        if isinstance(value, dict):  # keys may be numbers, as in the state of an optimizer
+            return {"dict": [[key, outline(inside)] for key, inside in value.items()]}
+        if isinstance(value, list | tuple):
+            return {"list": [outline(inside) for inside in value]}
+        return value
+
+    head = json.dumps({"recipe": recipe, "state": outline(state)}).encode()
+    return len(head).to_bytes(_LENGTH_BYTES, "big") + head + save(tensors)
+
+
+def _unpacked(body: bytes) -> tuple[str, dict[str, Any]]:
+    start = _LENGTH_BYTES + int.from_bytes(body[:_LENGTH_BYTES], "big")
+    content = json.loads(body[_LENGTH_BYTES:start])
+    tensors = load(body[start:])
+
+    def value(outline: Any) -> Any:
+        match outline:
+            case {"tensor": name}:
+                return tensors[name]
+            case {"dict": pairs}:
+                return {key: value(inside) for key, inside in pairs}
+            case {"list": inside}:
+                return [value(one) for one in inside]
+        return outline
+
+    return content["recipe"], value(content["state"])

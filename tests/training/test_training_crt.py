@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from scipy import stats
 from tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -245,6 +248,44 @@ def test_checkpoints_of_another_recipe_are_ignored(tmp_path):
     assert state["n"] == 3
     assert torch.equal(state["x"], torch.ones(2))
     assert Checkpoints(tmp_path / "none", "one").load() is None
+
+
+@hypothesis_settings(max_examples=50, deadline=None)
+@given(
+    state=st.recursive(
+        st.one_of(
+            st.none(),
+            st.booleans(),
+            st.integers(-(2**60), 2**60),
+            st.floats(allow_nan=False),
+            st.text(max_size=5),
+            st.builds(
+                lambda shape, dtype: torch.arange(math.prod(shape)).reshape(shape).to(dtype),
+                st.lists(st.integers(0, 3), max_size=3),
+                st.sampled_from([torch.float32, torch.bfloat16, torch.int64, torch.bool]),
+            ),
+        ),
+        lambda inside: st.one_of(
+            st.lists(inside, max_size=3),
+            st.dictionaries(st.one_of(st.text(max_size=3), st.integers(0, 9)), inside, max_size=3),
+        ),
+        max_leaves=8,
+    )
+)
+def test_checkpoints_give_back_what_was_saved(tmp_path_factory, state):
+    def same(a, b):
+        if isinstance(a, torch.Tensor):
+            return a.dtype == b.dtype and torch.equal(a, b)
+        if isinstance(a, dict):
+            return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+        if isinstance(a, list):
+            return len(a) == len(b) and all(map(same, a, b))
+        return type(a) is type(b) and a == b
+
+    path = tmp_path_factory.mktemp("c") / "c"
+    Checkpoints(path, "one").save({"state": state})
+    assert same({"state": state}, Checkpoints(path, "one").load())
+    assert b"pickle" not in path.read_bytes()
 
 
 @pytest.mark.parametrize("size", [0, 10, 40, 200])
