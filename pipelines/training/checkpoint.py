@@ -87,20 +87,27 @@ class Checkpoints:
         Args:
             progress: told why a checkpoint that is there is not used.
         """
-        try:
-            raw = self._path.read_bytes()
-        except FileNotFoundError:
+        if not self._path.exists():
             return None
-        header = len(_MAGIC) + 32
-        body = memoryview(raw)[header:]
-        if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():
+        found = read_checkpoint(self._path)
+        if found is None:
             progress(0, None, "the checkpoint is damaged: training starts again from its first step")
             return None
-        recipe, state = _unpacked(bytes(body))
+        recipe, state = found
         if recipe != self._recipe:
             progress(0, None, "the checkpoint is of another training: this one starts from its first step")
             return None
         return state
+
+
+def read_checkpoint(path: Path) -> tuple[str, dict[str, Any]] | None:
+    """The recipe and the state of a checkpoint; None if it is damaged."""
+    raw = path.read_bytes()
+    header = len(_MAGIC) + 32
+    body = raw[header:]
+    if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():
+        return None
+    return _unpacked(body)
 
 
 def _packed(recipe: str, state: dict[str, Any]) -> bytes:
