@@ -85,7 +85,7 @@ def _amplified(roots: Roots, epsilon: float, delta: float) -> dict[str, Any] | N
     The latest run's gamma and delta2 are used, so it supposes that the same secrets were masked in every release.
     """
     from pipelines.accounting.confidentiality import PrivacyLoss, bayesian_confidentiality
-    from pipelines.miss_rate.estimate import delta2_of, false_negative_rate_of
+    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of
 
     artifacts = (runs.latest(roots) or {}).get("artifacts", [])
     key = next((key for stage, _, key in artifacts if stage == "estimate"), None)

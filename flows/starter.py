@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from pipelines.corpus.formats import format_of, suffix_of, suffixes
-from pipelines.corpus.scan import list_files
+from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
 _LARGE_TXT_BYTES = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.corpus.scan import FileList, list_files
+from pipelines.corpus.listing import FileList, list_files
 from pipelines.errors import InputError
 
 SUFFIX = ".bloom"

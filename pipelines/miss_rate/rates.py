@@ -12,8 +12,9 @@ promise too much. Functions check at run time with `require`, and the type check
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 
 def _check(name: str, value: float, upper: float, confidence: float) -> None:
@@ -100,3 +101,37 @@ def require(rate: object, kind: type[_Rate]) -> _Rate:
     if type(rate) is not kind:
         raise TypeError(f"a {kind.__name__} is needed here, not a {type(rate).__name__}")
     return rate
+
+
+def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
+    """m of an estimate's figures, with the upper end of the recommended interval; None where it was not measured."""
+    rate = figures.get("miss_rate")
+    if not rate or rate["value"] is None:
+        return None
+    confidence = 1.0 if figures["is_census"] else float(figures["confidence"])
+    return MissRate(value=rate["value"], upper=rate["recommended"][1], confidence=confidence)
+
+
+def false_negative_rate_of(figures: Mapping[str, Any]) -> FalseNegativeRate | None:
+    """gamma of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
+    rate = figures.get("false_negative_rate")
+    if figures["source"] == "proxy" or not rate or rate["value"] is None:
+        return None
+    return FalseNegativeRate(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
+
+
+def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
+    """delta2 of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
+    rate = figures.get("delta2")
+    if figures["source"] == "proxy" or not rate or rate["value"] is None:
+        return None
+    return Delta2(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
+
+
+def worst_label_of(figures: Mapping[str, Any]) -> tuple[FalseNegativeRate, Delta2] | None:
+    """gamma and delta2 of the worst label; None where no secret was seen, or where only a proxy looked."""
+    found = figures.get("worst_label")
+    if figures["source"] == "proxy" or not found:
+        return None
+    gamma, escape = found["false_negative_rate"], found["delta2"]
+    return FalseNegativeRate(**gamma, mu=found["mu"]), Delta2(**escape, mu=found["mu"])

@@ -73,7 +73,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.accounting.claims import Review, build_claims
     from pipelines.accounting.run_facts import CorpusFacts, parse_training
     from pipelines.dedup.stability import dedup_stability
-    from pipelines.miss_rate.estimate import delta2_of, false_negative_rate_of, worst_label_of
+    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 
     config: GuaranteeConfig = ctx.configs["guarantee"]
     dedup, redact = ctx.configs["dedup"], ctx.configs["redact"]

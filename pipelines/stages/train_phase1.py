@@ -64,7 +64,7 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, float] | Non
     """
     import json
 
-    from pipelines.miss_rate.estimate import miss_rate_of
+    from pipelines.miss_rate.rates import miss_rate_of
 
     if config.jft_variant == "conservative_light_noise":
         parts = [json.loads(a.private("figures.json").read_text("utf-8")) for a in ctx.inputs["redact"]]

@@ -12,6 +12,7 @@ from typing import Any
 from pipelines.context import Progress, silent
 from pipelines.corpus import scan
 from pipelines.corpus.formats import index_settings
+from pipelines.corpus.listing import InputFile, list_files
 from pipelines.corpus.options import ReadOptions
 from pipelines.store.code import CodeDigests
 from pipelines.store.files import canonical_json
@@ -51,7 +52,7 @@ def corpus_state(
         InputError: a file or folder is missing or of the wrong kind, or nothing was found.
     """
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
-    files = scan.list_files(request.inputs, base_dir=request.base_dir, format=request.format)
+    files = list_files(request.inputs, base_dir=request.base_dir, format=request.format)
     indexed = []
     unread = 0
     for done, file in enumerate(files):
@@ -73,7 +74,7 @@ def corpus_state(
     return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), len(files), 0)
 
 
-def _index(path: Path, *, request: CorpusRequest, file: scan.InputFile) -> dict[str, Any]:
+def _index(path: Path, *, request: CorpusRequest, file: InputFile) -> dict[str, Any]:
     return scan.index_file(
         path, file.name, file.format, request.options, request.partition_documents, given=file.given
     ).to_json()

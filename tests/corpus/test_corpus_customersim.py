@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.corpus.customersim import simulate, write_customersim
 from pipelines.corpus.customersim_templates import LABELS, SET_A, SET_B
-from pipelines.corpus.scan import list_files
+from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
 N = 1500

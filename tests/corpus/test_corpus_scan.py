@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.listing import list_files
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, list_files, scan
+from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, scan
 from pipelines.errors import InputError
 
 SECRET = b"s" * 32

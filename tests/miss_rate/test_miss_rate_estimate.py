@@ -6,18 +6,17 @@ import json
 
 import pytest
 
-from pipelines.miss_rate.estimate import (
-    MU,
-    Labelled,
+from pipelines.miss_rate.estimate import MU, Labelled, measured, not_measured
+from pipelines.miss_rate.intervals import clopper_pearson_upper
+from pipelines.miss_rate.rates import (
+    Delta2,
+    FalseNegativeRate,
+    MissRate,
     delta2_of,
     false_negative_rate_of,
-    measured,
     miss_rate_of,
-    not_measured,
     worst_label_of,
 )
-from pipelines.miss_rate.intervals import clopper_pearson_upper
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
 
 

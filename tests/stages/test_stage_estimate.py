@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
-from pipelines.miss_rate.estimate import false_negative_rate_of, worst_label_of
+from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.tables import TableWriter
 

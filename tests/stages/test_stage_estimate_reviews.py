@@ -9,7 +9,7 @@ import pytest
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError
 from pipelines.miss_rate.decisions import Decision, DecisionLog, Secret, sentence_key
-from pipelines.miss_rate.estimate import delta2_of, false_negative_rate_of, worst_label_of
+from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.tables import TableWriter, read_table

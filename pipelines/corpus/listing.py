@@ -1,0 +1,180 @@
+"""Finds the input files that the user's paths, folders and patterns stand for, in document order.
+
+Messages name only what the user gave: the names of files inside a folder are private.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.corpus.formats import AUTO, format_of, suffix_of, suffixes
+from pipelines.errors import InputError
+
+IGNORED_STEMS = ("readme", "license", "licence", "notice")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFile:
+    """A file to read.
+
+    Attributes:
+        path: where it is.
+        name: its path relative to the input, with ``/``; unique in the corpus.
+        format: a name of `pipelines.corpus.formats.FORMATS`.
+        given: the input, as the user wrote it, that led here; for messages.
+    """
+
+    path: Path
+    name: str
+    format: str
+    given: str
+
+
+class FileList(list[InputFile]):
+    """The input files in document order.
+
+    Attributes:
+        num_ignored: files of a folder or pattern that were left out: hidden, another suffix, or a README or licence.
+    """
+
+    num_ignored: int = 0
+
+
+def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto") -> FileList:
+    """Finds the input files, in document order (by name).
+
+    A folder is searched in full for files with a suffix of the format (any case, ``.gz`` and ``.zst`` aside; with
+    ``auto`` those of every format that goes by suffix), leaving out hidden files and folders, files called README,
+    LICENSE or NOTICE, and the caches of ``datasets``. A file named outright is always taken. A pattern takes what it
+    matches, by suffix unless ``format`` is given. A file reached twice counts once.
+
+    Args:
+        inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
+        base_dir: the folder of the settings file.
+        format: ``auto`` (by suffix), or a name of `pipelines.corpus.formats.FORMATS`.
+
+    Raises:
+        InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
+            file is unknown, or there is nothing to read at all.
+    """
+    found = FileList()
+    names: dict[str, Path] = {}
+    seen: set[Path] = set()
+    for given in (str(value) for value in inputs):
+        for path, name in _expand(given, base_dir, format, found):
+            resolved = path.resolve()
+            if resolved in seen:
+                continue
+            seen.add(resolved)
+            name = _unique_name(name, resolved, names)
+            names[name] = resolved
+            form = format_of(path.name, format) or format  # `_expand` takes no file of an unknown one
+            found.append(InputFile(path=path, name=name, format=form, given=given))
+    if not found:
+        wanted = " or ".join(f"*{suffix}" for suffix in suffixes(format))
+        shown = ", ".join(str(value) for value in inputs) or "(none)"
+        raise InputError(
+            f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
+            f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs;"
+            ' for files of another suffix give a pattern such as "folder/*.raw" and set corpus.format = "txt";'
+            ' for csv and tsv files give a pattern such as "folder/*.csv".'
+        )
+    found.sort(key=lambda file: file.name)
+    return found
+
+
+def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    path = base_dir / Path(given).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        if glob.has_magic(given) and not isinstance(error, PermissionError):
+            return _expand_pattern(given, path, format, found)
+        if isinstance(error, PermissionError):
+            raise InputError(f"corpus.inputs: no permission to read {given}. Change its mode or owner.") from None
+        raise InputError(
+            f"corpus.inputs: there is no file or folder {given} (relative paths start at the settings file's folder)."
+        ) from None
+    if stat.S_ISDIR(mode):
+        if suffix_of(path.name) in AUTO:
+            raise InputError(
+                f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
+            )
+        return _walk(given, path, format, found)
+    if not stat.S_ISREG(mode):
+        raise InputError(f"corpus.inputs: {given} is neither a file nor a folder (a pipe or a device?).")
+    if given.endswith("/"):
+        raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
+    if format_of(path.name, format) is None:
+        raise InputError(
+            f'corpus.inputs: the format of {given} is unknown. Set corpus.format ("txt", "jsonl", "csv", …),'
+            " or rename the file."
+        )
+    return [(path, _decoded(path.name))]
+
+
+def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
+    files = [match for match in matches if match.is_file()]
+    if not files:
+        raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
+    # Names are relative to the part of the pattern that holds no wildcard.
+    root = path
+    while glob.has_magic(str(root)):
+        root = root.parent
+    chosen = [file for file in files if format_of(file.name, format) is not None]
+    found.num_ignored += len(files) - len(chosen)
+    return [(file, _decoded(file.relative_to(root).as_posix())) for file in chosen]
+
+
+def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+    wanted = suffixes(format)
+    chosen: list[tuple[Path, str]] = []
+    folders = [root]
+    visited: set[tuple[int, int]] = set()
+    while folders:
+        folder = folders.pop()
+        try:
+            status = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:
+            raise InputError(
+                f"corpus.inputs: a folder in {given} cannot be read. `find -L {given} ! -readable` shows which."
+            ) from None
+        if (status.st_dev, status.st_ino) in visited:  # a link back to a folder above
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            hidden = entry.name.startswith(".")
+            if entry.is_dir():
+                if not hidden:
+                    folders.append(folder / entry.name)
+                continue
+            path = folder / entry.name
+            stem = path.stem.lower()
+            spare = stem in IGNORED_STEMS or (stem.startswith("cache-") and path.suffix == ".arrow")
+            is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
+            if hidden or spare or not is_wanted or not entry.is_file():
+                found.num_ignored += 1
+            else:
+                chosen.append((path, _decoded(path.relative_to(root).as_posix())))
+    # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
+    return sorted(chosen, key=lambda item: item[1])
+
+
+def _decoded(name: str) -> str:
+    """A name that encodes as UTF-8 even when the file system's bytes do not."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _unique_name(name: str, resolved: Path, names: Mapping[str, Path]) -> str:
+    """Adds parent folders to a name that a file of an earlier input has already."""
+    parts = list(resolved.parts[: len(resolved.parts) - len(Path(name).parts)])
+    while name in names and parts:
+        name = f"{_decoded(parts.pop()).strip('/')}/{name}"
+    return name
