@@ -96,7 +96,7 @@ def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredR
     rows = np.flatnonzero(records.num_targets > 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")]
     first = next(model.parameters())
-    nothing = np.zeros(0, dtype=np.bool_)
+    nothing, num_outputs = np.zeros(0, dtype=np.bool_), records.num_outputs
     start = 0
     while start < len(rows):
         stop = start + max(1, _BATCH_TOKENS // int(records.ids.lengths[rows[start]]))
@@ -107,8 +107,8 @@ def score_records(model: torch.nn.Module, held_out: HeldOut) -> Iterator[ScoredR
         nll = np.where(is_target, nll, 0.0)
         is_right = (best == batch.labels.cpu().numpy()) & is_target
         for at, row in enumerate(rows[start:stop]):
-            # Output t is about token t + 1; no output is about the first token, and none follows the last one.
-            outputs = slice(0, int(records.ids.lengths[row]) - 1)
+            # Output t is about token t + 1, and no output is about the first token.
+            outputs = slice(0, int(num_outputs[row]))
             right, target = np.append(False, is_right[at, outputs]), np.append(False, is_target[at, outputs])
             found = nothing, nothing
             if held_out.word_of_token is not None and held_out.starts_word is not None:

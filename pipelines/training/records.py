@@ -146,6 +146,11 @@ class Examples(Protocol):
     def num_targets(self) -> IntArray: ...  # noqa: D102
 
     @property
+    def num_outputs(self) -> IntArray:
+        """(N,) outputs of each example; output t is about the token after the t-th that is read."""
+        ...
+
+    @property
     def num_truncated(self) -> int: ...  # noqa: D102
 
     @property
@@ -184,6 +189,11 @@ class Records:
 
     def __len__(self) -> int:
         return len(self.num_targets)
+
+    @property
+    def num_outputs(self) -> IntArray:
+        """(N,) outputs of each record: the last token is asked for and not read."""
+        return np.maximum(self.ids.lengths - 1, 0)
 
     @property
     def num_without_targets(self) -> int:

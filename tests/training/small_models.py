@@ -8,6 +8,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from pipelines.training.models.loading import complete_model, open_model
 from pipelines.training.records import encode_record, target_positions
 from pipelines.training.tasks.examples import causal_example
 
@@ -114,6 +115,13 @@ def write(examples, padding, folder, name="examples", **options):
 
     folder.mkdir(parents=True, exist_ok=True)
     return write_examples(examples, padding, folder, name, **options)
+
+
+def load_model(name, kind, *, seed, speakers=(), add_other_speaker=False, public_tokenizer=None, **options):
+    """Opens a model and completes it, in one."""
+    opened = open_model(name, kind, brings_tokenizer=public_tokenizer is None, **options)
+    more = {"speakers": speakers, "add_other_speaker": add_other_speaker, "tokenizer": public_tokenizer}
+    return complete_model(opened, seed=seed, **more)
 
 
 def sentence_example(text, speaker, encoder, control, context_length):

@@ -8,11 +8,11 @@ import dp_gradients
 import pytest
 import torch
 from engine_models import engine_sums
+from small_models import load_model
 
 from pipelines.errors import ConfigError
 from pipelines.training.engine.language import causal_lm_losses
 from pipelines.training.models.adaptation import Adaptation
-from pipelines.training.models.loading import load_model
 from pipelines.training.models.sources import find_model
 
 TEXTS = ["My package has not arrived yet.", "I am <MASK>, may I change my address, please?", "Yes."]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from small_models import FAMILIES, sentence_example, write
+from small_models import FAMILIES, load_model, sentence_example, write
 from tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
 from pipelines.training.engine.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
 from pipelines.training.losses import example_losses, logits_of
 from pipelines.training.lstm_model import build_lstm
 from pipelines.training.models.adaptation import Adaptation
-from pipelines.training.models.loading import load_model, padding_of
+from pipelines.training.models.loading import padding_of
 
 TEXTS = ["may I see it", "I am <MASK>, may I go on", "<MASK>", "x"]
 

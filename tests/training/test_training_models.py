@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from small_models import FAMILIES, sentence_example, write
+from small_models import FAMILIES, load_model, sentence_example, write
 
 from pipelines.errors import ConfigError
 from pipelines.training.losses import example_losses, logits_of
 from pipelines.training.models.adaptation import Adaptation, adapt, blocks_of, count_parameters
-from pipelines.training.models.loading import check_context, load_model, padding_of
+from pipelines.training.models.loading import check_context, padding_of
 from pipelines.training.models.saving import PREFIX_FOLDER, save_model
 from pipelines.training.models.sources import find_model
 from pipelines.training.models.vocabulary import TextEncoder
@@ -45,12 +45,11 @@ def test_a_model_gets_the_tokens_it_lacks_and_keeps_what_it_knows(families, fami
     new_rows = loaded.model.get_input_embeddings().weight
     assert torch.equal(new_rows[: len(old_rows)], old_rows)
     if plain == "causal":
-        assert not loaded.has_own_mask
         assert loaded.tokenizer.mask_token == "<MASK>"
         assert (len(new_rows) - len(old_rows), loaded.num_new_tokens) == (2, 2)  # <MASK> and <USR>; no row for padding
         assert control.pad == control.eos
     else:
-        assert loaded.has_own_mask
+        assert loaded.tokenizer.mask_token != "<MASK>"
         assert control.mask == loaded.tokenizer.mask_token_id
         assert len(new_rows) - len(old_rows) == 1
     for row in new_rows[len(old_rows) :]:
@@ -385,11 +384,7 @@ def test_smollm2_is_read_from_its_wheel_and_learns_with_low_rank_additions(tmp_p
         find_model("smollm2")
     except ConfigError as error:
         pytest.skip(str(error))
-    for _ in range(2):  # the second time from the cache
-        loaded = load_model(
-            "smollm2", "causal", seed=0, adaptation=Adaptation(kind="lora"), cache=tmp_path / "cache", context_length=64
-        )
-    assert [folder.name[:8] for folder in (tmp_path / "cache").iterdir()] == ["smollm2-"]
+    loaded = load_model("smollm2", "causal", seed=0, adaptation=Adaptation(kind="lora"), context_length=64)
     texts = ["The Mill is a pub in the riverside area, near the bridge.", "My package has not arrived yet. <MASK>"]
     examples = [sentence_example(t, None, loaded.encoder, loaded.control, 64) for t in texts]
     batch = write(examples, padding_of(loaded), tmp_path / "examples").collate(np.arange(2))

@@ -5,14 +5,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import write
+from small_models import load_model, write
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.training.evaluation import evaluate, evaluate_classes
 from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import example_losses
 from pipelines.training.models.adaptation import Adaptation
-from pipelines.training.models.loading import load_model, padding_of
+from pipelines.training.models.loading import padding_of
 from pipelines.training.tasks import SPEAKERS
 from pipelines.training.tasks.classification import Classification, class_number
 from pipelines.training.tasks.dialogue import dialogue_example

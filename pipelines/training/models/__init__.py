@@ -1,5 +1,4 @@
-"""Models to fine-tune: where they lie, loading them, the tokens they need, which weights are trained, saving.
+"""Models made elsewhere: where they lie, loading them, the tokens they need, which weights are trained, saving.
 
-`load_model` is the way in. A GPT-2 of a named size with a tokenizer learnt on public rows is built by
-``pipelines.training.model`` instead.
+`loading.open_model` and `loading.complete_model` are the way in; `pipelines.training.network` is what the stage sees.
 """

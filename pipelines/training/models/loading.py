@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
@@ -60,7 +55,6 @@ class LoadedModel:
         kind: what it computes.
         context_length: the most tokens that it reads.
         num_new_tokens: tokens that were added and have no pretrained embedding.
-        has_own_mask: whether the redaction mask is the model's own mask token.
     """
 
     model: Any
@@ -70,7 +64,6 @@ class LoadedModel:
     kind: Kind
     context_length: int
     num_new_tokens: int
-    has_own_mask: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +104,6 @@ def open_model(
     default_context_length: int | None = None,
     revision: str | None = None,
     attention: Literal["eager", "sdpa"] = "eager",
-    cache: Path | None = None,
 ) -> OpenedModel:
     """Reads config, tokenizer and weights. The network is not asked.
 
@@ -125,7 +117,6 @@ def open_model(
         default_context_length: where nothing is asked for, the most.
         revision: of a hub model; None for ``main``.
         attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
-        cache: a folder in which a model that is slow to read is kept in a form that is not.
 
     Raises:
         ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
@@ -140,8 +131,6 @@ def open_model(
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
     source = find_model(name, revision)
-    if source.gguf_file is not None and cache is not None:
-        source = _converted(source, cache)
     options: dict[str, Any] = {"local_files_only": True}
     if source.gguf_file is not None:
         options["gguf_file"] = source.gguf_file
@@ -203,7 +192,6 @@ def complete_model(
     """
     config, kind, model = opened.config, opened.kind, opened.model
     own = opened.tokenizer
-    has_own_mask = own is not None and own.mask_token is not None
     tokenizer = tokenizer if own is None else own
     new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker, masks=masks)
     control = control_tokens_of(tokenizer, speakers, masks)
@@ -226,31 +214,6 @@ def complete_model(
         kind=kind,
         context_length=opened.context_length,
         num_new_tokens=len(new_ids),
-        has_own_mask=has_own_mask,
-    )
-
-
-def load_model(
-    name: str,
-    kind: Kind,
-    *,
-    seed: int,
-    speakers: Sequence[str] = (),
-    add_other_speaker: bool = False,
-    public_tokenizer: Any = None,
-    **options: Any,
-) -> LoadedModel:
-    """`open_model` and `complete_model` in one.
-
-    Args:
-        name, kind: as for `open_model`.
-        seed, speakers, add_other_speaker: as for `complete_model`.
-        public_tokenizer: a tokenizer learnt on public rows, instead of the model's; only from scratch.
-        **options: further ones of `open_model`.
-    """
-    opened = open_model(name, kind, brings_tokenizer=public_tokenizer is None, **options)
-    return complete_model(
-        opened, seed=seed, speakers=speakers, add_other_speaker=add_other_speaker, tokenizer=public_tokenizer
     )
 
 
@@ -367,31 +330,3 @@ def _without_quantisation(model: Any) -> None:
             delattr(model.config, name)
     model.hf_quantizer = None
     model.is_quantized = False
-
-
-def _converted(source: ModelSource, cache: Path) -> ModelSource:
-    """The model as a folder of safetensors in ``cache``; written once, whole or not at all."""
-    file = Path(source.location) / str(source.gguf_file)
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    folder = cache / f"{source.name}-{digest[:16]}"
-    if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(dir=cache, prefix="building-"))
-        try:
-            with quiet_transformers():
-                tokenizer = transformers.AutoTokenizer.from_pretrained(source.location, gguf_file=source.gguf_file)
-                model = transformers.AutoModelForCausalLM.from_pretrained(
-                    source.location, gguf_file=source.gguf_file, dtype=torch.float32
-                )
-                _without_quantisation(model)
-                model.save_pretrained(building)
-                tokenizer.save_pretrained(building)
-            try:
-                os.rename(building, folder)  # noqa: PTH104  # fails where another process was faster
-            except OSError:
-                if not folder.is_dir():
-                    raise
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-    return ModelSource(name=source.name, origin="folder", location=str(folder))

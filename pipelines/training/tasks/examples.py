@@ -83,6 +83,11 @@ class TaskRecords:
         return len(self.num_targets)
 
     @property
+    def num_outputs(self) -> IntArray:
+        """(N,) outputs of each example: one for each id that is read."""
+        return self.ids.lengths
+
+    @property
     def num_without_targets(self) -> int:
         """Examples whose loss is zero whatever the model says."""
         return int((self.num_targets == 0).sum())
