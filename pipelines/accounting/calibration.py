@@ -19,6 +19,8 @@ SMALLEST_NOISE_MULTIPLIER = 0.05
 
 _LARGEST_NOISE_MULTIPLIER = 1e7
 _COARSE_INTERVAL = 1e-3
+_MOST_SECANTS = 6
+_SHORT_STEP = 1e-3
 
 
 _Excess = Callable[[float], float]
@@ -75,8 +77,7 @@ def calibrate_noise_multiplier(
     if low is None:
         return high
     near = _close_in(coarse, low, high, RELATIVE_TOLERANCE / 10)
-    slope = (coarse(near * 1.001) - coarse(near)) / math.log(1.001)
-    near *= math.exp(-fine(near) / slope)
+    near = _approach(fine, near, slope=(coarse(near * 1.001) - coarse(near)) / math.log(1.001))
     return _close_in(fine, *_around(fine, near), RELATIVE_TOLERANCE)
 
 
@@ -131,6 +132,19 @@ def _bracket(excess: _Excess) -> tuple[float | None, float]:
         "no noise multiplier reaches the target epsilon at this delta and number of steps; "
         "raise target_epsilon or take fewer steps"
     )
+
+
+def _approach(excess: _Excess, near: float, slope: float) -> float:
+    """A guess improved by a Newton step, and by secants where that was long: the coarse grid was too coarse."""
+    for _ in range(_MOST_SECANTS):
+        if slope >= 0:  # more noise, more epsilon: rounding of the grid, no slope
+            break
+        step = max(-1.0, min(1.0, -excess(near) / slope))
+        last, near = near, near * math.exp(step)
+        if abs(step) < _SHORT_STEP:
+            break
+        slope = (excess(near) - excess(last)) / step
+    return near
 
 
 def _around(excess: _Excess, near: float) -> tuple[float, float]:

@@ -175,20 +175,20 @@ def test_epsilon_is_that_of_the_steps_taken():
 
 
 def test_a_target_is_met_and_never_exceeded():
-    engine, module, private, loader = made(PrivacyEngine(), target_epsilon=3.0, target_delta=1e-3, epochs=2)
+    engine, module, private, loader = made(PrivacyEngine(), target_epsilon=0.5, target_delta=1e-3, epochs=2)
     run(module, private, loader, epochs=2)
-    assert 2.9 < engine.get_epsilon(1e-3) <= 3.0
+    assert 0.49 < engine.get_epsilon(1e-3) <= 0.5
     with pytest.raises(PrivacyGateError, match="used up"):
         run(module, private, loader)
     assert engine.num_steps == 8
-    assert engine.get_epsilon(1e-3) <= 3.0
+    assert engine.get_epsilon(1e-3) <= 0.5
 
 
 def test_a_resumed_run_goes_on_counting():
-    whole, module, private, loader = made(target_epsilon=5.0, target_delta=1e-3, epochs=3)
+    whole, module, private, loader = made(target_epsilon=0.5, target_delta=1e-3, epochs=3)
     run(module, private, loader)
     saved = json.loads(json.dumps(whole.state_dict())), module.state_dict(), private.state_dict()
-    engine, resumed, private2, loader2 = made(target_epsilon=5.0, target_delta=1e-3, epochs=3)
+    engine, resumed, private2, loader2 = made(target_epsilon=0.5, target_delta=1e-3, epochs=3)
     with pytest.raises(PrivacyGateError, match="more steps"):
         engine.load_state_dict({**saved[0], "history": [[1.0, 0.25, 13]]})
     engine.load_state_dict(saved[0])
