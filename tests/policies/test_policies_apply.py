@@ -283,6 +283,16 @@ def test_a_missing_model_is_named_with_what_to_install():
         load_pipeline("xx_no_model", NER)
 
 
+def test_a_gpu_is_asked_for_where_the_model_is_a_transformer(monkeypatch):
+    asked = []
+    monkeypatch.setattr("thinc.api.prefer_gpu", lambda: asked.append(True))
+    monkeypatch.setattr(language, "find_model", lambda model: model_module(MODEL))
+    assert load_pipeline.__wrapped__(MODEL, NER).pipe_names == ["ner"]
+    assert asked == []
+    assert load_pipeline.__wrapped__("some_model_trf", NER).pipe_names == ["ner"]
+    assert asked == [True]
+
+
 def test_presidios_short_cuts_find_what_plain_analyze_finds():
     pytest.importorskip("presidio_analyzer")
     policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
