@@ -38,7 +38,6 @@ _FINEST_INTERVAL = 1e-6
 _COARSEST_INTERVAL = 1e-2
 _POINTS_PER_EPSILON = 1e5
 _LARGEST_EXPECTED_LOSS = 1e5
-_LARGEST_LOOKED_AT = 1e2
 _LARGEST_TABLE = 1e8
 
 
@@ -103,7 +102,7 @@ def epsilon_at_most(event: Event, delta: float) -> float:
         return 0.0
     if adds_no_noise(event):
         return math.inf
-    if _expected_loss(event) > _LARGEST_LOOKED_AT:
+    if _expected_loss(event) > _LARGEST_EXPECTED_LOSS:
         return _epsilon_without_sampling(event, delta, NeighboringRelation.REPLACE_ONE)
     return pld_epsilon(event, delta, NeighboringRelation.REPLACE_ONE, _COARSEST_INTERVAL)
 

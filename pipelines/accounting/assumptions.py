@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pipelines.accounting.methods import rule_of
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
 from pipelines.miss_rate.rates import Delta2
 
@@ -16,7 +17,12 @@ def voids(training: TrainingFacts) -> list[str]:
             f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
             "secret away, and epsilon does not cover it"
         )
-    if training.public_order != "content_hash":
+    if training.tokenizer_trained_on == "public" and not rule_of(training.method, training.variant).has_public_set:
+        found.append(
+            "the vocabulary was learnt, without noise, on public rows, which this method counts among the records that "
+            "it protects; set train.tokenizer = 'bytes', or train a pretrained model"
+        )
+    if training.public_order not in ("content_hash", "none"):  # none: nothing was trained on without noise
         found.append(
             f"public rows were trained on in the order {training.public_order}: the public pass has no noise, so a "
             "mere change of order shows"

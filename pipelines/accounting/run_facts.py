@@ -62,6 +62,7 @@ class TrainingFacts:
         phases: ``event`` by what was read of the private records.
         met: preconditions that training recorded as met.
         light_noise_miss_rate: the m that the noise of phase 1 was chosen with; None where that was not done.
+        typed_masks: whether masks told, in training, what kind of secret they stand for.
     """
 
     method: str
@@ -79,6 +80,7 @@ class TrainingFacts:
     phases: tuple[Phase, ...] = ()
     met: frozenset[str] = frozenset()
     light_noise_miss_rate: MissRate | None = None
+    typed_masks: bool = False
 
     def event_on(self, *rows: Rows) -> Event:
         """What ran on private records in these forms."""
@@ -153,6 +155,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             phases=_phases(document),
             # Only a plain true counts.
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
+            typed_masks=bool(document.get("typed_masks", False)),
             light_noise_miss_rate=MissRate(**rate) if (rate := document.get("light_noise_miss_rate")) else None,
         )
     except (KeyError, TypeError, ValueError) as error:

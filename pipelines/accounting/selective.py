@@ -39,7 +39,7 @@ def _unnoised(b: ClaimBuilder) -> bool:
 
 
 def _is_stable(b: ClaimBuilder) -> bool:
-    return b.corpus.redactor_is_stable and b.corpus.collapses
+    return b.corpus.redactor_is_stable and b.corpus.collapses and not b.training.typed_masks
 
 
 def selective(b: ClaimBuilder) -> Claim:
@@ -96,7 +96,6 @@ def masked(b: ClaimBuilder) -> Claim:
             ONE_SENTENCE,
             *about_caught(b.corpus),
             *(() if is_silent(b.training.event_on("original")) else (_EVERY_COPY,)),
-            *(("a mask that names the kind of a secret shows that kind",) if b.training.method == "anonymized" else ()),
         ),
     )
     if not b.corpus.gives_credit:
@@ -104,6 +103,12 @@ def masked(b: ClaimBuilder) -> Claim:
             claim,
             refused="redact.collapse is false: the number of masks shows how many tokens a secret has; set "
             "redact.collapse = true",
+        )
+    if b.training.typed_masks:
+        return replace(
+            claim,
+            refused="masks told, in training, what kind of secret they stand for: with another mask in the place of a "
+            "secret, other text is read without noise; set train.typed_masks = []",
         )
     return b.issue(claim, *_of_noised_original(b))
 

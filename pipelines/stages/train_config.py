@@ -145,13 +145,15 @@ class TrainConfig(StageConfig):
         "auto",
         description="bpe_public: learnt on public rows only (bytes if there are none). bytes: not learnt. pretrained: "
         "the pretrained model's own, which other weights than random ones need. auto: the model's own, or else "
-        "bpe_public.",
+        "bpe_public for crt and no_dp, and bytes for the others, which protect public rows too: their claims are void "
+        "with a vocabulary that was learnt on some of their records.",
     )
     vocab_size: Size = Field(1_000, ge=325, le=200_000, description="Most tokens of a bpe_public vocabulary.")
     speakers: tuple[str, ...] = Field(
         (),
         max_length=64,
-        description="Speakers with a control token; empty: the common ones of public rows.",
+        description="Speakers with a control token; empty: crt and no_dp take the common ones of public rows, and the "
+        "other methods have one token for all speakers.",
     )
     min_speaker_rows: Size = Field(
         10, ge=1, description="Public rows that a speaker needs for a control token, where speakers is empty."
@@ -282,7 +284,9 @@ class TrainConfig(StageConfig):
         """``bpe_public``, ``bytes`` or ``pretrained``."""
         if self.tokenizer != "auto":
             return self.tokenizer
-        return "pretrained" if self.is_pretrained() else "bpe_public"
+        if self.is_pretrained():
+            return "pretrained"
+        return "bpe_public" if self.view(self.method).learns_words else "bytes"
 
     def shape(self) -> ModelShape:
         """The sizes of a model from scratch."""

@@ -121,7 +121,7 @@ def read_corpus(
         scratch: a folder for intermediate files, on the private side.
         make_vocabulary: gives the vocabulary for the names of speakers and the public texts.
         make_encoder: gives what turns records into examples.
-        speakers: speaker names from the settings; empty takes them from public rows.
+        speakers: speaker names from the settings; empty takes them from public rows, where the view may.
         min_speaker_rows: public rows that a speaker needs for a control token of its own.
         evaluate_fold: the fold to evaluate on.
         max_eval_sentences: the most records to evaluate on.
@@ -137,7 +137,9 @@ def read_corpus(
     if view.reads_shards:
         sharded.add(shard_rows(private_paths), is_private=True, hashed=view.plain == "redacted")
     shards = sharded.records()
-    names = tuple(sorted(set(speakers))) or speaker_names(shards.public_rows_by_speaker, min_speaker_rows)
+    names = tuple(sorted(set(speakers)))
+    if not names and view.learns_words:
+        names = speaker_names(shards.public_rows_by_speaker, min_speaker_rows)
     progress(0, None, "making the vocabulary")
     vocabulary = make_vocabulary(names, None if shards.is_private_row.all() else shards.public_texts())
     vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))

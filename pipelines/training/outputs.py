@@ -19,6 +19,7 @@ from pipelines.training.methods.base import Account
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.saving import save_model
 from pipelines.training.tasks.templates import choose_template
+from pipelines.training.views import VIEWS
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -141,11 +142,11 @@ _PLAIN_NOTE: Final = (
 )
 
 
-_TOKENIZER_NOTE: Final = "the tokenizer and the speaker names come from {} rows and settings only"
+_TOKENIZER_NOTE: Final = "the tokenizer comes from {} rows only, and speaker names from {names}"
 _TOKENIZER_NOTES: Final[Mapping[str, str]] = {
-    "none": "the tokenizer is plain bytes and depends on no data; speaker names come from public rows and settings",
+    "none": "the tokenizer is plain bytes and depends on no data; speaker names come from {names}",
     "elsewhere": "the tokenizer came with the model and was trained elsewhere, on none of the private records; the "
-    "tokens added to it are control tokens, with speaker names from public rows and settings",
+    "tokens added to it are control tokens, with speaker names from {names}",
 }
 _BASE_NOTE: Final = (
     "the weights that training began with ({}) were trained elsewhere, on none of the private records: epsilon bounds "
@@ -167,7 +168,10 @@ def events_document(run: Run) -> dict[str, Any]:
         "hyper-parameters were not chosen by looking at private data",
         "the random number generators (Philox for samples, AES for noise, both keyed by the operating system) and "
         "floating-point noise are taken for ideal ones",
-        _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE.format(vocabulary.trained_on)),
+        _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE).format(
+            vocabulary.trained_on,
+            names="public rows and settings" if VIEWS[config["method"]].learns_words else "settings only",
+        ),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *account.notes,
         *run.warnings,
@@ -185,7 +189,8 @@ def events_document(run: Run) -> dict[str, Any]:
         "max_grad_norm": config["max_grad_norm"],
         "insecure_test_seed": config["insecure_test_seed"],
         "tokenizer": {"kind": vocabulary.kind, "trained_on": vocabulary.trained_on},
-        "public_order": corpus.public_order,
+        "public_order": account.public_order or corpus.public_order,
+        "typed_masks": bool(vocabulary.control.typed_masks),
         "preconditions": dict.fromkeys(account.preconditions, True),
         "assumption_notes": notes,
     }

@@ -45,12 +45,15 @@ class View:
         private: the records that DP steps sample.
         marks_tokens: whether the tokens of original text are marked as private or public.
         asks_for_masks: whether masks are targets of the loss.
+        learns_words: whether the public rows may shape the vocabulary and name its speakers. Only where they are public
+            for the method's claims too: elsewhere every row is a record to protect, and a vocabulary has no noise.
     """
 
     plain: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
     private: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
     asks_for_masks: bool = False
+    learns_words: bool = False
 
     @property
     def reads_shards(self) -> bool:
@@ -72,7 +75,7 @@ _REDACTED: Final = View(plain="redacted", private="none")
 _REDACTED_THEN_ORIGINAL: Final = View(plain="redacted", private="original")
 
 VIEWS: Final[Mapping[str, View]] = {
-    "crt": View(plain="public_shard", private="private_shard"),
+    "crt": View(plain="public_shard", private="private_shard", learns_words=True),
     "redacted": _REDACTED,
     "anonymized": View(plain="redacted", private="none", asks_for_masks=True),
     "jft": View(plain="none", private="original"),
@@ -80,7 +83,7 @@ VIEWS: Final[Mapping[str, View]] = {
     "jft_screened": View(plain="screened", private="none"),
     "redaction_schedule": _REDACTED_THEN_ORIGINAL,
     "dpsgd": View(plain="none", private="original"),
-    "no_dp": View(plain="original", private="none"),
+    "no_dp": View(plain="original", private="none", learns_words=True),
     "sdpsgd_lstm": View(plain="none", private="original", marks_tokens=True),
 }
 """By method."""

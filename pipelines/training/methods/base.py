@@ -14,7 +14,7 @@ import torch
 
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.accounting.events import Event, NoEvent, NonPrivate, dp_sgd
+from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.training import loop
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.corpus import TrainingCorpus
@@ -87,6 +87,7 @@ class Account:
         preconditions: what a claim asks for and this training saw to.
         notes: assumptions of its own.
         light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence.
+        public_order: of what an earlier phase read without noise; None where there was none.
     """
 
     event: Event
@@ -95,6 +96,7 @@ class Account:
     preconditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     light_noise_miss_rate: Mapping[str, float] | None = None
+    public_order: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +145,7 @@ class LoopTraining:
         plan: of the private steps.
         settings: as given.
         describe: turns the event of the private steps into the account.
+        before: what noisy steps cost before the first of these, for people to look at while it trains.
     """
 
     plain: Examples
@@ -151,6 +154,7 @@ class LoopTraining:
     plan: PrivatePlan
     settings: Settings
     describe: Callable[[Event], Account] = field(default=lambda event: Account(event=event))
+    before: Event = field(default_factory=NoEvent)
 
     @property
     def num_steps(self) -> int:
@@ -196,7 +200,8 @@ class LoopTraining:
             losses=hooks.losses,
             evaluate=hooks.evaluate,
             epsilon_so_far=lambda num_steps: epsilon_at_most(
-                self.event_after(num_steps, noise_multiplier), self.settings.target_delta
+                Composed(events=(self.before, self.event_after(num_steps, noise_multiplier))),
+                self.settings.target_delta,
             ),
             microbatch_size=hooks.microbatch_size,
             progress=hooks.progress,

@@ -14,7 +14,7 @@ without credit for redaction; credit is taken once, at the end, by the guarantee
 
 from __future__ import annotations
 
-from pipelines.accounting.events import Composed, Event, from_json
+from pipelines.accounting.events import Composed, Event, NoEvent, adds_no_noise, from_json
 from pipelines.errors import StageError
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.engine.sampling import plan_private_steps
@@ -45,6 +45,7 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
             ),
             preconditions=tuple(first["preconditions"]),
             light_noise_miss_rate=first["light_noise_miss_rate"],
+            public_order=first["public_order"],
         )
 
     return LoopTraining(
@@ -54,4 +55,5 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         plan=plan,
         settings=settings,
         describe=describe,
+        before=NoEvent() if adds_no_noise(first_event) else first_event,
     )
