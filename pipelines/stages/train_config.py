@@ -123,6 +123,12 @@ class TrainConfig(StageConfig):
     model_revision: str | None = Field(
         None, min_length=1, max_length=256, description="Branch, tag or commit of a hub model; unset: main."
     )
+    model_is_public: bool = Field(
+        False,
+        strict=True,
+        description="Says of a model in a folder, which is refused otherwise, that neither its weights nor its "
+        "vocabulary were made from this corpus. Claims rest on it; the gate does not search what the model brings.",
+    )
     adaptation: Literal["full", "lora", "prefix", "top2", "scratch"] = Field(
         "full",
         description="Which weights of a pretrained model are trained: all, low-rank additions, a prefix, the last two "
@@ -213,6 +219,7 @@ class TrainConfig(StageConfig):
                 self._check_pretrained()
             else:
                 self._check_scratch()
+            self._check_masks()
             self.unit()
         except ConfigError as error:
             raise ValueError(str(error)) from None
@@ -245,6 +252,13 @@ class TrainConfig(StageConfig):
             raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
         choose_template(self.template, self.classes, self.label_words)
 
+    def _check_masks(self) -> None:
+        from pipelines.training.tokenizer import RESERVED, speaker_token
+
+        taken = {*RESERVED, *map(speaker_token, self.speakers)}
+        if clash := [label for label in self.typed_masks if f"<{label}>" in taken]:
+            raise ConfigError(f"typed_masks: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+
     def head(self) -> Literal["causal", "masked", "classification"]:
         """What the model has to compute."""
         if self.task != "classification":
@@ -256,6 +270,11 @@ class TrainConfig(StageConfig):
 
         if origin_of(self.model) != "hub" and self.model_revision is not None:
             raise ConfigError("model_revision belongs to a model on the hub, and to no other")
+        if origin_of(self.model) == "folder" and not self.model_is_public:
+            raise ConfigError(
+                "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
+                "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
+            )
         if self.method == "sdpsgd_lstm":
             raise ConfigError("method sdpsgd_lstm trains the LSTM of its paper; leave train.model out")
         if self.tokenizer in ("bpe_public", "bytes") and self.adaptation != "scratch":
@@ -330,7 +349,7 @@ class TrainConfig(StageConfig):
         unused |= {"lora_rank", "lora_alpha"} if self.adaptation != "lora" else set()
         unused |= {"prefix_length"} if self.adaptation != "prefix" else set()
         if not self.is_pretrained():
-            unused.add("adaptation")
+            unused |= {"adaptation", "model_is_public"}
         if self.tokenizer_kind() != "bpe_public":
             unused.add("vocab_size")
         return unused

@@ -18,6 +18,7 @@ from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
 from pipelines.training.methods.base import Account
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.saving import save_model
+from pipelines.training.models.sources import MARKER
 from pipelines.training.tasks.templates import choose_template
 from pipelines.training.views import VIEWS
 
@@ -268,6 +269,7 @@ def write_model_folder(folder: Path, run: Run) -> None:
         tokenizer.save_pretrained(folder)
     else:
         save_model(run.network, tokenizer, folder, context_length=context_length)
+    write_json(folder / MARKER, {"schema_version": 1, "method": run.config["method"]})
     (folder / "README.md").write_text(model_card(run), encoding="utf-8")
 
 

@@ -27,7 +27,9 @@ SIZES = ("num_layers", "num_heads", "embedding_size")
 
 
 def pretrained(folder, inputs, name, model, **changes):
-    return run(folder, inputs, name, **{**QUICK, **dict.fromkeys(SIZES), "model": model, **changes})
+    return run(
+        folder, inputs, name, **{**QUICK, **dict.fromkeys(SIZES), "model": model, "model_is_public": True, **changes}
+    )
 
 
 def weights(folder):
@@ -110,7 +112,7 @@ def test_a_model_that_cannot_be_used_stops_the_run_before_a_row_is_read(tmp_path
 
 def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families, monkeypatch):
     def digest(folder):
-        config = TrainConfig(model=str(folder))
+        config = TrainConfig(model=str(folder), model_is_public=True)
         found = CodeDigests(StatCache(tmp_path / "cache.json")).of_data(config.data_files())
         return config.keyed("train"), found
 

@@ -111,7 +111,15 @@ COMBINATIONS = [
 def train(folder, families, name, method, rows=None, **changes):
     family, settings = TASKS[name]
     rows = rows_of(settings["task"]) if rows is None else rows
-    settings = {**QUICK, **dict.fromkeys(SIZES), "model": families[family], "speakers": (), **settings, **changes}
+    settings = {
+        **QUICK,
+        **dict.fromkeys(SIZES),
+        "model": families[family],
+        "model_is_public": True,
+        "speakers": (),
+        **settings,
+        **changes,
+    }
     return run(folder / "run", corpus(folder / "corpus", rows), method, **settings)
 
 

@@ -16,7 +16,7 @@ from transformers.models.auto import modeling_auto
 from pipelines.errors import ConfigError
 from pipelines.training.models.adaptation import Adaptation, adapt
 from pipelines.training.models.quiet import quiet_transformers
-from pipelines.training.models.sources import ModelSource, find_model
+from pipelines.training.models.sources import ModelSource, find_model, shown
 from pipelines.training.models.vocabulary import TextEncoder, complete_tokenizer, control_tokens_of, make_room
 from pipelines.training.records import Padding
 from pipelines.training.shape import MIN_CONTEXT_LENGTH
@@ -126,7 +126,7 @@ def open_model(
     from_scratch = adaptation.kind == "scratch"
     if not brings_tokenizer and not from_scratch:
         raise ConfigError(
-            f"model: {name} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
+            f"model: {shown(name)} was trained with its own tokenizer; another one fits adaptation = 'scratch' only"
         )
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
@@ -144,7 +144,7 @@ def open_model(
             tokenizer = _read(source, transformers.AutoTokenizer.from_pretrained, **options)
             if kind == "masked" and tokenizer.mask_token is None:
                 raise ConfigError(
-                    f"model: the tokenizer of {name} has no mask token, which a masked language model needs"
+                    f"model: the tokenizer of {shown(name)} has no mask token, which a masked language model needs"
                 )
         available = context_of(config) - adaptation.num_prefix_tokens
         if context_length is None and default_context_length is not None:
@@ -264,7 +264,7 @@ def check_context(name: str, asked: int | None, available: int) -> int:
     """
     length = available if asked is None else asked
     if length > available:
-        raise ConfigError(f"context_length is {length} tokens, but {name} reads at most {available}; lower it")
+        raise ConfigError(f"context_length is {length} tokens, but {shown(name)} reads at most {available}; lower it")
     if length < MIN_CONTEXT_LENGTH:
         raise ConfigError(f"context_length is {length} tokens; a record needs at least {MIN_CONTEXT_LENGTH}")
     return length
@@ -275,7 +275,9 @@ def _check_kind(name: str, kind: Kind, config: Any) -> None:
     if kind == "causal" and known:  # encoders have a decoder form that reads to the left only: untrained for it
         known = config.model_type not in _NAMES["masked"] or bool(getattr(config, "is_decoder", False))
     if not known:
-        raise ConfigError(f"model: {name} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task")
+        raise ConfigError(
+            f"model: {shown(name)} (a {config.model_type}) is not {_WORDS[kind]}; choose another model or task"
+        )
 
 
 def _without_dropout(config: Any) -> None:
@@ -304,7 +306,7 @@ def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, op
     missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not key.startswith(HEADS))
     if missing:
         raise ConfigError(
-            f"model: {source.name} has no weights for {missing[0]} ({len(missing)} missing), so it is no pretrained "
+            f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no pretrained "
             f"{_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
         )
     return model
@@ -318,7 +320,7 @@ def _read(source: ModelSource, read: Any, **options: Any) -> Any:
             return read(source.location, **options)
     except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
         raise ConfigError(
-            f"model: {source.name} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
+            f"model: {shown(source.name)} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
             f"is of a kind that this transformers ({transformers.__version__}) does not know"
         ) from error
 

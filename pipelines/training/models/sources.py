@@ -35,6 +35,12 @@ WHEELS: Final[Mapping[str, _Wheel]] = {
 """Models that come as Python packages, by the name that the settings use."""
 
 
+MARKER: Final = "reticent.json"
+"""The file that tells a folder with a model that was trained here."""
+
+THE_FOLDER: Final = "the folder that train.model names"
+"""How messages call it: a path may tell who is meant, and messages reach the orchestrator."""
+
 Origin = Literal["wheel", "folder", "hub"]
 
 
@@ -75,6 +81,11 @@ def origin_of(name: str) -> Origin:
     return "hub"
 
 
+def shown(name: str) -> str:
+    """How messages call a model."""
+    return THE_FOLDER if Path(name).is_absolute() else name
+
+
 def hub_commit(name: str, revision: str | None) -> str | None:
     """The commit of a hub model in the local Hugging Face cache; None where the cache has none of that revision.
 
@@ -96,7 +107,8 @@ def model_files(name: str) -> list[Path]:
     if origin_of(name) != "folder":
         return []
     folder = Path(name)
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    files = folder.iterdir() if folder.is_dir() else ()  # what is loaded lies at the top; not a clone's .git, a cache
+    found = sorted(path for path in files if path.is_file() and not path.name.startswith(".") and path.suffix != ".md")
     return found or [folder / "config.json"]
 
 
@@ -119,15 +131,20 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
     """
     origin = origin_of(name)
     if revision is not None and origin != "hub":
-        raise ConfigError(f"model: {name} is no model on the hub, so it has no revision; leave model_revision out")
+        raise ConfigError(
+            f"model: {shown(name)} is no model on the hub, so it has no revision; leave model_revision out"
+        )
     if name in WHEELS:
         return _in_wheel(name, WHEELS[name])
     if origin == "folder":
         if not Path(name).is_dir():
-            raise ConfigError(f"model: there is no folder {name!r}")
+            raise ConfigError(f"model: there is no {THE_FOLDER}")
         if not (Path(name) / "config.json").is_file():
+            raise ConfigError(f"model: {THE_FOLDER} has no config.json; name a folder that save_pretrained wrote")
+        if (Path(name) / MARKER).exists():
             raise ConfigError(
-                f"model: the folder {name!r} has no config.json; name a folder that save_pretrained wrote"
+                f"model: {THE_FOLDER} holds a model that was trained here, on private records ({MARKER}); what it may "
+                "tell of them would not be accounted for. Train the model that it began with"
             )
         return ModelSource(name=name, origin=origin, location=name)
     commit = hub_commit(name, revision)
