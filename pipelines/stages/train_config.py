@@ -253,6 +253,8 @@ class TrainConfig(StageConfig):
         choose_template(self.template, self.classes, self.label_words)
 
     def _check_masks(self) -> None:
+        if not self.typed_masks:
+            return
         from pipelines.training.tokenizer import RESERVED, speaker_token
 
         taken = {*RESERVED, *map(speaker_token, self.speakers)}

@@ -353,7 +353,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     events = outputs.events_document(done)
     assert events["tokenizer"]["trained_on"] == "private"
     assert events["public_order"] == "unknown"
-    assert any("tokenizer and the speaker names come from private rows" in note for note in events["assumption_notes"])
+    assert any("the tokenizer comes from private rows" in note for note in events["assumption_notes"])
 
 
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
@@ -385,7 +385,7 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
 def test_only_what_the_method_reads_enters_the_key():
     assert TrainConfig().unread_inputs("train") == {"redact", "train_phase1"}
     assert TrainConfig(method="dpsgd", tokenizer="bytes").unread_inputs("train") == {"redact", "shard", "train_phase1"}
-    assert TrainConfig(method="sdpsgd_lstm").unread_inputs("train") == {"train_phase1"}
+    assert TrainConfig(method="sdpsgd_lstm").unread_inputs("train") == {"shard", "train_phase1"}
     typed = TrainConfig(method="redacted", tokenizer="bytes", typed_masks=["NAME"])
     assert typed.unread_inputs("train") == {"shard", "train_phase1"}
     read = {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})}

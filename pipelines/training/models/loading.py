@@ -306,8 +306,8 @@ def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, op
     missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not key.startswith(HEADS))
     if missing:
         raise ConfigError(
-            f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no pretrained "
-            f"{_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
+            f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no "
+            f"pretrained {_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
         )
     return model
 

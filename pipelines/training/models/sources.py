@@ -138,7 +138,7 @@ def find_model(name: str, revision: str | None = None) -> ModelSource:
         return _in_wheel(name, WHEELS[name])
     if origin == "folder":
         if not Path(name).is_dir():
-            raise ConfigError(f"model: there is no {THE_FOLDER}")
+            raise ConfigError("model: there is no folder where train.model says")
         if not (Path(name) / "config.json").is_file():
             raise ConfigError(f"model: {THE_FOLDER} has no config.json; name a folder that save_pretrained wrote")
         if (Path(name) / MARKER).exists():
