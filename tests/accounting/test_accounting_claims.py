@@ -415,7 +415,7 @@ def test_a_delta_that_grew_too_large_is_never_shown_first():
 
 
 def test_a_method_that_nobody_described_gets_no_theorem():
-    found = build(events={"method": "something_new"})
+    found = build(events={"method": "something_new", "tokenizer": {"kind": "bytes", "trained_on": "none"}})
     assert [c["notion"] for c in found["claims"]] == ["dp_private_set"]
     assert found["claims"][0]["is_guarantee"]
 

@@ -121,6 +121,32 @@ def test_dpsgd_reads_the_original_so_redaction_gives_no_credit():
     assert found["confidentiality"]["corpus"] == "raw"
 
 
+LEARNT = {"tokenizer": {"kind": "bpe_public", "trained_on": "public"}}
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if not rule.has_public_set])
+def test_a_vocabulary_learnt_on_protected_rows_voids_every_claim(name):
+    for one in build(name, clean=True, stable=True, **LEARNT).values():
+        assert not one["is_guarantee"]
+        if not one["refused"]:
+            assert any("vocabulary was learnt" in reason for reason in one["not_guaranteed_because"])
+    assert build("crt", clean=True, **LEARNT)["confidentiality"]["is_guarantee"]
+
+
+def test_the_order_of_public_rows_matters_only_where_some_were_read_without_noise():
+    assert build("dpsgd", public_order="none")["dp_private_set"]["is_guarantee"]
+    assert not build("jft/direct", public_order="unknown")["confidentiality_of_masked_secrets"]["is_guarantee"]
+
+
+@pytest.mark.parametrize("name", ["redacted", "anonymized"])
+def test_masks_that_tell_a_kind_are_no_mask_in_the_place_of_a_secret(name):
+    found = build(name, clean=True, stable=True, typed_masks=True)
+    assert "what kind" in found["confidentiality_of_masked_secrets"]["refused"]
+    assert found["selective_dp"]["refused"]
+    assert found["selective_dp_of_the_policy"]["refused"]
+    assert build(name, clean=True, stable=True)["selective_dp_of_the_policy"]["is_guarantee"]
+
+
 @pytest.mark.parametrize(("name", "cost"), [("redacted", 0), ("anonymized", 0), ("jft/direct", 1)])
 def test_masked_secrets_cost_what_read_the_original(name, cost):
     one = build(name)["confidentiality_of_masked_secrets"]

@@ -110,6 +110,19 @@ def test_a_model_that_cannot_be_used_stops_the_run_before_a_row_is_read(tmp_path
             pretrained(tmp_path / str(number), nothing, "crt", model, **changes)
 
 
+def test_a_folder_must_be_said_to_be_public_and_its_path_is_in_no_message(tmp_path, families):
+    with pytest.raises(ValidationError, match="model_is_public"):
+        TrainConfig(model=families["gpt2"])
+    trained_here = shutil.copytree(families["gpt2"], tmp_path / "quackenbush")
+    (trained_here / "reticent.json").write_text("{}")
+    with pytest.raises(ConfigError, match="trained here") as caught:
+        pretrained(tmp_path / "run", {}, "crt", str(trained_here))
+    assert "quackenbush" not in str(caught.value)
+    with pytest.raises(ConfigError, match="no folder") as caught:
+        pretrained(tmp_path / "run", {}, "crt", str(tmp_path / "wigglesworth"))
+    assert "wigglesworth" not in str(caught.value)
+
+
 def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families, monkeypatch):
     def digest(folder):
         config = TrainConfig(model=str(folder), model_is_public=True)
