@@ -106,4 +106,4 @@ def test_free_text_never_changes_what_is_shown_but_its_number(
 
 def test_a_models_name_is_shown_and_where_it_lies_is_not() -> None:
     for model, shown in (("smollm2", "smollm2"), ("/home/me/x", {"is_set": True})):
-        assert shown_settings({"train": TrainConfig(model=model)})["train"]["model"] == shown
+        assert shown_settings({"train": TrainConfig(model=model, model_is_public=True)})["train"]["model"] == shown
