@@ -144,7 +144,7 @@ def test_accounting_imports_no_torch():
         NonPrivate(),
         dp_sgd(noise_multiplier=1.0, sample_rate=0.1, num_steps=10),
         dp_sgd(noise_multiplier=0.8, sample_rate=0.03, num_steps=240),
-        dp_sgd(noise_multiplier=0.01, sample_rate=0.5, num_steps=5),
+        dp_sgd(noise_multiplier=0.05, sample_rate=0.5, num_steps=5),
         SelfComposed(count=20, event=Gaussian(noise_multiplier=12.0)),
     ],
 )

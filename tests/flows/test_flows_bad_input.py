@@ -55,6 +55,7 @@ def test_usage_errors_exit_2(tmp_path: Path) -> None:
     assert reticent("run", tmp_path / "none.toml", cwd=tmp_path).returncode == 3
 
 
+@pytest.mark.slow
 def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()

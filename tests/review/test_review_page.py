@@ -347,6 +347,7 @@ def test_twenty_sentences_by_keyboard_with_the_server_killed_in_between(project,
         assert judgement.trusted == ((number.start, number.end),)
 
 
+@pytest.mark.slow
 def test_marks_by_pointer_and_on_a_phone(project, browser, tmp_path):
     command = Command(project)
     try:
@@ -374,6 +375,7 @@ def test_marks_by_pointer_and_on_a_phone(project, browser, tmp_path):
         command.kill()
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_the_command_and_says_how_far_it_is(project):
     command = Command(project)
     command.process.send_signal(signal.SIGINT)

@@ -172,12 +172,10 @@ def finished(tmp_path_factory):
     return get
 
 
-CALIBRATED_SLOWLY = ("jft light_noise", "jft conservative_light_noise", "redaction_schedule")
+SLOW = ("jft light_noise", "jft conservative_light_noise", "redaction_schedule", "sdpsgd_lstm")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in CALIBRATED_SLOWLY else n for n in METHODS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS])
 def test_every_method_learns_and_says_what_it_did(finished, name):
     ctx = finished(name)
     figures = read(ctx, "figures.json")

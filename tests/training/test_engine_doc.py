@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_the_documented_loop_runs(capsys):
     text = (Path(__file__).parents[2] / "docs" / "engine.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
