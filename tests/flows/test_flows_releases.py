@@ -51,7 +51,6 @@ def test_a_cached_model_is_one_release_and_a_forced_one_a_second(config: Path) -
     assert "2 releases that may share records" in ledger_text(second)
 
 
-@pytest.mark.slow
 def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
     before, trained = ledger_document(config, {}), train_objects(config)
     spent = before["groups"][0]["epsilon"]
