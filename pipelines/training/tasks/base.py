@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,7 @@ class Task(Protocol):
         ...
 
 
-class LanguageTask:
+class LanguageTask(ABC):
     """What tasks of causal language models have in common; a subclass turns a record into an example.
 
     Args:
@@ -99,9 +100,9 @@ class LanguageTask:
         self.vocabulary, self.context_length, self.options = model.vocabulary, model.context_length, options
         self.padding = Padding(pad=model.vocabulary.control.pad)
 
+    @abstractmethod
     def example(self, record: RecordRows) -> Example:
         """One record as the model reads it."""
-        raise NotImplementedError
 
     def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
         """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
