@@ -63,6 +63,7 @@ class TrainingFacts:
         met: preconditions that training recorded as met.
         light_noise_miss_rate: the m that the noise of phase 1 was chosen with; None where that was not done.
         typed_masks: whether masks told, in training, what kind of secret they stand for.
+        reads_places: whether training was told which records begin or end their conversation.
     """
 
     method: str
@@ -81,6 +82,7 @@ class TrainingFacts:
     met: frozenset[str] = frozenset()
     light_noise_miss_rate: MissRate | None = None
     typed_masks: bool = False
+    reads_places: bool = False
 
     def event_on(self, *rows: Rows) -> Event:
         """What ran on private records in these forms."""
@@ -156,6 +158,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             # Only a plain true counts.
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
+            reads_places=bool(document.get("reads_places", False)),
             light_noise_miss_rate=MissRate(**rate) if (rate := document.get("light_noise_miss_rate")) else None,
         )
     except (KeyError, TypeError, ValueError) as error:

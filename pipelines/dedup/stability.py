@@ -25,9 +25,14 @@ when M_K and M_L differ in speaker, domain or label.
 ``mask_all``. A class of one is {f}, of two {M_K, M_K}. Growing from one to two: f leaves, two M_K come: 3. Replacing
 one of a pair in K by a second copy of L turns {M_K, M_K, h} into {g, M_L, M_L}: 3 substitutions.
 
+Places. Where training also reads whether a sentence begins or ends its conversation, copies differ in that, which no
+key covers. A replacement can change the records of three sentences: that one, the first copy left in its old class, and
+the one that was first in its new class. An added sentence is one record more, and the copy that was first before it
+turns into a mask. So 3 under both relations, whatever the mode.
+
 Public rows. All of the above counts records that the mechanism sees through noise. Where a conservative policy makes
 some rows public, these are trained on *without* noise, and a changed one is not paid for by any group size. With
-``normalise = none`` the other copies of a sentence with a secret equal it, so they hold the secret too and are
+``normalise = none`` the other copies of a sentence with a secret have its text, so they hold the secret too and are
 private, or flagged, like it. With normalised text a copy may differ from it in just what the policies look at
 (capital letters, say): when the changed sentence hands "first copy" on to it, it moves between the masked, private
 rows and the public ones. Hence no bound.
@@ -81,7 +86,13 @@ _ASSUMPTIONS = (
 
 
 def dedup_stability(
-    mode: Mode, normalise: Normalise, verify: bool, *, unit: Unit = "sentence", has_public_set: bool = False
+    mode: Mode,
+    normalise: Normalise,
+    verify: bool,
+    *,
+    unit: Unit = "sentence",
+    has_public_set: bool = False,
+    reads_places: bool = False,
 ) -> Stability:
     """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
 
@@ -91,6 +102,7 @@ def dedup_stability(
         verify: whether the Bloom filter's finds are checked exactly.
         unit: what is compared.
         has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
+        reads_places: whether training reads where in its conversation a sentence stands.
     """
     if unit != "sentence":
         return Stability(
@@ -122,6 +134,13 @@ def dedup_stability(
             replace_one=3,
             reason="mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
             " and brings two masked ones." + _ASSUMPTIONS,
+        )
+    if normalise == "none" and reads_places:
+        return Stability(
+            add_or_remove_one=3,
+            replace_one=3,
+            reason="mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
+            " new first copy is kept in the place of the old one, which becomes masked." + _ASSUMPTIONS,
         )
     if normalise == "none":
         return Stability(

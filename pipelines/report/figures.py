@@ -98,7 +98,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "title": title,
         "metrics": _metrics(corpus, redaction, shards, miss_rate, training, claims, sources.dedup),
         "corpus": corpus,
-        "dedup": _dedup(sources.dedup, redaction),
+        "dedup": _dedup(sources.dedup, redaction, _events(sources)),
         "redaction": redaction,
         "shards": shards,
         "miss_rate": miss_rate,
@@ -155,16 +155,26 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
     }
 
 
-def _dedup(dedup: Figures, redaction: Figures) -> dict[str, Any]:
-    """The figures of deduplication. It does not know of public rows, on which its stability depends as well."""
+def _dedup(dedup: Figures, redaction: Figures, events: Figures) -> dict[str, Any]:
+    """The figures of deduplication. It knows nothing of public rows and of training, on which its stability depends."""
     found = dict(dedup)
-    if redaction["conservative"] is not None and {"mode", "normalise", "verify"} <= set(dedup):
+    has_public_set, reads_places = redaction["conservative"] is not None, bool(events.get("reads_places"))
+    if (has_public_set or reads_places) and {"mode", "normalise", "verify"} <= set(dedup):
         known = dedup_stability(
-            dedup["mode"], dedup["normalise"], dedup["verify"], unit=dedup.get("unit", "sentence"), has_public_set=True
+            dedup["mode"],
+            dedup["normalise"],
+            dedup["verify"],
+            unit=dedup.get("unit", "sentence"),
+            has_public_set=has_public_set,
+            reads_places=reads_places,
         )
         found["stability"] = {"add_or_remove_one": known.add_or_remove_one, "replace_one": known.replace_one}
         found["stability_reason"] = known.reason
     return found
+
+
+def _events(sources: Sources) -> Figures:
+    return sources.events if isinstance(sources.events, Mapping) else {}
 
 
 def _shards(shard: Sequence[Figures], dedup: Figures) -> dict[str, Any]:
@@ -183,7 +193,7 @@ def _miss_rate(estimate: Figures, *, all_private: bool) -> dict[str, Any]:
 
 def _training(sources: Sources) -> dict[str, Any]:
     found = dict(sources.train)
-    events = sources.events if isinstance(sources.events, Mapping) else {}
+    events = _events(sources)
     for key in ("record", "relation", "target_delta", "target_epsilon", "max_grad_norm", "insecure_test_seed"):
         found.setdefault(key, events.get(key))
     curves = sources.curves if isinstance(sources.curves, Mapping) else {}

@@ -81,7 +81,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
     figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
     has_public_set = redact.conservative is not None
     stability = dedup_stability(
-        dedup.mode, dedup.normalise, dedup.verify, unit=dedup.unit, has_public_set=has_public_set
+        dedup.mode,
+        dedup.normalise,
+        dedup.verify,
+        unit=dedup.unit,
+        has_public_set=has_public_set,
+        reads_places=training.reads_places,
     )
     policies = tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if has_public_set else ()))))
     corpus = CorpusFacts(

@@ -122,10 +122,14 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         screened_paths=[
             a.private("screened.parquet") for a in ctx.inputs.get("estimate", ()) if view == "jft_screened"
         ],
+        document_paths=[
+            artifact.private("documents.parquet") for artifact in ctx.inputs["split"] if config.conversation_tokens
+        ],
         scratch=ctx.scratch_dir,
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
         speakers=config.speakers or SPEAKERS.get(config.task, ()),
+        domains=config.domains,
         min_speaker_rows=config.min_speaker_rows,
         evaluate_fold=config.evaluate_fold,
         max_eval_sentences=config.max_eval_sentences,

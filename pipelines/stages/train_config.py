@@ -11,8 +11,8 @@ from pipelines.config import StageConfig
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pipelines.training.control import AddedTokens
     from pipelines.training.shape import ModelShape
-    from pipelines.training.tokenizer import AddedTokens
     from pipelines.training.views import RecordUnit, View
 
 Size = Annotated[int, Field(strict=True)]
@@ -154,15 +154,39 @@ class TrainConfig(StageConfig):
         "bpe_public for crt and no_dp, and bytes for the others, which protect public rows too: their claims are void "
         "with a vocabulary that was learnt on some of their records.",
     )
-    vocab_size: Size = Field(1_000, ge=325, le=200_000, description="Most tokens of a bpe_public vocabulary.")
+    vocab_size: Size = Field(
+        1_000,
+        ge=325,
+        le=200_000,
+        description="Most tokens of a bpe_public vocabulary; with domain_tokens at least 390.",
+    )
     speakers: tuple[str, ...] = Field(
         (),
         max_length=64,
         description="Speakers with a control token; empty: crt and no_dp take the common ones of public rows, and the "
         "other methods have one token for all speakers.",
     )
+    conversation_tokens: bool = Field(
+        False,
+        strict=True,
+        description="language_modelling, dialogue, response: whether <_soc_> begins the first record of a conversation "
+        "(a document) and <_eoc_> ends its last.",
+    )
+    domain_tokens: bool = Field(
+        False,
+        strict=True,
+        description="language_modelling, dialogue, response: whether each row begins with its domain's control token "
+        "(<AIRLINE>).",
+    )
+    domains: tuple[str, ...] = Field(
+        (),
+        max_length=64,
+        description="Domains with a control token of their own, with domain_tokens; empty: as for speakers.",
+    )
     min_speaker_rows: Size = Field(
-        10, ge=1, description="Public rows that a speaker needs for a control token, where speakers is empty."
+        10,
+        ge=1,
+        description="Public rows that a speaker or a domain needs for a token, where speakers, or domains, is empty.",
     )
     typed_masks: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")], ...] = Field(
         (),
@@ -219,7 +243,7 @@ class TrainConfig(StageConfig):
                 self._check_pretrained()
             else:
                 self._check_scratch()
-            self._check_masks()
+            self._check_tokens()
             self.unit()
         except ConfigError as error:
             raise ValueError(str(error)) from None
@@ -252,14 +276,26 @@ class TrainConfig(StageConfig):
             raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
         choose_template(self.template, self.classes, self.label_words)
 
-    def _check_masks(self) -> None:
-        if not self.typed_masks:
+    def _check_tokens(self) -> None:
+        if not (self.typed_masks or self.conversation_tokens or self.domain_tokens):
             return
-        from pipelines.training.tokenizer import RESERVED, speaker_token
+        from pipelines.training.control import RESERVED, name_token
 
-        taken = {*RESERVED, *map(speaker_token, self.speakers)}
-        if clash := [label for label in self.typed_masks if f"<{label}>" in taken]:
-            raise ConfigError(f"typed_masks: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+        taken = {*RESERVED, *map(name_token, self.speakers)}
+        for field, names in (("domains", self.domains), ("typed_masks", self.typed_masks)):
+            if clash := [name for name in names if name_token(name) in taken]:
+                raise ConfigError(f"{field}: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+            taken.update(map(name_token, names))
+        added = self.control_tokens()
+        if not self.has_added_tokens() and (self.conversation_tokens or self.domain_tokens):
+            raise ConfigError(
+                "added_tokens = false leaves out every control token; leave it out, or conversation_tokens and "
+                "domain_tokens"
+            )
+        if self.tokenizer_kind() == "bpe_public" and self.vocab_size < added.min_vocab_size:
+            raise ConfigError(
+                f"vocab_size must be at least {added.min_vocab_size} with these control tokens, not {self.vocab_size}"
+            )
 
     def head(self) -> Literal["causal", "masked", "classification"]:
         """What the model has to compute."""
@@ -338,6 +374,7 @@ class TrainConfig(StageConfig):
         used = set(_FIELDS_OF_METHODS[self.method])
         fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
         fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
+        fields = {name: value for name, value in fields.items() if name not in self._unused_tokens()}
         unused = {name for fields in _FIELDS_OF_METHODS.values() for name in fields} - used
         of_tasks = {name for fields in _FIELDS_OF_TASKS.values() for name in fields}
         unused |= of_tasks - set(_FIELDS_OF_TASKS.get(self.task, ()))
@@ -345,6 +382,13 @@ class TrainConfig(StageConfig):
             unused |= {"max_grad_norm", "target_delta", "expected_batch_size"} if not self.is_light_noise() else set()
             unused |= set(_PHASE_TWO_ONLY) - ({"private_learning_rate"} if self.is_light_noise() else set())
         return {name: value for name, value in fields.items() if name not in unused}
+
+    def _unused_tokens(self) -> set[str]:
+        from pipelines.training.tasks import HAVE_SPEAKERS
+
+        tells = self.task in HAVE_SPEAKERS and self.has_added_tokens()
+        unused = set() if tells and self.domain_tokens else {"domain_tokens", "domains"}
+        return unused if tells and self.conversation_tokens else unused | {"conversation_tokens"}
 
     def _unused_by_the_model(self) -> set[str]:
         unused = {"model_revision"}  # a commit stands for it
@@ -406,15 +450,24 @@ class TrainConfig(StageConfig):
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
         from pipelines.policies.mask import MASK
+        from pipelines.training.control import AddedTokens
         from pipelines.training.tasks import HAVE_SPEAKERS
-        from pipelines.training.tokenizer import AddedTokens
 
-        used = _FIELDS_OF_METHODS[self.method]
-        if not self.added_tokens and "added_tokens" in used:
+        if not self.has_added_tokens():
             return AddedTokens(masks=(), has_speakers=False)
-        typed = self.typed_masks if "typed_masks" in used else ()
+        typed = self.typed_masks if "typed_masks" in _FIELDS_OF_METHODS[self.method] else ()
         masks = (MASK, *(f"<{label}>" for label in typed))
-        return AddedTokens(masks=masks, has_speakers=self.task in HAVE_SPEAKERS)
+        has_speakers = self.task in HAVE_SPEAKERS
+        return AddedTokens(
+            masks=masks,
+            has_speakers=has_speakers,
+            has_domains=has_speakers and self.domain_tokens,
+            has_conversations=has_speakers and self.conversation_tokens,
+        )
+
+    def has_added_tokens(self) -> bool:
+        """Whether the vocabulary has control tokens beside begin, end and padding."""
+        return self.added_tokens or "added_tokens" not in _FIELDS_OF_METHODS[self.method]
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the chosen method and task."""

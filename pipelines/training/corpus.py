@@ -5,18 +5,19 @@ Which text that is says `pipelines.training.views`, and what is held in memory `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from pipelines.training.control import RESERVED, common_names, name_token
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import Vocabulary
 from pipelines.training.records import Examples, IntArray
-from pipelines.training.rows import RowStore, StoredRecords, original_rows, shard_rows, typed_rows
-from pipelines.training.tokenizer import speaker_names
+from pipelines.training.row_store import RowStore, StoredRecords, document_lengths
+from pipelines.training.rows import original_rows, shard_rows, typed_rows
 from pipelines.training.views import RecordUnit, View
 
 
@@ -41,8 +42,8 @@ class Encoder(Protocol):
         ...
 
 
-VocabularyMaker = Callable[[tuple[str, ...], Iterable[str] | None], Vocabulary]
-"""Makes a vocabulary of the names of speakers and the texts of public rows, None where there are none."""
+VocabularyMaker = Callable[[tuple[str, ...], tuple[str, ...], Iterable[str] | None], Vocabulary]
+"""Makes a vocabulary of the names of speakers, of domains, and the texts of public rows, None where there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +78,14 @@ def read_held_out(
     unit: RecordUnit,
     encoder: Encoder,
     scratch: Path,
+    lengths: Mapping[bytes, int] | None = None,
 ) -> HeldOut:
     """Encodes at most ``most`` records of ``fold``, original text.
 
     Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
-    one sentence are not drawn together.
+    one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
     """
-    store = RowStore(scratch, "held_out", unit)
+    store = RowStore(scratch, "held_out", unit, lengths)
     store.add(original_rows(paths, fold, redacted_paths), is_private=True, hashed=False)
     stored = store.records()
     chosen = stored.sample(most)
@@ -99,10 +101,12 @@ def read_corpus(
     sentence_paths: Sequence[Path],
     redacted_paths: Sequence[Path],
     screened_paths: Sequence[Path] = (),
+    document_paths: Sequence[Path] = (),
     scratch: Path,
     make_vocabulary: VocabularyMaker,
     make_encoder: Callable[[Vocabulary], Encoder],
     speakers: Sequence[str],
+    domains: Sequence[str] = (),
     min_speaker_rows: int,
     evaluate_fold: str,
     max_eval_sentences: int,
@@ -118,11 +122,12 @@ def read_corpus(
         sentence_paths: the original sentences: for the held-out fold, and for methods that train on original text.
         redacted_paths: the redacted tables beside them, for methods that mark tokens.
         screened_paths: the rows that people screened, for views of them.
+        document_paths: the documents tables, where a record is to show that it ends its conversation.
         scratch: a folder for intermediate files, on the private side.
-        make_vocabulary: gives the vocabulary for the names of speakers and the public texts.
+        make_vocabulary: gives the vocabulary for the names of speakers and domains and the public texts.
         make_encoder: gives what turns records into examples.
-        speakers: speaker names from the settings; empty takes them from public rows, where the view may.
-        min_speaker_rows: public rows that a speaker needs for a control token of its own.
+        speakers, domains: names from the settings; empty takes them from public rows, where the view may.
+        min_speaker_rows: public rows that a speaker, or a domain, needs for a control token of its own.
         evaluate_fold: the fold to evaluate on.
         max_eval_sentences: the most records to evaluate on.
         progress: told what is being read.
@@ -132,20 +137,24 @@ def read_corpus(
     """
     progress(0, None, "reading rows")
     redacted = redacted_paths if view.marks_tokens else None
-    sharded = RowStore(scratch, "shards", unit)
+    lengths = document_lengths(document_paths)
+    sharded = RowStore(scratch, "shards", unit, lengths)
     sharded.add(shard_rows(public_paths), is_private=False)
     if view.reads_shards:
         sharded.add(shard_rows(private_paths), is_private=True, hashed=view.plain == "redacted")
     shards = sharded.records()
-    names = tuple(sorted(set(speakers)))
-    if not names and view.learns_words:
-        names = speaker_names(shards.public_rows_by_speaker, min_speaker_rows)
+    speakers, domains = tuple(sorted(set(speakers))), tuple(sorted(set(domains)))
+    if not speakers and view.learns_words:
+        speakers = common_names(shards.speakers.counts(~shards.is_private_row), min_speaker_rows)
+    if not domains and view.learns_words:
+        taken = {*RESERVED, *map(name_token, speakers)}
+        domains = common_names(shards.domains.counts(~shards.is_private_row), min_speaker_rows, taken)
     progress(0, None, "making the vocabulary")
-    vocabulary = make_vocabulary(names, None if shards.is_private_row.all() else shards.public_texts())
+    vocabulary = make_vocabulary(speakers, domains, None if shards.is_private_row.all() else shards.public_texts())
     vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))
     encoder = make_encoder(vocabulary)
     progress(0, None, "encoding rows")
-    original_store = RowStore(scratch, "original", unit)
+    original_store = RowStore(scratch, "original", unit, lengths)
     if view.reads_original:
         original_store.add(original_rows(sentence_paths, "train", redacted), is_private=True, hashed=False)
     original = original_store.records()
@@ -161,7 +170,7 @@ def read_corpus(
         masks = tuple(vocabulary.control.typed_masks)
         is_typed = view.plain == "typed"
         rows = typed_rows(sentence_paths, redacted_paths, masks) if is_typed else shard_rows(screened_paths)
-        plain_store = RowStore(scratch, view.plain, unit)
+        plain_store = RowStore(scratch, view.plain, unit, lengths)
         plain_store.add(rows, is_private=True)
         plain = plain_store.records()
         plain_records = plain.content_order(np.arange(len(plain)))
@@ -187,5 +196,6 @@ def read_corpus(
             unit=unit,
             encoder=encoder,
             scratch=scratch,
+            lengths=lengths,
         ),
     )

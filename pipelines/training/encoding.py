@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.training.alignment import NO_WORD, starts_word, word_numbers
+from pipelines.training.control import ControlTokens
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import Vocabulary
 from pipelines.training.ragged import RaggedWriter
-from pipelines.training.records import IntArray, Records, encode_record, target_positions
-from pipelines.training.rows import BATCH_ROWS, RecordRows, StoredRecords, split_private
-from pipelines.training.tokenizer import ControlTokens
+from pipelines.training.records import Frame, Records, frame_of, target_positions
+from pipelines.training.row_store import IntArray, RecordRows, StoredRecords
+from pipelines.training.rows import BATCH_ROWS, split_private
 
 _ID_DTYPE = np.int32
 _NO_PLACE = (-1, -1, -1)
@@ -82,7 +83,6 @@ class RecordEncoder:
                 words, places = self.places(rows, ids, marked=marked)
                 words_out.append(words)
                 places_out.append(np.asarray(places, dtype=np.int32).ravel())
-        never_text = [*self.control.never_predicted.tolist(), *self.control.masks.values(), self.control.eos]
         return HeldOut(
             records=records,
             num_words=np.asarray(num_words, dtype=np.int64),
@@ -91,29 +91,28 @@ class RecordEncoder:
             word_of_token=words_out.open(),
             places=places_out.open(),
             keys=[stored.keys(int(record)) for record in chosen],
-            starts_word=starts_word(self.vocabulary.backend, never_text),
+            starts_word=starts_word(self.vocabulary.backend, self.control.never_text),
         )
 
     def _encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
         """Ids and marks of each record, and whether it was cut."""
-        records = [[self._pieces(record, at, marked) for at in range(len(record.texts))] for record in chunk]
+        frames = [frame_of(record, self.control) for record in chunk]
+        records = [
+            [_pieces(record, frame, at, marked) for at in range(len(record.texts))]
+            for record, frame in zip(chunk, frames, strict=True)
+        ]
         texts = [text for rows in records for pieces in rows for text, _ in pieces]
         encoded = iter(self.vocabulary.encoder.ids(texts))
-        for record, rows in zip(chunk, records, strict=True):
-            row_ids: list[list[int]] = []
-            marks = [0]
-            for speaker, pieces in zip(record.speakers, rows, strict=True):
-                row_ids.append([])
-                marks += [0] * len(self.control.speaker(speaker))
+        for frame, rows in zip(frames, records, strict=True):
+            row_ids: list[list[int]] = [[] for _ in rows]
+            row_marks: list[list[int]] = [[] for _ in rows]
+            for at, pieces in enumerate(rows):
                 for _, is_private in pieces:
                     ids = next(encoded)
-                    row_ids[-1] += ids
-                    marks += [int(is_private)] * len(ids)
-            marks.append(0)
-            found, truncated = encode_record(
-                list(zip(row_ids, record.speakers, strict=True)), self.control, self.context_length
-            )
-            yield found, marks[: len(found)], truncated
+                    row_ids[at] += ids
+                    row_marks[at] += [int(is_private)] * len(ids)
+            found, truncated = frame.encode(row_ids, self.context_length)
+            yield found, frame.around(row_marks, lambda _: 0)[: len(found)], truncated
 
     def places(
         self, record: RecordRows, ids: Sequence[int], *, marked: bool
@@ -122,41 +121,42 @@ class RecordEncoder:
 
         A place is the row, and the first character and the end in the row's text; (-1, -1, -1) where it is no text.
         """
-        numbers, places, num_words = [NO_WORD], [_NO_PLACE], 0
-        for at, speaker in enumerate(record.speakers):
-            control = self.control.speaker(speaker)
-            numbers += [NO_WORD] * len(control)
-            places += [_NO_PLACE] * len(control)
+        frame = frame_of(record, self.control)
+        numbers: list[list[int]] = []
+        places: list[list[tuple[int, int, int]]] = []
+        num_words = 0
+        for at in range(len(record.texts)):
             text = ""
             spans: list[tuple[int, int]] = []
-            for piece, _ in self._pieces(record, at, marked):
+            for piece, _ in _pieces(record, frame, at, marked):
                 offsets = self.vocabulary.encoder.with_spans(piece).spans
                 spans += [(start + len(text), end + len(text)) for start, end in offsets]
                 text += piece
             blank = len(text) - len(record.texts[at])
-            numbers += [NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)]
-            places += [(at, max(0, start - blank), max(0, end - blank)) for start, end in spans]
+            numbers.append([NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)])
+            places.append([(at, max(0, start - blank), max(0, end - blank)) for start, end in spans])
             num_words += len(text.split())
-        return [*numbers, NO_WORD][: len(ids)], [*places, _NO_PLACE][: len(ids)]
+        of_tokens, of_places = frame.around(numbers, lambda _: NO_WORD), frame.around(places, lambda _: _NO_PLACE)
+        return of_tokens[: len(ids)], of_places[: len(ids)]
 
     def num_words(self, record: RecordRows, ids: Sequence[int]) -> int:
         """Words of what was kept of a record, split at white space, and one more if its end was kept."""
-        if ids[-1] == self.control.eos:
+        if ids[-1] in self.control.ends:
             return sum(len(text.split()) for text in record.texts) + 1
-        speakers = {self.control.other_speaker, *self.control.speakers.values()}
         words, start = 0, 0
-        for at in [*(i for i, token in enumerate(ids) if token in speakers), len(ids)]:
+        for at in [*(i for i, token in enumerate(ids) if token in self.control.turn_marks), len(ids)]:
             words += len(self.vocabulary.backend.decode(list(ids[start:at])).split())
             start = at + 1
         return words
 
-    def _pieces(self, record: RecordRows, at: int, marked: bool) -> list[tuple[str, bool]]:
-        """What to encode of a row. A speaker's token parts it from the row before; without one, a blank does."""
-        blank = " " if at and not self.control.speaker(record.speakers[at]) else ""
-        text = blank + record.texts[at]
-        if not marked:
-            return [(text, False)]
-        return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
+
+def _pieces(record: RecordRows, frame: Frame, at: int, marked: bool) -> list[tuple[str, bool]]:
+    """What to encode of a row. The control tokens before it part it from the row before; without them, a blank does."""
+    blank = " " if at and not frame.turns[at] else ""
+    text = blank + record.texts[at]
+    if not marked:
+        return [(text, False)]
+    return split_private(text, [(start + len(blank), end + len(blank)) for start, end in record.private_chars[at]])
 
 
 def _chunks(stored: StoredRecords, chosen: IntArray) -> Iterator[list[RecordRows]]:

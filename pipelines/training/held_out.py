@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pipelines.training.ragged import RaggedArray
 from pipelines.training.records import Examples, IntArray
-from pipelines.training.rows import RecordRows
+from pipelines.training.row_store import RecordRows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from pipelines.training.control import ControlTokens
 from pipelines.training.shape import ModelShape
-from pipelines.training.tokenizer import ControlTokens
 
 
 def build_model(shape: ModelShape, vocab_size: int, control: ControlTokens, seed: int) -> GPT2LMHeadModel:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pipelines.training.control import USUAL_TOKENS, AddedTokens
 from pipelines.training.lstm_model import build_lstm
 from pipelines.training.model import build_model
 from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
 from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.vocabulary import Vocabulary, learn_vocabulary
 from pipelines.training.shape import ModelShape
-from pipelines.training.tokenizer import USUAL_TOKENS, AddedTokens
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
 """Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
@@ -38,11 +38,13 @@ class Network(Protocol):
         """The longest record, in tokens."""
         ...
 
-    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
-        """Its vocabulary, with a control token for each of the speakers.
+    def vocabulary(
+        self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
+    ) -> Vocabulary:
+        """Its vocabulary, with a control token for each of the names, where such names have tokens.
 
         Args:
-            speakers: names.
+            speakers, domains: names.
             public_texts: of public rows, and nothing else; None where there are none.
         """
         ...
@@ -88,9 +90,12 @@ class NetworkFromScratch:
         """See `Network`."""
         return self._shape.context_length
 
-    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
+    def vocabulary(
+        self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
+    ) -> Vocabulary:
         """See `Network`."""
-        self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, speakers, public_texts, self._added)
+        added = self._added.named(speakers, domains)
+        self._made = learn_vocabulary(self._tokenizer_kind, self._vocab_size, public_texts, added)
         return self._made
 
     def build(self) -> Any:
@@ -143,28 +148,16 @@ class PretrainedNetwork:
         assert self._made is not None  # noqa: S101  # a protocol of two calls
         return self._made
 
-    def vocabulary(self, speakers: tuple[str, ...], public_texts: Iterable[str] | None) -> Vocabulary:
+    def vocabulary(
+        self, speakers: Sequence[str], domains: Sequence[str], public_texts: Iterable[str] | None
+    ) -> Vocabulary:
         """See `Network`."""
-        names = speakers if self._added.has_speakers else ()
+        added = self._added.named(speakers, domains)
         learnt = None
         if self._opened.tokenizer is None:
-            learnt = learn_vocabulary(self._tokenizer_kind, self._vocab_size, names, public_texts, self._added)
-        self._made = complete_model(
-            self._opened,
-            seed=self._seed,
-            speakers=names,
-            add_other_speaker=self._added.has_speakers,
-            masks=self._added.masks,
-            tokenizer=None if learnt is None else learnt.tokenizer,
-        )
-        return Vocabulary(
-            tokenizer=self._made.tokenizer,
-            control=self._made.control,
-            encoder=self._made.encoder,
-            kind="pretrained" if learnt is None else learnt.kind,
-            trained_on="elsewhere" if learnt is None else learnt.trained_on,
-            speakers=names,
-        )
+            learnt = learn_vocabulary(self._tokenizer_kind, self._vocab_size, public_texts, added)
+        self._made = complete_model(self._opened, seed=self._seed, added=added, learnt=learnt)
+        return self._made.vocabulary
 
     def build(self) -> Any:
         """See `Network`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -143,12 +143,16 @@ _PLAIN_NOTE: Final = (
 )
 
 
-_TOKENIZER_NOTE: Final = "the tokenizer comes from {} rows only, and speaker names from {names}"
+_TOKENIZER_NOTE: Final = "the tokenizer comes from {} rows only, and names of speakers and domains from {names}"
 _TOKENIZER_NOTES: Final[Mapping[str, str]] = {
-    "none": "the tokenizer is plain bytes and depends on no data; speaker names come from {names}",
+    "none": "the tokenizer is plain bytes and depends on no data; names of speakers and domains come from {names}",
     "elsewhere": "the tokenizer came with the model and was trained elsewhere, on none of the private records; the "
-    "tokens added to it are control tokens, with speaker names from {names}",
+    "tokens added to it are control tokens, with names of speakers and domains from {names}",
 }
+_DOMAIN_NOTE: Final = "the domain of a row is trained on, as its speaker is, and holds no secret"
+_CONVERSATION_NOTE: Final = (
+    "a record shows whether it begins or ends its conversation: how many sentences a conversation has is no secret"
+)
 _BASE_NOTE: Final = (
     "the weights that training began with ({}) were trained elsewhere, on none of the private records: epsilon bounds "
     "what this training tells of them, not what the weights held before"
@@ -174,6 +178,8 @@ def events_document(run: Run) -> dict[str, Any]:
             names="public rows and settings" if VIEWS[config["method"]].learns_words else "settings only",
         ),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
+        *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
+        *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
         *account.notes,
         *run.warnings,
     ]
@@ -192,6 +198,7 @@ def events_document(run: Run) -> dict[str, Any]:
         "tokenizer": {"kind": vocabulary.kind, "trained_on": vocabulary.trained_on},
         "public_order": account.public_order or corpus.public_order,
         "typed_masks": bool(vocabulary.control.typed_masks),
+        "reads_places": vocabulary.control.conversation_start is not None,
         "preconditions": dict.fromkeys(account.preconditions, True),
         "assumption_notes": notes,
     }
@@ -300,10 +307,9 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 
 
 _RECORDS: Final[Mapping[str, str]] = {
-    "language_modelling": "One record is {begin}, the speaker's token where there is one, the text, {end}; no blank "
-    "between them.",
-    "dialogue": "One record is {begin}, and for each turn the speaker's token, the text, {end}; no blank between them.",
-    "response": "One record is {begin}, the persona and the turns so far, each the speaker's token, the text, {end}; "
+    "language_modelling": "One record is {begin}, {marks} where there is one, the text, {end}; no blank between them.",
+    "dialogue": "One record is {begin}, and for each turn {marks}, the text, {end}; no blank between them.",
+    "response": "One record is {begin}, the persona and the turns so far, each {marks}, the text, {end}; "
     "after `<SELF>` the model writes a reply.",
     "table_to_text": "One record is {begin}, the table as `key : value | key : value`, {begin}, its text, {end}.",
     "classification": "One record is {begin}, the text or the two with {end} between them, {end}{blank}.",
@@ -317,6 +323,12 @@ def _inputs_of(config: Mapping[str, Any]) -> dict[str, str]:
     assert template is not None  # noqa: S101  # there is one
     words = ", ".join(f"{name}: {word}" for name, word in template.label_words.items())
     return {"blank": f", in the template `{template.pattern}`; the word at the blank is the class ({words})"}
+
+
+def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
+    """Control tokens of speakers or domains."""
+    known = ", ".join(f"`{token(number)}`" for number in names.values()) or "none"
+    return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
 def model_card(run: Run) -> str:
@@ -338,8 +350,15 @@ def model_card(run: Run) -> str:
     masks = ", ".join(f"`{token(number)}`" for number in control.masks.values())
     learnt = "was trained to write it" if control.asks_for_mask else "was never trained to write it"
     about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
-    tags = ", ".join(f"`<{name}>`" for name in vocabulary.speakers) or "none"
-    other = "" if control.other_speaker is None else f" Any other speaker: `{token(control.other_speaker)}`."
+    marks = "the speaker's token" if control.other_domain is None else "the domain's token and the speaker's"
+    names = [f"* Speakers: {_listed(control.speakers, control.other_speaker, token)}"]
+    if control.other_domain is not None:
+        names.append(f"* Domains: {_listed(control.domains, control.other_domain, token)}")
+    if control.conversation_start is not None:
+        first, last = token(control.conversation_start), token(control.conversation_end)
+        names.append(f"* `{first}` follows {begin} where a conversation begins; `{last}` stands where one ends.")
+    about_record = _RECORDS[config["task"]].format(begin=begin, end=end, marks=marks, **_inputs_of(config))
+    about_names = "\n".join(names)
     auto, use = _HEADS[run.head]
     return f"""---
 library_name: transformers
@@ -352,9 +371,9 @@ is stated in the report of the run that made it, not here.
 
 {_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
 
-* {_RECORDS[config["task"]].format(begin=begin, end=end, **_inputs_of(config))} The tokenizer need not add any of these
+* {about_record} The tokenizer need not add any of these
   by itself.
-* Speakers: {tags}.{other}
+{about_names}
 {about_masks}* At most {run.context_length} tokens.
 * {_VOCABULARIES[vocabulary.kind]}
 """

@@ -6,37 +6,64 @@ is shared, no batch-wide count enters the loss (design, section 5, "Record" and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from pipelines.training.control import ControlTokens
 from pipelines.training.ragged import RaggedArray
-from pipelines.training.tokenizer import ControlTokens
+from pipelines.training.row_store import RecordRows
 
+T = TypeVar("T")
 IntArray = npt.NDArray[np.int64]
 
 
-def encode_record(
-    rows: Sequence[tuple[Sequence[int], str | None]], control: ControlTokens, context_length: int
-) -> tuple[list[int], bool]:
-    """The ids of one record, ``<BOS> ([speaker] text)+ <EOS>``, and whether it had to be cut.
+@dataclass(frozen=True)
+class Frame:
+    """The control tokens of one record of plain language modelling, ``<BOS> ([domain] [speaker] text)+ <EOS>``.
 
-    A record longer than the context loses its own end; nothing ever spills into another record.
+    Between ``<BOS>`` and ``<EOS>``, the first record of a conversation starts with ``<_soc_>``, and the last ends with
+    ``<_eoc_>``, where conversations have tokens.
 
-    Args:
-        rows: for each row of the record, the ids of its text and its speaker.
-        control: the control tokens.
-        context_length: the most ids of a record.
+    Attributes:
+        before: what stands before all rows.
+        turns: what stands before the text of each row.
+        after: what stands after all rows.
     """
-    ids = [control.bos]
-    for text_ids, speaker in rows:
-        ids += [*control.speaker(speaker), *text_ids]
-    ids.append(control.eos)
-    return ids[:context_length], len(ids) > context_length
+
+    before: Sequence[int]
+    turns: Sequence[Sequence[int]]
+    after: Sequence[int]
+
+    def around(self, texts: Sequence[Sequence[T]], of_control: Callable[[int], T]) -> list[T]:
+        """The whole record: something for each token of the rows' texts, and for each control token."""
+        found = [*map(of_control, self.before)]
+        for turn, text in zip(self.turns, texts, strict=True):
+            found += [*map(of_control, turn), *text]
+        return [*found, *map(of_control, self.after)]
+
+    def encode(self, texts: Sequence[Sequence[int]], context_length: int) -> tuple[list[int], bool]:
+        """The ids of the record, and whether it had to be cut.
+
+        A record longer than the context loses its own end; nothing ever spills into another record.
+
+        Args:
+            texts: for each row, the ids of its text.
+            context_length: the most ids of a record.
+        """
+        ids = self.around(texts, int)
+        return ids[:context_length], len(ids) > context_length
+
+
+def frame_of(record: RecordRows, control: ControlTokens) -> Frame:
+    """The control tokens of a record."""
+    before, after = control.around(starts=record.starts, ends=record.ends)
+    turns = [control.before_turn(*names) for names in zip(record.speakers, record.domains, strict=True)]
+    return Frame(before, turns, after)
 
 
 def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bool_]:
@@ -47,12 +74,13 @@ def target_positions(ids: IntArray, control: ControlTokens) -> npt.NDArray[np.bo
         control: its control tokens.
 
     Returns:
-        (T,) True at text tokens; at the end token only if the record has a text token. The first token, masks,
-        speakers and padding are never targets, so a wholly masked record has none and its loss is zero.
+        (T,) True at text tokens; at the tokens that end a record or a conversation only if the record has a text
+        token. The first token, masks, speakers, domains, the start of a conversation and padding are never targets,
+        so a wholly masked record has none and its loss is zero.
     """
     targets = ~np.isin(ids, control.never_predicted)
     targets[:1] = False
-    end = ids == control.eos
+    end = np.isin(ids, list(control.ends))
     if not (targets & ~end).any():
         targets[:] = False
     return targets

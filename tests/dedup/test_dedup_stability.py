@@ -155,6 +155,32 @@ def test_a_key_without_speaker_domain_or_label_would_not_be_stable(dropped, tmp_
     assert additions_and_removals(out([1]), out([0, 1])) == 3 > dedup_stability("mask_later", "none", True).replace_one
 
 
+def test_places_in_conversations_are_paid_for(tmp_path):
+    """A place is like a field that training reads and no key covers, of kept and of masked rows."""
+    items = [(text, place) for text in "ab" for place in ("first", None)]
+
+    @functools.cache
+    def out(corpus):
+        masked, seen = set(), set()
+        for row, (text, _) in enumerate(corpus):
+            (masked.add(row) if text in seen else seen.add(text))
+        kept = outcome(tuple((text, None, None, None) for text, _ in corpus), "mask_later", "none", tmp_path)
+        assert kept.total() - kept[None, None, None, MASK] == len(corpus) - len(masked)
+        return records([(text, place, None, None) for text, place in corpus], masked)
+
+    added, replaced = Counter(), Counter()
+    for length in range(4):
+        for corpus in itertools.product(items, repeat=length):
+            for at, new in itertools.product(range(length + 1), items):
+                added[additions_and_removals(out(corpus), out((*corpus[:at], new, *corpus[at:])))] += 1
+            for gone in range(length):
+                rest = (*corpus[:gone], *corpus[gone + 1 :])
+                for at, new in itertools.product(range(length), items):
+                    replaced[substitutions(out(corpus), out((*rest[:at], new, *rest[at:])))] += 1
+    declared = dedup_stability("mask_later", "none", verify=True, reads_places=True)
+    assert (max(added), max(replaced)) == (declared.add_or_remove_one, declared.replace_one) == (3, 3)
+
+
 def test_unverified_has_no_stability_for_a_reason():
     """One added sentence turns more others into false positives than any verified setting declares."""
     declared = dedup_stability("mask_later", "none", verify=False)

@@ -56,11 +56,11 @@ ESTIMATE = {
 }
 
 
-def claims(tmp_path, estimate=ESTIMATE, dedup=None, redact=None, guarantee=None):
+def claims(tmp_path, estimate=ESTIMATE, dedup=None, redact=None, guarantee=None, **events):
     (tmp_path / "train").mkdir()
     (tmp_path / "estimate").mkdir()
     (tmp_path / "out").mkdir()
-    (tmp_path / "train" / "events.json").write_text(json.dumps(EVENTS))
+    (tmp_path / "train" / "events.json").write_text(json.dumps({**EVENTS, **events}))
     (tmp_path / "estimate" / "figures.json").write_text(json.dumps(estimate))
     ctx = StageContext(
         stage="guarantee",
@@ -141,6 +141,10 @@ def test_the_dedup_settings_decide_what_the_claim_is_about(tmp_path, dedup, corp
     one = claims(tmp_path, dedup=dedup)["confidentiality", 1]
     assert one["corpus"] == corpus
     assert one["dedup_stability"] == stability
+
+
+def test_copies_that_stand_elsewhere_in_their_conversations_are_paid_for(tmp_path):
+    assert claims(tmp_path, reads_places=True)["confidentiality", 1]["dedup_stability"] == 3
 
 
 def test_an_unmeasured_run_still_gets_its_claims(tmp_path):

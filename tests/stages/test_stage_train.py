@@ -3,11 +3,13 @@
 import dataclasses
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from transformers import AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NoEvent, from_json
@@ -16,12 +18,12 @@ from pipelines.errors import InputError, StageError
 from pipelines.graph import GRAPH
 from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
-from pipelines.tables import TableWriter
+from pipelines.tables import TableWriter, read_table
 from pipelines.training import outputs
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account, LoopTraining
-from pipelines.training.rows import StoredRecords
+from pipelines.training.row_store import StoredRecords
 
 SMALL = {
     "num_layers": 1,
@@ -399,6 +401,7 @@ def test_only_what_the_method_reads_enters_the_key():
     ("method", "other"),
     [
         ("crt", {"jft_phase1_epochs": 9, "schedule": "step", "max_private_spans": 9, "added_tokens": False}),
+        ("crt", {"domains": ["AIRLINE"]}),
         ("dpsgd", {"public_learning_rate": 9.0, "public_batch_size": 9}),
         ("no_dp", {"private_learning_rate": 9.0, "expected_batch_size": 9, "max_grad_norm": 9.0}),
         ("jft", {"schedule_scale": 9.0, "max_state_norm": 9.0, "typed_masks": ["NAME"]}),
@@ -409,6 +412,57 @@ def test_settings_of_other_methods_have_no_effect_on_the_key(method, other):
     assert config.keyed("train") == plain.keyed("train")
     assert (config.control_tokens(), config.view(method)) == (plain.control_tokens(), plain.view(method))
     assert TrainConfig(method=method, epochs=9).keyed("train") != TrainConfig(method=method).keyed("train")
+
+
+def test_conversation_and_domain_tokens_enter_the_key_where_they_are_used():
+    plain = TrainConfig().keyed("train")
+    assert not {"conversation_tokens", "domain_tokens", "domains"} & plain.keys()
+    told = TrainConfig(conversation_tokens=True, domain_tokens=True, domains=["AIRLINE"])
+    assert told.keyed("train") == {
+        **plain,
+        "conversation_tokens": True,
+        "domain_tokens": True,
+        "domains": ["AIRLINE"],
+    }
+    table = {"task": "table_to_text", "model": "tiny"}
+    assert TrainConfig(**table, domain_tokens=True).keyed("train") == TrainConfig(**table).keyed("train")
+    first = TrainConfig(method="jft").keyed("train_phase1")
+    assert TrainConfig(method="jft", conversation_tokens=True).keyed("train_phase1") != first
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"domain_tokens": True, "speakers": ["USR"], "domains": ["USR"]}, "another meaning"),
+        ({"domain_tokens": True, "domains": ["_soc_"]}, "another meaning"),
+        ({"domain_tokens": True, "method": "no_dp", "vocab_size": 389}, "at least 390"),
+        ({"conversation_tokens": True, "method": "dpsgd", "added_tokens": False}, "added_tokens"),
+    ],
+)
+def test_control_tokens_that_do_not_go_together_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        TrainConfig(**settings)
+
+
+def test_a_model_is_told_where_conversations_begin_and_end_and_of_what_domain(tmp_path):
+    conversations = {"conversation_tokens": True, "domain_tokens": True, "domains": ("AIRLINE",), "record": "dialogue"}
+    ctx = context(tmp_path, epochs=1, **conversations)
+    for artifact in ctx.inputs["split"]:
+        doc_ids = read_table(artifact.private("sentences.parquet"), "sentences").column("doc_id").to_pylist()
+        with TableWriter(artifact.private_dir / "documents.parquet", "documents") as writer:
+            for doc_id, num_sentences in Counter(doc_ids).items():
+                row = {"doc_id": doc_id, "source_file": "f", "source_row": 0, "source_id": None, "fold": "train"}
+                writer.append(**row, num_sentences=num_sentences, num_tokens=1, num_chars=1, has_gold=False)
+    run(ctx)
+    card = (ctx.public_dir / "model" / "README.md").read_text()
+    assert "`<AIRLINE>`. Any other: `<DOMAIN>`" in card
+    assert "`<_soc_>` follows `<BOS>`" in card
+    assert {"<_soc_>", "<_eoc_>", "<AIRLINE>", "<DOMAIN>"} <= AutoTokenizer.from_pretrained(
+        ctx.public_dir / "model"
+    ).get_vocab().keys()
+    notes = read(ctx, "events.json")["assumption_notes"]
+    assert any("domain of a row is trained on" in note for note in notes)
+    assert any("begins or ends its conversation" in note for note in notes)
 
 
 def test_the_second_phase_of_jft_can_change_without_the_first():

@@ -5,11 +5,13 @@ from dataclasses import replace
 import numpy as np
 import torch
 import transformers
+from tiny import rows_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from pipelines.training.control import AddedTokens
 from pipelines.training.models.loading import complete_model, open_model
-from pipelines.training.records import encode_record, target_positions
+from pipelines.training.records import frame_of, target_positions
 from pipelines.training.tasks.examples import causal_example
 
 TEXT = [
@@ -117,15 +119,20 @@ def write(examples, padding, folder, name="examples", **options):
     return write_examples(examples, padding, folder, name, **options)
 
 
-def load_model(name, kind, *, seed, speakers=(), add_other_speaker=False, public_tokenizer=None, **options):
+def load_model(name, kind, *, seed, speakers=(), has_speakers=False, learnt=None, **options):
     """Opens a model and completes it, in one."""
-    opened = open_model(name, kind, brings_tokenizer=public_tokenizer is None, **options)
-    more = {"speakers": speakers, "add_other_speaker": add_other_speaker, "tokenizer": public_tokenizer}
-    return complete_model(opened, seed=seed, **more)
+    opened = open_model(name, kind, brings_tokenizer=learnt is None, **options)
+    added = AddedTokens(has_speakers=has_speakers, speakers=speakers)
+    return complete_model(opened, seed=seed, added=added, learnt=learnt)
+
+
+def coding(loaded):
+    """What texts are encoded with: the encoder and the control tokens."""
+    return loaded.vocabulary.encoder, loaded.vocabulary.control
 
 
 def sentence_example(text, speaker, encoder, control, context_length):
     """One sentence as a record of plain language modelling (`pipelines.training.records`)."""
-    ids, is_cut = encode_record([(encoder.ids([text])[0], speaker)], control, context_length)
+    ids, is_cut = frame_of(rows_of([(speaker, text)]), control).encode(encoder.ids([text]), context_length)
     targets = target_positions(np.asarray(ids, dtype=np.int64), control)
     return replace(causal_example(ids, targets.tolist(), context_length), is_cut=is_cut)

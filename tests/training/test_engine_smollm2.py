@@ -23,14 +23,15 @@ def lm_losses(model, batch):
 
 
 def batch_of(loaded):
-    rows = [[loaded.control.bos, *ids, loaded.control.eos] for ids in loaded.encoder.ids(TEXTS)]
+    control = loaded.vocabulary.control
+    rows = [[control.bos, *ids, control.eos] for ids in loaded.vocabulary.encoder.ids(TEXTS)]
     longest = max(map(len, rows))
-    ids = torch.full((len(rows), longest), loaded.control.pad)
+    ids = torch.full((len(rows), longest), control.pad)
     labels = torch.full((len(rows), longest), -100)
     for at, row in enumerate(rows):
         ids[at, : len(row)] = torch.tensor(row)
         labels[at, 1 : len(row)] = torch.tensor(row[1:])
-    labels[ids == loaded.control.mask] = -100
+    labels[ids == control.mask] = -100
     return {"ids": ids, "labels": labels}
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of
+from tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of, rows_of
 
 from pipelines.errors import ConfigError
+from pipelines.training.control import EVERY, USUAL_TOKENS, common_names
 from pipelines.training.ragged import RaggedWriter
-from pipelines.training.records import encode_record, target_positions
-from pipelines.training.rows import content_hash
+from pipelines.training.records import frame_of, target_positions
+from pipelines.training.row_store import content_hash
 from pipelines.training.shape import PRESETS, ModelShape, resolve_shape
-from pipelines.training.tokenizer import MIN_VOCAB_SIZE, RESERVED, speaker_names
 
 PUBLIC = [
     ("Hello, what can I do for you?", "SYS"),
@@ -54,26 +54,26 @@ def test_the_tokenizer_never_sees_private_text(tmp_path):
 
 def test_a_speaker_of_private_rows_only_becomes_the_common_token(tmp_path):
     corpus = corpus_of(tmp_path, PUBLIC, PRIVATE)
-    assert corpus.vocabulary.speakers == ("SYS", "USR")
+    assert tuple(corpus.vocabulary.control.speakers) == ("SYS", "USR")
     found = {len(ids): ids[1] for ids in all_ids(corpus.private)}
     assert found == {32: corpus.vocabulary.control.other_speaker, 4: corpus.vocabulary.control.speakers["USR"]}
 
 
 def test_rare_blank_and_colliding_speakers_get_no_token():
     counts = {"USR": 50, "John Smith": 1, "MASK": 90, "BOS": 90, " ": 90}
-    assert speaker_names(counts, min_rows=2) == ("USR",)
+    assert common_names(counts, min_rows=2) == ("USR",)
 
 
 def test_speakers_from_the_settings_are_used_as_they_are(tmp_path):
-    assert corpus_of(tmp_path, PUBLIC, PRIVATE, speakers=("BOT",)).vocabulary.speakers == ("BOT",)
+    assert corpus_of(tmp_path, PUBLIC, PRIVATE, speakers=("BOT",)).vocabulary.control.speakers.keys() == {"BOT"}
 
 
 def test_without_public_rows_the_tokenizer_is_bytes(tmp_path):
     corpus = corpus_of(tmp_path, [], PRIVATE)
     assert corpus.vocabulary.kind == "bytes"
-    assert corpus.vocabulary.speakers == ()
-    assert corpus.vocabulary.backend.get_vocab_size() == 256 + len(RESERVED)
-    assert corpus.vocabulary.backend.get_vocab_size() <= MIN_VOCAB_SIZE
+    assert corpus.vocabulary.control.speakers == {}
+    assert corpus.vocabulary.backend.get_vocab_size() == 256 + len(EVERY) + len(USUAL_TOKENS.names())
+    assert corpus.vocabulary.backend.get_vocab_size() <= USUAL_TOKENS.min_vocab_size
 
 
 @settings(max_examples=50, deadline=None)
@@ -144,11 +144,12 @@ def test_the_loss_is_normalised_inside_each_example(texts):
 
 
 def test_a_long_record_is_cut_and_never_spills():
-    ids, cut = encode_record([(list(range(70, 170)), "SYS")], CONTROL, 16)
+    frame = frame_of(rows_of([("SYS", "")]), CONTROL)
+    ids, cut = frame.encode([list(range(70, 170))], 16)
     assert (len(ids), cut) == (16, True)
     assert ids[:2] == [CONTROL.bos, CONTROL.speakers["SYS"]]
     assert CONTROL.eos not in ids
-    assert encode_record([([70], None)], CONTROL, 16) == ([CONTROL.bos, 70, CONTROL.eos], False)
+    assert frame_of(rows_of([(None, "")]), CONTROL).encode([[70]], 16) == ([CONTROL.bos, 70, CONTROL.eos], False)
 
 
 def test_lengthening_one_row_changes_one_record(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from small_models import FAMILIES, load_model, sentence_example, write
+from small_models import FAMILIES, coding, load_model, sentence_example, write
 from tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
 from pipelines.training.engine.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
@@ -40,7 +40,7 @@ def test_models_from_scratch(build):
 @pytest.mark.parametrize("family", [name for name, (_, kind) in FAMILIES.items() if kind == "causal"])
 def test_pretrained_models(families, family, kind, tmp_path):
     loaded = load_model(families[family], "causal", seed=1, adaptation=Adaptation(kind=kind, prefix_length=3))
-    examples = [sentence_example(t, None, loaded.encoder, loaded.control, 32) for t in TEXTS]
+    examples = [sentence_example(t, None, *coding(loaded), 32) for t in TEXTS]
     batch = write(examples, padding_of(loaded), tmp_path).collate(np.arange(4))
     batch = batch.to(torch.device("cpu"), torch.float32)
     assert has_prefix(loaded.model) == (kind == "prefix")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from small_models import FAMILIES, load_model, sentence_example, write
+from small_models import FAMILIES, coding, load_model, sentence_example, write
+from tiny import rows_of
 
 from pipelines.errors import ConfigError
 from pipelines.training.losses import example_losses, logits_of
@@ -17,7 +18,7 @@ from pipelines.training.models.adaptation import Adaptation, adapt, blocks_of, c
 from pipelines.training.models.loading import check_context, padding_of
 from pipelines.training.models.saving import PREFIX_FOLDER, save_model
 from pipelines.training.models.sources import find_model
-from pipelines.training.models.vocabulary import TextEncoder
+from pipelines.training.models.vocabulary import TextEncoder, learn_vocabulary
 from pipelines.training.tasks.dialogue import dialogue_example
 from pipelines.training.tasks.examples import Example
 
@@ -31,13 +32,13 @@ def load(families, family, **options):
 
 
 def save(loaded, folder):
-    save_model(loaded.model, loaded.tokenizer, folder, context_length=loaded.context_length)
+    save_model(loaded.model, loaded.vocabulary.tokenizer, folder, context_length=loaded.context_length)
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_a_model_gets_the_tokens_it_lacks_and_keeps_what_it_knows(families, family):
     loaded = load(families, family, speakers=("USR",))
-    control = loaded.control
+    control = loaded.vocabulary.control
     plain = FAMILIES[family][1]
     before = {"causal": transformers.AutoModelForCausalLM, "masked": transformers.AutoModelForMaskedLM}[plain]
     before = before.from_pretrained(families[family])
@@ -45,12 +46,12 @@ def test_a_model_gets_the_tokens_it_lacks_and_keeps_what_it_knows(families, fami
     new_rows = loaded.model.get_input_embeddings().weight
     assert torch.equal(new_rows[: len(old_rows)], old_rows)
     if plain == "causal":
-        assert loaded.tokenizer.mask_token == "<MASK>"
+        assert loaded.vocabulary.tokenizer.mask_token == "<MASK>"
         assert (len(new_rows) - len(old_rows), loaded.num_new_tokens) == (2, 2)  # <MASK> and <USR>; no row for padding
         assert control.pad == control.eos
     else:
-        assert loaded.tokenizer.mask_token != "<MASK>"
-        assert control.mask == loaded.tokenizer.mask_token_id
+        assert loaded.vocabulary.tokenizer.mask_token != "<MASK>"
+        assert control.mask == loaded.vocabulary.tokenizer.mask_token_id
         assert len(new_rows) - len(old_rows) == 1
     for row in new_rows[len(old_rows) :]:
         assert (row - old_rows.mean(dim=0)).abs().max() < old_rows.std()
@@ -71,33 +72,33 @@ def test_adding_the_tokens_again_changes_nothing(families, tmp_path):
     save(loaded, tmp_path / "one")
     again = load_model(str(tmp_path / "one"), "causal", seed=2, speakers=("USR",))
     assert again.num_new_tokens == 0
-    assert again.control == loaded.control
+    assert again.vocabulary.control == loaded.vocabulary.control
     assert torch.equal(again.model.get_input_embeddings().weight, loaded.model.get_input_embeddings().weight)
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_text_cannot_write_control_tokens(families, family):
     loaded = load(families, family, speakers=("USR",))
-    spelt = [token for token in loaded.tokenizer.all_special_tokens if token != "<MASK>"]
+    spelt = [token for token in loaded.vocabulary.tokenizer.all_special_tokens if token != "<MASK>"]
     text = "hello <MASK> area " + " ".join([*spelt, "<USR>"])
-    ids = loaded.encoder.ids([text])[0]
-    control = {*loaded.control.never_predicted.tolist(), loaded.control.eos}
-    assert [i for i in ids if i in control] == [loaded.control.mask]
+    ids = loaded.vocabulary.encoder.ids([text])[0]
+    control = {*loaded.vocabulary.control.never_predicted.tolist(), loaded.vocabulary.control.eos}
+    assert [i for i in ids if i in control] == [loaded.vocabulary.control.mask]
     # The check has power: the tokenizer alone does let them through.
-    assert loaded.control.eos in loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert loaded.vocabulary.control.eos in loaded.vocabulary.tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_text_is_encoded_as_by_the_models_own_tokenizer(families, family):
     loaded = load(families, family)
     text = "The Mill is a pub. It was great ."
-    expected = loaded.tokenizer(text, add_special_tokens=False)["input_ids"]
-    assert loaded.encoder.ids([text]) == [expected]
-    assert loaded.encoder.with_spans(text).ids == expected
-    masked = loaded.encoder.with_spans("The <MASK> is a <MASK><MASK>")
-    assert masked.ids == loaded.encoder.ids(["The <MASK> is a <MASK><MASK>"])[0]
-    assert masked.ids.count(loaded.control.mask) == 3
-    assert [masked.spans[i] for i, t in enumerate(masked.ids) if t == loaded.control.mask] == [
+    expected = loaded.vocabulary.tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert loaded.vocabulary.encoder.ids([text]) == [expected]
+    assert loaded.vocabulary.encoder.with_spans(text).ids == expected
+    masked = loaded.vocabulary.encoder.with_spans("The <MASK> is a <MASK><MASK>")
+    assert masked.ids == loaded.vocabulary.encoder.ids(["The <MASK> is a <MASK><MASK>"])[0]
+    assert masked.ids.count(loaded.vocabulary.control.mask) == 3
+    assert [masked.spans[i] for i, t in enumerate(masked.ids) if t == loaded.vocabulary.control.mask] == [
         (4, 10),
         (16, 22),
         (22, 28),
@@ -118,7 +119,7 @@ def _per_example_gradients(model, records, losses=example_losses):
 def test_every_adaptation_has_a_loss_for_each_example_that_padding_does_not_touch(families, family, kind, tmp_path):
     loaded = load(families, family, adaptation=Adaptation(kind=kind, prefix_length=3))
     texts = ["The Mill", "The Mill is a <MASK> in the riverside area", "<MASK>"]
-    examples = [sentence_example(t, None, loaded.encoder, loaded.control, 32) for t in texts]
+    examples = [sentence_example(t, None, *coding(loaded), 32) for t in texts]
     together = write(examples, padding_of(loaded), tmp_path / "together")
     losses, gradients = _per_example_gradients(loaded.model, together)
     assert losses[2] == 0
@@ -138,7 +139,7 @@ def test_every_adaptation_has_a_loss_for_each_example_that_padding_does_not_touc
 @pytest.mark.parametrize("kind", ["full", "lora", "top2", "scratch"])
 def test_masked_models_do_not_see_padding(families, family, kind, tmp_path):
     loaded = load(families, family, adaptation=Adaptation(kind=kind))
-    rows = loaded.encoder.ids(["It was great", "It was <MASK> terrible , terrible ."])
+    rows = loaded.vocabulary.encoder.ids(["It was great", "It was <MASK> terrible , terrible ."])
     examples = [Example(ids=ids, labels=[-100] * (len(ids) - 1) + [ids[-1]]) for ids in rows]
     losses, _ = _per_example_gradients(loaded.model, write(examples, padding_of(loaded), tmp_path / "both"))
     for at in range(2):
@@ -215,8 +216,8 @@ def test_a_saved_folder_loads_with_the_auto_classes(families, family, kind, tmp_
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         assert torch.allclose(again(input_ids=ids).logits, loaded.model(input_ids=ids).logits, atol=1e-5)
-    assert tokenizer.get_vocab() == loaded.tokenizer.get_vocab()
-    assert again.config.pad_token_id == loaded.control.pad
+    assert tokenizer.get_vocab() == loaded.vocabulary.tokenizer.get_vocab()
+    assert again.config.pad_token_id == loaded.vocabulary.control.pad
     assert (tmp_path / "model.safetensors").stat().st_mode & 0o044
 
 
@@ -302,11 +303,12 @@ def test_what_is_not_at_hand_is_refused_with_what_to_do(families, tmp_path, monk
 
 
 def test_the_tokenizer_of_others_fits_models_from_scratch_only(families):
-    other = transformers.AutoTokenizer.from_pretrained(families["llama"])
+    other = learn_vocabulary("bytes", 0, None)
     with pytest.raises(ConfigError, match="scratch"):
-        load(families, "gpt2", public_tokenizer=other)
-    loaded = load(families, "gpt2", public_tokenizer=other, adaptation=Adaptation(kind="scratch"))
-    assert loaded.model.get_input_embeddings().num_embeddings == len(other)
+        load(families, "gpt2", learnt=other)
+    loaded = load(families, "gpt2", learnt=other, adaptation=Adaptation(kind="scratch"))
+    assert loaded.vocabulary is other
+    assert loaded.model.get_input_embeddings().num_embeddings == len(other.tokenizer)
 
 
 def test_a_masked_model_needs_a_mask_of_its_own(families, tmp_path):
@@ -326,12 +328,12 @@ def test_blocks_of_an_unknown_model_are_not_guessed():
 
 
 def test_a_dialogue_ends_each_turn_and_asks_for_text_only(families):
-    loaded = load(families, "gpt2", speakers=("SYS", "USR"), add_other_speaker=True)
-    control = loaded.control
+    loaded = load(families, "gpt2", speakers=("SYS", "USR"), has_speakers=True)
+    control = loaded.vocabulary.control
     turns = [("SYS", "It was great"), ("USR", "<MASK>"), ("Ms Quibble", "It was <MASK> terrible")]
-    example = dialogue_example(turns, loaded.encoder, control, 64)
+    example = dialogue_example(rows_of(turns), loaded.vocabulary.encoder, control, 64)
     ids = [*example.ids, control.eos]
-    first, third = loaded.encoder.ids(["It was great", "It was <MASK> terrible"])
+    first, third = loaded.vocabulary.encoder.ids(["It was great", "It was <MASK> terrible"])
     assert ids == [
         *(control.bos, control.speakers["SYS"], *first, control.eos),
         *(control.speakers["USR"], control.mask, control.eos),
@@ -339,16 +341,16 @@ def test_a_dialogue_ends_each_turn_and_asks_for_text_only(families):
     ]
     asked = [t for t in example.labels if t != -100]
     assert asked == [*first, control.eos, *(t for t in third if t != control.mask), control.eos]
-    only = dialogue_example(turns, loaded.encoder, control, 64, learn_speakers=("SYS",))
+    only = dialogue_example(rows_of(turns), loaded.vocabulary.encoder, control, 64, learn_speakers=("SYS",))
     assert [t for t in only.labels if t != -100] == [*first, control.eos]
 
 
 def test_a_record_longer_than_the_context_is_cut_and_says_so(families):
     loaded = load(families, "gpt2")
-    example = sentence_example("The Mill is a pub. " * 20, None, loaded.encoder, loaded.control, 16)
+    example = sentence_example("The Mill is a pub. " * 20, None, *coding(loaded), 16)
     assert example.is_cut
     assert len(example.ids) == 15
-    assert not sentence_example("The Mill", None, loaded.encoder, loaded.control, 16).is_cut
+    assert not sentence_example("The Mill", None, *coding(loaded), 16).is_cut
 
 
 def test_wheels_are_found_without_importing_them():
@@ -373,7 +375,7 @@ def test_minilm_is_a_classifier_from_its_wheel():
         pytest.skip(str(error))
     loaded = load_model("minilm", "classification", num_labels=2, seed=0, adaptation=Adaptation(kind="top2"))
     assert loaded.context_length == 512
-    assert isinstance(loaded.encoder, TextEncoder)
+    assert isinstance(loaded.vocabulary.encoder, TextEncoder)
     with pytest.raises(ConfigError, match="no weights"):
         load_model("minilm", "masked", seed=0)
 
@@ -386,7 +388,7 @@ def test_smollm2_is_read_from_its_wheel_and_learns_with_low_rank_additions(tmp_p
         pytest.skip(str(error))
     loaded = load_model("smollm2", "causal", seed=0, adaptation=Adaptation(kind="lora"), context_length=64)
     texts = ["The Mill is a pub in the riverside area, near the bridge.", "My package has not arrived yet. <MASK>"]
-    examples = [sentence_example(t, None, loaded.encoder, loaded.control, 64) for t in texts]
+    examples = [sentence_example(t, None, *coding(loaded), 64) for t in texts]
     batch = write(examples, padding_of(loaded), tmp_path / "examples").collate(np.arange(2))
     batch = batch.to(torch.device("cpu"), torch.float32)
     optimizer = torch.optim.AdamW([p for p in loaded.model.parameters() if p.requires_grad], lr=1e-3)

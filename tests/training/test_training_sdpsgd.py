@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tiny import CONTROL, TOKENIZER
+from tiny import CONTROL, TOKENIZER, rows_of
 from torch.nn import functional
 from training_tables import parse
 
@@ -25,7 +25,7 @@ from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import Recipe, clip_rows, train
 from pipelines.training.ragged import RaggedArray
 from pipelines.training.randomness import seeded, unpredictable
-from pipelines.training.records import Records, encode_record, target_positions
+from pipelines.training.records import Records, frame_of, target_positions
 from pipelines.training.rows import split_private
 from pipelines.training.span_plan import calibrate, check_queries, event, event_as_published, plan, sample
 from pipelines.training.spans import SpanPair, span_pairs, spanned
@@ -56,7 +56,7 @@ def marked_records(texts, context_length=64):
             found = TOKENIZER.encode(piece, add_special_tokens=False).ids
             row += found
             flags += [int(is_private)] * len(found)
-        record, _ = encode_record([(row, None)], CONTROL, context_length)
+        record, _ = frame_of(rows_of([(None, marked)]), CONTROL).encode([row], context_length)
         ids.append(record)
         marks.append([*flags, 0][: len(record)])
     offsets = np.cumsum([0, *map(len, ids)])

@@ -5,7 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import load_model, write
+from small_models import coding, load_model, write
+from tiny import rows_of
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.training.evaluation import evaluate, evaluate_classes
@@ -46,7 +47,7 @@ def test_templates_are_filled_as_in_table_10(roberta, name):
     second = "a pub" if template.takes_pairs else None
     label = next(iter(template.label_words))
     example = Infilling(template, roberta).example("The Mill", second, 0)
-    text = roberta.tokenizer.decode(example.ids)
+    text = roberta.vocabulary.tokenizer.decode(example.ids)
     expected = {
         "sst2": "<s>The Mill It was<mask> .</s>",
         "mnli": "<s>The Mill ?<mask> , a pub</s>",
@@ -61,17 +62,17 @@ def test_templates_are_filled_as_in_table_10(roberta, name):
         "qnli": "The Mill ? <mask> , a pub",
         "qqp": "The Mill <mask> , a pub",
     }
-    assert example.ids == roberta.tokenizer(whole[name])["input_ids"]
-    blank = example.ids.index(roberta.control.mask)
+    assert example.ids == roberta.vocabulary.tokenizer(whole[name])["input_ids"]
+    blank = example.ids.index(roberta.vocabulary.control.mask)
     assert [at for at, label in enumerate(example.labels) if label != -100] == [blank]
-    assert roberta.tokenizer.decode([example.labels[blank]]) == " " + template.label_words[label]
+    assert roberta.vocabulary.tokenizer.decode([example.labels[blank]]) == " " + template.label_words[label]
 
 
 def test_the_templates_own_mask_is_found_by_its_index_among_redaction_masks(roberta, tmp_path):
     task = Infilling(TEMPLATES["sst2"], roberta)
     text = "<MASK> is <MASK> great"
     example = task.example(text, None, 1)
-    masks = [at for at, token in enumerate(example.ids) if token == roberta.control.mask]
+    masks = [at for at, token in enumerate(example.ids) if token == roberta.vocabulary.control.mask]
     assert len(masks) == 3
     assert [at for at, label in enumerate(example.labels) if label != -100] == [masks[2]]
     batch = _collated(task, [example, task.example("It was terrible .", None, 0)], tmp_path)
@@ -91,22 +92,22 @@ def test_the_templates_own_mask_is_found_by_its_index_among_redaction_masks(robe
 def test_no_text_moves_the_blank(families, family, words):
     loaded = load_model(families[family], "masked", seed=0)
     example = Infilling(TEMPLATES["sst2"], loaded).example(" ".join(words), None, 1)
-    mask = loaded.control.mask
+    mask = loaded.vocabulary.control.mask
     assert example.ids.count(mask) == words.count("<MASK>") + 1
     blank = next(at for at, label in enumerate(example.labels) if label != -100)
     assert blank == max(at for at, token in enumerate(example.ids) if token == mask)
 
 
 def test_too_long_a_text_loses_its_end_and_never_the_template(roberta):
-    short = load_model(roberta.tokenizer.name_or_path, "masked", seed=0, context_length=20)
+    short = load_model(roberta.vocabulary.tokenizer.name_or_path, "masked", seed=0, context_length=20)
     task = Infilling(TEMPLATES["mnli"], short)
     example = task.example("The Mill " * 30, "a pub", 1)
     assert example.is_cut
     assert len(example.ids) == 20
-    assert short.tokenizer.decode(example.ids).endswith("?<mask> , a pub</s>")
+    assert short.vocabulary.tokenizer.decode(example.ids).endswith("?<mask> , a pub</s>")
     long_both = task.example("The Mill " * 30, "area " * 30, 1)
     assert len(long_both.ids) == 20
-    assert short.control.mask in long_both.ids
+    assert short.vocabulary.control.mask in long_both.ids
 
 
 def test_a_label_never_seen_and_a_word_of_two_tokens_are_refused(roberta, gpt2):
@@ -196,11 +197,11 @@ def test_pairs_are_joined_as_the_model_is_used_to(families, family, between):
     loaded = load_model(families[family], "classification", num_labels=2, seed=0, context_length=16)
     task = HeadClassification(("no", "yes"), loaded)
     example = task.example("area", "pub", 1)
-    first, second = loaded.encoder.ids(["area", "pub"])
-    end = [loaded.control.eos]
-    assert example.ids == [loaded.control.bos, *first, *end * between, *second, *end]
+    first, second = loaded.vocabulary.encoder.ids(["area", "pub"])
+    end = [loaded.vocabulary.control.eos]
+    assert example.ids == [loaded.vocabulary.control.bos, *first, *end * between, *second, *end]
     if family != "gpt2":
-        own = loaded.tokenizer("area", "pub")
+        own = loaded.vocabulary.tokenizer("area", "pub")
         assert example.ids == own["input_ids"]
     assert example.token_types == [0] * (1 + len(first) + between) + [1] * (len(second) + 1)
     long = task.example("area " * 20, "pub", 0)
@@ -236,40 +237,41 @@ def test_any_meaning_comes_back(pairs):
 
 def test_the_loss_is_on_the_description_only(gpt2):
     table = "name[The Mill], area[riverside]"
-    example = table_example(table, "The Mill is a <MASK> pub", gpt2.encoder, gpt2.control, 64)
-    prompt, answer = gpt2.encoder.ids(["name : The Mill | area : riverside", "The Mill is a <MASK> pub"])
-    control = gpt2.control
+    example = table_example(table, "The Mill is a <MASK> pub", *coding(gpt2), 64)
+    prompt, answer = gpt2.vocabulary.encoder.ids(["name : The Mill | area : riverside", "The Mill is a <MASK> pub"])
+    control = gpt2.vocabulary.control
     assert [*example.ids, control.eos] == [control.bos, *prompt, control.bos, *answer, control.eos]
     assert [t for t in example.labels if t != -100] == [*(t for t in answer if t != control.mask), control.eos]
     assert example.labels[: len(prompt) + 1] == [-100] * (len(prompt) + 1)
     assert not example.is_cut
-    cut = table_example(table, "The Mill is a pub " * 20, gpt2.encoder, gpt2.control, 24)
+    cut = table_example(table, "The Mill is a pub " * 20, *coding(gpt2), 24)
     assert (len(cut.ids), cut.is_cut) == (23, True)
     assert sum(label != -100 for label in cut.labels) >= 12  # the answer keeps half at least
-    assert len(table_prompt(table, gpt2.encoder, control, 24, 10)) <= 14
+    assert len(table_prompt(table, gpt2.vocabulary.encoder, control, 24, 10)) <= 14
 
 
 def test_beam_search_writes_what_was_learnt_and_no_control_token(families, tmp_path):
     loaded = load_model(families["gpt2"], "causal", seed=0)
     data = {"pub": "The Mill is a pub.", "area": "It was great."}
-    examples = [table_example(f"Type : {key}", text, loaded.encoder, loaded.control, 48) for key, text in data.items()]
+    examples = [table_example(f"Type : {key}", text, *coding(loaded), 48) for key, text in data.items()]
     batch = write(examples, padding_of(loaded), tmp_path).collate(np.arange(2)).to(CPU, torch.float32)
     _, last = _learn(loaded.model, example_losses, batch, steps=100)
     assert last < 0.2
-    prompts = [table_prompt(f"Type : {key}", loaded.encoder, loaded.control, 48, 20) for key in data]
+    prompts = [table_prompt(f"Type : {key}", *coding(loaded), 48, 20) for key in data]
     how = BeamSearch(num_beams=3, max_new_tokens=20)
-    found = generate(loaded.model, loaded.tokenizer, prompts, loaded.control, how)
+    found = generate(loaded.model, loaded.vocabulary.tokenizer, prompts, loaded.vocabulary.control, how)
     assert found == list(data.values())
     one_by_one = BeamSearch(num_beams=3, max_new_tokens=20, batch_size=1)
-    assert generate(loaded.model, loaded.tokenizer, prompts, loaded.control, one_by_one) == found
+    assert generate(loaded.model, loaded.vocabulary.tokenizer, prompts, loaded.vocabulary.control, one_by_one) == found
     # A model that wants to write masks is not let.
     with torch.no_grad():
-        loaded.model.get_input_embeddings().weight[loaded.control.mask] = 10.0
+        loaded.model.get_input_embeddings().weight[loaded.vocabulary.control.mask] = 10.0
         loaded.model.transformer.ln_f.weight.zero_()
         loaded.model.transformer.ln_f.bias.fill_(1.0)
-        assert loaded.model(input_ids=torch.tensor([prompts[0]])).logits[0, -1].argmax() == loaded.control.mask
+        first = loaded.model(input_ids=torch.tensor([prompts[0]])).logits[0, -1].argmax()
+        assert first == loaded.vocabulary.control.mask
     short = BeamSearch(num_beams=2, max_new_tokens=4)
-    [text] = generate(loaded.model, loaded.tokenizer, prompts[:1], loaded.control, short)
+    [text] = generate(loaded.model, loaded.vocabulary.tokenizer, prompts[:1], loaded.vocabulary.control, short)
     assert "<MASK>" not in text
 
 
@@ -277,7 +279,11 @@ def test_a_model_with_a_prefix_generates(families):
     adaptation = Adaptation(kind="prefix", prefix_length=3)
     loaded = load_model(families["llama"], "causal", seed=0, adaptation=adaptation)
     texts = generate(
-        loaded.model, loaded.tokenizer, [[0, 5, 6], [0, 7]], loaded.control, BeamSearch(num_beams=2, max_new_tokens=5)
+        loaded.model,
+        loaded.vocabulary.tokenizer,
+        [[0, 5, 6], [0, 7]],
+        loaded.vocabulary.control,
+        BeamSearch(num_beams=2, max_new_tokens=5),
     )
     assert len(texts) == 2
 
@@ -290,31 +296,31 @@ TURNS = [
 
 
 def _reply_example(turns, loaded, context_length):
-    return dialogue_example(turns, loaded.encoder, loaded.control, context_length, learn_speakers=(SELF,))
+    return dialogue_example(rows_of(turns), *coding(loaded), context_length, learn_speakers=(SELF,))
 
 
 def test_a_conversation_is_one_record_whose_replies_are_learnt(gpt2):
     example = _reply_example(TURNS, gpt2, 128)
-    replies = gpt2.encoder.ids([TURNS[3][1], TURNS[5][1]])
-    eos = gpt2.control.eos
+    replies = gpt2.vocabulary.encoder.ids([TURNS[3][1], TURNS[5][1]])
+    eos = gpt2.vocabulary.control.eos
     assert [t for t in example.labels if t != -100] == [*replies[0], eos, *replies[1], eos]
-    assert example.ids[1] == gpt2.control.speakers["PERSONA"]
+    assert example.ids[1] == gpt2.vocabulary.control.speakers["PERSONA"]
 
 
 def test_reply_prompts_keep_the_persona_and_drop_the_oldest_turns(gpt2):
-    control = gpt2.control
-    prompts = reply_prompts(TURNS, gpt2.encoder, control, 128, 20)
+    control = gpt2.vocabulary.control
+    prompts = reply_prompts(rows_of(TURNS), gpt2.vocabulary.encoder, control, 128, 20)
     assert [prompt.reference for prompt in prompts] == [TURNS[3][1], TURNS[5][1]]
     # Each is the beginning of the record that is trained on.
     record = list(_reply_example(TURNS, gpt2, 128).ids)
     for prompt in prompts:
         assert record[: len(prompt.ids)] == prompt.ids
-    short = reply_prompts(TURNS, gpt2.encoder, control, len(prompts[1].ids) - 1 + 20, 20)[1].ids
+    short = reply_prompts(rows_of(TURNS), gpt2.vocabulary.encoder, control, len(prompts[1].ids) - 1 + 20, 20)[1].ids
     assert short[1] == control.speakers["PERSONA"]
     assert short[-1] == control.speakers[SELF]
     assert short.count(control.speakers["PARTNER"]) == 1
     assert short.count(control.speakers[SELF]) == 2  # the reply before it, and the one to come
-    assert len(reply_prompts(TURNS, gpt2.encoder, control, 30, 20)[1].ids) <= 10
+    assert len(reply_prompts(rows_of(TURNS), gpt2.vocabulary.encoder, control, 30, 20)[1].ids) <= 10
 
 
 def test_perplexity_of_replies_is_over_replies_only(gpt2, tmp_path):
@@ -351,7 +357,7 @@ def test_weights_sum_to_one_inside_each_example(tmp_path_factory, lengths, data)
 
 def test_changing_one_row_changes_one_example(gpt2, tmp_path):
     def ids(texts, name):
-        examples = [table_example("name[A]", text, gpt2.encoder, gpt2.control, 64) for text in texts]
+        examples = [table_example("name[A]", text, *coding(gpt2), 64) for text in texts]
         records = write(examples, padding_of(gpt2), tmp_path / name)
         return [records.ids[at].tolist() for at in range(len(records))]
 

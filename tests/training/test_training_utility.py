@@ -7,10 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
+from tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.tables import TableWriter
 from pipelines.training.alignment import NO_WORD, right_words, starts_word, word_numbers
+from pipelines.training.control import AddedTokens
 from pipelines.training.corpus import read_held_out
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.evaluation import evaluate
@@ -24,7 +25,7 @@ TEXTS = ["The Mill is a pub.", "My name is John Smith.", "It was great, it was t
 
 @settings(max_examples=60, deadline=None)
 @given(text=st.text(alphabet="ab .é<\n\t", max_size=20))
-@pytest.mark.parametrize("tokenizer", [TOKENIZER, train_bpe(TEXTS, (), 325)])
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, train_bpe(TEXTS, 325)])
 def test_tokens_of_a_word_spell_the_word(tokenizer, text):
     encoding = tokenizer.encode(text, add_special_tokens=False)
     numbers = word_numbers(text, encoding.offsets)
@@ -69,13 +70,14 @@ def test_a_word_is_right_if_all_its_tokens_are_and_it_then_ends():
 
 
 def test_tokens_that_begin_a_word():
-    tokenizer = train_bpe(TEXTS, ("USR",), 345)
-    control = control_tokens_of(loadable(tokenizer), ("USR",))
-    starts = starts_word(tokenizer, [*control.never_predicted, control.eos])
+    added = AddedTokens(speakers=("USR",), has_conversations=True)
+    tokenizer = train_bpe(TEXTS, 345, added)
+    control = control_tokens_of(loadable(tokenizer), added)
+    starts = starts_word(tokenizer, control.never_text)
     # How byte-level vocabularies write the bytes that are white space: moved up by 256.
     blanks = {chr(256 + byte) for byte in range(33) if chr(byte).isspace()}
     for token, number in tokenizer.get_vocab(with_added_tokens=True).items():
-        is_control = number in control.never_predicted or number == control.eos
+        is_control = number in control.never_predicted or number in control.ends
         assert starts[number] == (is_control or token[:1] in blanks), token
     assert starts[-1]
     assert len(starts) == tokenizer.get_vocab_size() + 1
@@ -135,7 +137,7 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
                     fold="test",
                     label=None,
                 )
-    vocabulary = vocabulary_of(loadable(tokenizer), ("SYS", "USR"), kind="bytes", trained_on="none")
+    vocabulary = vocabulary_of(loadable(tokenizer), ADDED, kind="bytes", trained_on="none")
     return read_held_out(
         [folder / "s.parquet"],
         redacted,
@@ -150,8 +152,8 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
 def test_next_word_accuracy_does_not_depend_on_the_tokenizer(tmp_path):
     texts = ["The Mill is a pub.", "It was great"]
     found = []
-    for number, tokenizer in enumerate([TOKENIZER, train_bpe(TEXTS, ("SYS", "USR"), 345)]):
-        control = control_tokens_of(loadable(tokenizer), ("SYS", "USR"))
+    for number, tokenizer in enumerate([TOKENIZER, train_bpe(TEXTS, 345, ADDED)]):
+        control = control_tokens_of(loadable(tokenizer), ADDED)
         held_out = _held_out(tmp_path / str(number), tokenizer, texts)
         # Wrong about every token that has an "r" in it: one word of eight.
         wrong = [n for token, n in tokenizer.get_vocab().items() if "r" in token and n not in control.never_predicted]

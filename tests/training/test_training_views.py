@@ -13,8 +13,8 @@ from training_tables import row_of, write_tables
 from pipelines.errors import ConfigError, StageError
 from pipelines.training.corpus import read_corpus
 from pipelines.training.encoding import RecordEncoder
-from pipelines.training.rows import RowStore, original_rows, private_ranges, split_private, typed_rows
-from pipelines.training.tokenizer import AddedTokens
+from pipelines.training.row_store import RowStore
+from pipelines.training.rows import original_rows, private_ranges, split_private, typed_rows
 from pipelines.training.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
 
 BLOCKS = RecordUnit(kind="block", sentences_per_block=3)
@@ -116,7 +116,7 @@ def test_masks_with_a_type_stand_where_the_usual_ones_do(tmp_path_factory, piece
 
 @pytest.mark.parametrize("method", ["redacted", "anonymized"])
 def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
-    make = making("bytes", added=AddedTokens(masks=("<MASK>", "<NAME>")))
+    make = making("bytes", masks=("<MASK>", "<NAME>"))
     rows = corpus_rows()
     corpus = read(tmp_path, rows, method, view=with_typed_masks(VIEWS[method]), public_paths=[], make_vocabulary=make)
     control = corpus.vocabulary.control
@@ -131,7 +131,7 @@ def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
 
 
 def test_a_vocabulary_without_added_tokens(tmp_path):
-    make = making("bytes", added=AddedTokens(masks=(), has_speakers=False))
+    make = making("bytes", masks=(), has_speakers=False)
     corpus = read(tmp_path, corpus_rows(), "dpsgd", DIALOGUES, make_vocabulary=make)
     control = corpus.vocabulary.control
     assert (control.mask, control.other_speaker, dict(control.speakers)) == (None, None, {})

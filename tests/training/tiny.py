@@ -3,19 +3,22 @@
 import numpy as np
 
 from pipelines.tables import TableWriter
+from pipelines.training.control import AddedTokens
 from pipelines.training.corpus import read_corpus
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.model import build_model
 from pipelines.training.models.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.ragged import RaggedArray
-from pipelines.training.records import Records, encode_record, target_positions
+from pipelines.training.records import Records, frame_of, target_positions
+from pipelines.training.row_store import RecordRows
 from pipelines.training.shape import ModelShape
 from pipelines.training.tokenizer import byte_tokenizer, loadable
 from pipelines.training.views import VIEWS, RecordUnit
 
 SPEAKERS = ("SYS", "USR")
-TOKENIZER = byte_tokenizer(SPEAKERS)
-CONTROL = control_tokens_of(loadable(TOKENIZER), SPEAKERS)
+ADDED = AddedTokens(speakers=SPEAKERS)
+TOKENIZER = byte_tokenizer(ADDED)
+CONTROL = control_tokens_of(loadable(TOKENIZER), ADDED)
 SHAPE = ModelShape(num_layers=2, num_heads=2, embedding_size=16, context_length=32)
 
 
@@ -23,9 +26,16 @@ def tiny_model(seed=0, shape=SHAPE):
     return build_model(shape, TOKENIZER.get_vocab_size(), CONTROL, seed)
 
 
+def rows_of(turns, starts=False, ends=False, domain=None):
+    """One record of (speaker, text) pairs."""
+    speakers, texts = [speaker for speaker, _ in turns], [text for _, text in turns]
+    nothing = [None] * len(turns)
+    return RecordRows(texts, speakers, [domain] * len(turns), nothing, [[] for _ in turns], starts, ends)
+
+
 def ids_of(text, speaker=None, context_length=SHAPE.context_length):
     encoded = TOKENIZER.encode(text, add_special_tokens=False).ids
-    return encode_record([(encoded, speaker)], CONTROL, context_length)[0]
+    return frame_of(rows_of([(speaker, text)]), CONTROL).encode([encoded], context_length)[0]
 
 
 def records_of(rows):
@@ -82,7 +92,9 @@ def write_sentences(path, rows):
 
 
 def making(kind, vocab_size=400, **changes):
-    return lambda names, texts: learn_vocabulary(kind, vocab_size, names, texts, **changes)
+    """``changes`` are those of `AddedTokens`."""
+    added = AddedTokens(**changes)
+    return lambda speakers, domains, texts: learn_vocabulary(kind, vocab_size, texts, added.named(speakers, domains))
 
 
 def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, context_length=32, **settings):

@@ -1,6 +1,7 @@
 """Sentences, redacted tables and shards of a small corpus, written as the stages before training write them."""
 
 import re
+from collections import Counter
 
 from pipelines.policies.mask import MASK
 from pipelines.policies.redact import redact_text
@@ -23,7 +24,16 @@ def parse(marked):
 
 
 def row_of(
-    doc_id, index, marked, speaker=None, fold="train", *, is_duplicate=False, failed_closed=False, flagged=False
+    doc_id,
+    index,
+    marked,
+    speaker=None,
+    fold="train",
+    *,
+    domain=None,
+    is_duplicate=False,
+    failed_closed=False,
+    flagged=False,
 ):
     """A sentences row and its redacted row."""
     text, ranges = parse(marked)
@@ -42,7 +52,7 @@ def row_of(
         "doc_id": doc_id,
         "sentence_index": index,
         "speaker": speaker,
-        "domain": None,
+        "domain": domain,
         "fold": fold,
         "label": None,
     }
@@ -59,19 +69,28 @@ def row_of(
     return common | sentence, common | redacted
 
 
+def document_row(doc_id, num_sentences, fold="train"):
+    """A row of the documents table."""
+    found = {"doc_id": doc_id, "source_file": "f", "source_row": 0, "source_id": None, "num_sentences": num_sentences}
+    return found | {"num_tokens": 1, "num_chars": 1, "fold": fold, "has_gold": False}
+
+
 def write_tables(folder, rows, num_partitions=1):
     """Writes the tables of ``rows`` (pairs from `row_of`), whole documents to a partition; the paths by argument."""
     folder.mkdir(parents=True, exist_ok=True)
     documents = list(dict.fromkeys(sentence["doc_id"] for sentence, _ in rows))
-    paths = {"public_paths": [], "private_paths": [], "sentence_paths": [], "redacted_paths": []}
+    names = ("public", "private", "sentence", "redacted", "document")
+    paths = {f"{name}_paths": [] for name in names}
     for number in range(num_partitions):
         mine = [r for r in rows if documents.index(r[0]["doc_id"]) % num_partitions == number]
+        lengths = Counter(sentence["doc_id"] for sentence, _ in mine)
         shards = [redacted for _, redacted in mine if redacted["fold"] == "train"]
         for name, table, content in (
             ("sentence", "sentences", [sentence for sentence, _ in mine]),
             ("redacted", "redacted", [redacted for _, redacted in mine]),
             ("public", "shard", [row for row in shards if not is_private(row)]),
             ("private", "shard", [row for row in shards if is_private(row)]),
+            ("document", "documents", [document_row(doc_id, length) for doc_id, length in lengths.items()]),
         ):
             path = folder / f"{name}{number}.parquet"
             with TableWriter(path, table) as writer:

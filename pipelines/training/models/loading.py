@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,13 +13,13 @@ from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
+from pipelines.training.control import USUAL_TOKENS, AddedTokens, ControlTokens
 from pipelines.training.models.adaptation import Adaptation, adapt
 from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.sources import ModelSource, find_model, shown
-from pipelines.training.models.vocabulary import TextEncoder, complete_tokenizer, control_tokens_of, make_room
+from pipelines.training.models.vocabulary import Vocabulary, complete_tokenizer, make_room, vocabulary_of
 from pipelines.training.records import Padding
 from pipelines.training.shape import MIN_CONTEXT_LENGTH
-from pipelines.training.tokenizer import USUAL_TOKENS, ControlTokens
 
 Kind = Literal["causal", "masked", "classification"]
 
@@ -49,18 +48,14 @@ class LoadedModel:
 
     Attributes:
         model: the network, on the CPU, without dropout; the weights to be trained are those that require a gradient.
-        tokenizer: its tokenizer, of ``transformers``.
-        control: the control tokens.
-        encoder: text to ids.
+        vocabulary: its vocabulary.
         kind: what it computes.
         context_length: the most tokens that it reads.
         num_new_tokens: tokens that were added and have no pretrained embedding.
     """
 
     model: Any
-    tokenizer: Any
-    control: ControlTokens
-    encoder: TextEncoder
+    vocabulary: Vocabulary
     kind: Kind
     context_length: int
     num_new_tokens: int
@@ -172,34 +167,29 @@ def open_model(
 
 
 def complete_model(
-    opened: OpenedModel,
-    *,
-    seed: int,
-    speakers: Sequence[str] = (),
-    add_other_speaker: bool = False,
-    masks: Sequence[str] = USUAL_TOKENS.masks,
-    tokenizer: Any = None,
+    opened: OpenedModel, *, seed: int, added: AddedTokens = USUAL_TOKENS, learnt: Vocabulary | None = None
 ) -> LoadedModel:
     """Gives an opened model the tokens it lacks, and freezes what is not to be trained. Takes ``opened`` over.
 
     Args:
         opened: as `open_model` gave it; not to be used afterwards.
         seed: of every weight that starts at random; public.
-        speakers: names that get a control token.
-        add_other_speaker: whether all other speakers get a common control token.
-        masks: how masks are written; none adds none.
-        tokenizer: the tokenizer of a model that brings none, of ``transformers``.
+        added: its control tokens.
+        learnt: the vocabulary of a model that brings none, with these control tokens.
     """
     config, kind, model = opened.config, opened.kind, opened.model
-    own = opened.tokenizer
-    tokenizer = tokenizer if own is None else own
-    new_ids = complete_tokenizer(tokenizer, speakers=speakers, add_other_speaker=add_other_speaker, masks=masks)
-    control = control_tokens_of(tokenizer, speakers, masks)
+    new_ids: list[int] = []
+    if learnt is None:
+        new_ids = complete_tokenizer(opened.tokenizer, added)
+        vocabulary = vocabulary_of(opened.tokenizer, added, kind="pretrained", trained_on="elsewhere")
+    else:
+        vocabulary = learnt
+    control = vocabulary.control
     with quiet_transformers(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**63)
         if model is None:
             _settle(config, control, kind)
-            config.vocab_size = max(tokenizer.get_vocab().values()) + 1
+            config.vocab_size = max(vocabulary.tokenizer.get_vocab().values()) + 1
             model = _CLASSES[kind].from_config(config, attn_implementation=opened.attention)
         else:
             _settle(model.config, control, kind)
@@ -208,9 +198,7 @@ def complete_model(
         model = adapt(model, opened.adaptation, kind)
     return LoadedModel(
         model=model,
-        tokenizer=tokenizer,
-        control=control,
-        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
+        vocabulary=vocabulary,
         kind=kind,
         context_length=opened.context_length,
         num_new_tokens=len(new_ids),
@@ -231,11 +219,11 @@ def context_of(config: Any) -> int:
 def padding_of(loaded: LoadedModel) -> Padding:
     """How batches for that model are padded."""
     if loaded.kind == "causal":
-        return Padding(pad=loaded.control.pad)
+        return Padding(pad=loaded.vocabulary.control.pad)
     config = loaded.model.config
     start = first_position(config)
     return Padding(
-        pad=loaded.control.pad,
+        pad=loaded.vocabulary.control.pad,
         first_position=start,
         pad_position=max(0, start - 1),
         with_attention_mask=True,

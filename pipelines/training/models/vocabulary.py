@@ -12,28 +12,23 @@ from tokenizers import AddedToken, Tokenizer
 
 from pipelines.errors import ConfigError
 from pipelines.policies.mask import MASK
-from pipelines.training.tokenizer import (
+from pipelines.training.control import (
+    CONVERSATION_END,
+    CONVERSATION_START,
     EOS,
+    OTHER_DOMAIN,
     OTHER_SPEAKER,
     USUAL_TOKENS,
     AddedTokens,
     ControlTokens,
-    byte_tokenizer,
-    loadable,
-    speaker_token,
-    train_bpe,
+    name_token,
 )
+from pipelines.training.tokenizer import byte_tokenizer, loadable, train_bpe, written
 
 _NOISE_SHARE: Final = 0.1
 
 
-def complete_tokenizer(
-    tokenizer: Any,
-    *,
-    speakers: Sequence[str] = (),
-    add_other_speaker: bool = False,
-    masks: Sequence[str] = USUAL_TOKENS.masks,
-) -> list[int]:
+def complete_tokenizer(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> list[int]:
     """Gives a tokenizer of ``transformers`` the tokens it lacks, and says which ids are new.
 
     ``<MASK>`` is added once, unless the tokenizer has a mask of its own, which then stands for it. A model that ends
@@ -41,9 +36,7 @@ def complete_tokenizer(
 
     Args:
         tokenizer: a fast tokenizer; changed in place.
-        speakers: names that get a control token (``<USR>``).
-        add_other_speaker: whether other speakers get a common control token.
-        masks: how masks are written; none adds none.
+        added: the control tokens it is to have.
 
     Returns:
         The ids that are new; none of them has a trained embedding.
@@ -61,29 +54,28 @@ def complete_tokenizer(
         tokenizer.pad_token = tokenizer.eos_token
     if tokenizer.bos_token is None:
         tokenizer.bos_token = tokenizer.cls_token or tokenizer.eos_token
-    if tokenizer.mask_token is None and masks:
-        tokenizer.add_special_tokens({"mask_token": AddedToken(MASK, special=True, normalized=False, lstrip=True)})
-    names = [speaker_token(name) for name in speakers] + ([OTHER_SPEAKER] if add_other_speaker else [])
-    typed = [AddedToken(text, special=True, normalized=False, lstrip=True) for text in masks if text != MASK]
-    tokenizer.add_tokens(typed)
-    known = tokenizer.get_vocab()
-    tokenizer.add_tokens([AddedToken(name, special=True, normalized=False) for name in names if name not in known])
+    if tokenizer.mask_token is None and MASK in added.masks:
+        tokenizer.add_special_tokens({"mask_token": written([MASK], [MASK])[0]})
+    known = {MASK, *tokenizer.get_vocab()}
+    tokenizer.add_tokens(written([name for name in added.names() if name not in known], added.masks))
     return sorted(set(tokenizer.get_vocab().values()) - before)
 
 
-def control_tokens_of(
-    tokenizer: Any, speakers: Sequence[str] = (), masks: Sequence[str] = USUAL_TOKENS.masks
-) -> ControlTokens:
-    """The control tokens of a tokenizer that `complete_tokenizer` went over with the same arguments."""
+def control_tokens_of(tokenizer: Any, added: AddedTokens = USUAL_TOKENS) -> ControlTokens:
+    """The control tokens of a tokenizer that has those (`complete_tokenizer`)."""
     vocabulary = tokenizer.get_vocab()
     return ControlTokens(
         pad=tokenizer.pad_token_id,
         bos=tokenizer.bos_token_id,
         eos=tokenizer.eos_token_id,
-        mask=tokenizer.mask_token_id if masks else None,
-        speakers={name: vocabulary[speaker_token(name)] for name in speakers},
-        other_speaker=vocabulary.get(OTHER_SPEAKER),
-        typed_masks={text: vocabulary[text] for text in masks if text != MASK},
+        mask=tokenizer.mask_token_id if added.masks else None,
+        speakers={name: vocabulary[name_token(name)] for name in added.speakers},
+        other_speaker=vocabulary[OTHER_SPEAKER] if added.has_speakers else None,
+        domains={name: vocabulary[name_token(name)] for name in added.domains},
+        other_domain=vocabulary[OTHER_DOMAIN] if added.has_domains else None,
+        conversation_start=vocabulary[CONVERSATION_START] if added.has_conversations else None,
+        conversation_end=vocabulary[CONVERSATION_END] if added.has_conversations else None,
+        typed_masks={text: vocabulary[text] for text in added.masks if text != MASK},
     )
 
 
@@ -209,7 +201,6 @@ class Vocabulary:
         encoder: text to ids.
         kind: ``bpe_public``, ``bytes``, or ``pretrained``.
         trained_on: whose text it was learnt from: ``public`` rows, ``none``, or text from ``elsewhere``.
-        speakers: the speaker names that have a control token.
     """
 
     tokenizer: Any
@@ -217,7 +208,6 @@ class Vocabulary:
     encoder: TextEncoder
     kind: str
     trained_on: str
-    speakers: tuple[str, ...]
 
     @property
     def backend(self) -> Tokenizer:
@@ -226,40 +216,29 @@ class Vocabulary:
         return backend
 
 
-def vocabulary_of(
-    tokenizer: Any, speakers: Sequence[str], *, kind: str, trained_on: str, added: AddedTokens = USUAL_TOKENS
-) -> Vocabulary:
-    """The vocabulary of a tokenizer that has its control tokens."""
-    control = control_tokens_of(tokenizer, speakers, added.masks)
+def vocabulary_of(tokenizer: Any, added: AddedTokens, *, kind: str, trained_on: str) -> Vocabulary:
+    """The vocabulary of a tokenizer that has these control tokens."""
+    control = control_tokens_of(tokenizer, added)
     return Vocabulary(
         tokenizer=tokenizer,
         control=control,
         encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
         kind=kind,
         trained_on=trained_on,
-        speakers=tuple(speakers),
     )
 
 
 def learn_vocabulary(
-    kind: str,
-    vocab_size: int,
-    speakers: Sequence[str],
-    public_texts: Iterable[str] | None,
-    added: AddedTokens = USUAL_TOKENS,
+    kind: str, vocab_size: int, public_texts: Iterable[str] | None, added: AddedTokens = USUAL_TOKENS
 ) -> Vocabulary:
     """A vocabulary of our own.
 
     Args:
         kind: ``bpe_public``, which is ``bytes`` where there is no public text, or ``bytes``.
         vocab_size: the most tokens of a BPE vocabulary.
-        speakers: names that get a control token.
         public_texts: texts of public rows, and nothing else; None where there are none.
-        added: the other control tokens.
+        added: its control tokens.
     """
-    names = tuple(speakers) if added.has_speakers else ()
     if kind == "bytes" or public_texts is None:
-        tokenizer = loadable(byte_tokenizer(names, added))
-        return vocabulary_of(tokenizer, names, kind="bytes", trained_on="none", added=added)
-    tokenizer = loadable(train_bpe(public_texts, names, vocab_size, added))
-    return vocabulary_of(tokenizer, names, kind=kind, trained_on="public", added=added)
+        return vocabulary_of(loadable(byte_tokenizer(added)), added, kind="bytes", trained_on="none")
+    return vocabulary_of(loadable(train_bpe(public_texts, vocab_size, added)), added, kind=kind, trained_on="public")

@@ -19,7 +19,7 @@ from pipelines.training.losses import example_losses
 from pipelines.training.models.loading import LoadedModel
 from pipelines.training.models.vocabulary import Vocabulary
 from pipelines.training.records import Batch, Examples, IntArray, Padding
-from pipelines.training.rows import RecordRows, StoredRecords
+from pipelines.training.row_store import RecordRows, StoredRecords
 from pipelines.training.tasks.examples import Example, write_examples
 from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.text_metrics import score_texts

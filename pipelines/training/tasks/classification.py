@@ -16,7 +16,7 @@ from pipelines.errors import InputError
 from pipelines.training.evaluation import Evaluation, evaluate_classes
 from pipelines.training.held_out import HeldOut
 from pipelines.training.records import Batch, Examples, IntArray, Padding
-from pipelines.training.rows import RecordRows, StoredRecords
+from pipelines.training.row_store import RecordRows, StoredRecords
 from pipelines.training.tasks.base import Progress, TaskModel, TaskOptions, is_all_mask, two_texts
 from pipelines.training.tasks.examples import Example, TaskRecords, write_examples
 from pipelines.training.tasks.head import HeadClassification

@@ -2,52 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.training.control import ControlTokens
 from pipelines.training.models.vocabulary import TextEncoder
 from pipelines.training.records import target_positions
-from pipelines.training.rows import RecordRows
+from pipelines.training.row_store import RecordRows
 from pipelines.training.tasks.base import LanguageTask, TaskModel, TaskOptions
 from pipelines.training.tasks.examples import Example, causal_example
-from pipelines.training.tokenizer import ControlTokens
-
-Turn = tuple[str | None, str]
-"""Speaker and text."""
 
 
-def turns_of(record: RecordRows) -> list[Turn]:
+class Turn(NamedTuple):
+    """What somebody says.
+
+    Attributes:
+        speaker: who.
+        text: what.
+        marks: the control tokens before it.
+    """
+
+    speaker: str | None
+    text: str
+    marks: list[int]
+
+
+def turns_of(record: RecordRows, control: ControlTokens) -> list[Turn]:
     """The turns of a record."""
-    return list(zip(record.speakers, record.texts, strict=True))
+    rows = zip(record.speakers, record.texts, record.domains, strict=True)
+    return [Turn(speaker, text, control.before_turn(speaker, domain)) for speaker, text, domain in rows]
 
 
 def dialogue_example(
-    turns: Sequence[Turn],
+    record: RecordRows,
     encoder: TextEncoder,
     control: ControlTokens,
     context_length: int,
     *,
     learn_speakers: Iterable[str] | None = None,
 ) -> Example:
-    """``<BOS>``, then ``[speaker] text <EOS>`` for each turn.
+    """``<BOS>``, then ``[domain] [speaker] text <EOS>`` for each turn.
 
-    Unlike in a record of plain language modelling (`encode_record`), each turn ends with the end token, so that a
-    model can be asked for one turn and knows when to stop. Speakers are given, not asked for. The first tokens of a
-    dialogue longer than the context are kept.
+    Unlike in a record of plain language modelling (`pipelines.training.records.Frame`), each turn ends with the end
+    token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they stand
+    after ``<BOS>`` and at the very end, the latter as a part of the last turn. Speakers, domains and the start are
+    given, not asked for. The first tokens of a dialogue longer than the context are kept.
 
     Args:
-        turns: speaker and text.
+        record: the dialogue.
         encoder: text to ids.
         control: the control tokens.
         context_length: the longest record.
         learn_speakers: whose turns are asked for; None for everybody's.
     """
     learnt = None if learn_speakers is None else set(learn_speakers)
-    ids, is_target = [control.bos], [False]
-    texts = encoder.ids(text for _, text in turns)
-    for (speaker, _), text_ids in zip(turns, texts, strict=True):
-        turn = [*control.speaker(speaker), *text_ids, control.eos]
+    turns = turns_of(record, control)
+    ids, (*last, _) = control.around(starts=record.starts, ends=record.ends)
+    is_target = [False] * len(ids)
+    ends = [[control.eos]] * (len(turns) - 1) + [[control.eos, *last]]
+    for (speaker, _, marks), end, text_ids in zip(turns, ends, encoder.ids(record.texts), strict=True):
+        turn = [*marks, *text_ids, *end]
         asked = [False] * len(turn)
         if learnt is None or speaker in learnt:
             # The marker before the turn stands for its begin, which is never asked for.
@@ -63,7 +79,7 @@ class Dialogue(LanguageTask):
     def example(self, record: RecordRows) -> Example:
         """One dialogue."""
         vocabulary = self.vocabulary
-        return dialogue_example(turns_of(record), vocabulary.encoder, vocabulary.control, self.context_length)
+        return dialogue_example(record, vocabulary.encoder, vocabulary.control, self.context_length)
 
 
 def make_task(model: TaskModel, options: TaskOptions) -> Dialogue:

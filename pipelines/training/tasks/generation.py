@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from pipelines.errors import ConfigError
+from pipelines.training.control import ControlTokens
 from pipelines.training.models.quiet import quiet_transformers
-from pipelines.training.tokenizer import ControlTokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def generate(
                 no_repeat_ngram_size=how.no_repeat_ngram_size,
                 eos_token_id=control.eos,
                 pad_token_id=control.pad,
-                suppress_tokens=control.never_predicted.tolist() or None,
+                suppress_tokens=sorted({*control.never_predicted.tolist(), *(control.ends - {control.eos})}) or None,
             )
             for line, at in enumerate(rows):
                 texts[at] = tokenizer.decode(_until_end(found[line, longest:].tolist(), control.eos)).strip()

@@ -29,7 +29,7 @@ class HeadClassification:
         loaded.model.config.label2id = {name: number for number, name in enumerate(self.classes)}
         self.padding = padding_of(loaded)
         self._loaded = loaded
-        special = loaded.tokenizer.num_special_tokens_to_add
+        special = loaded.vocabulary.tokenizer.num_special_tokens_to_add
         self._num_between = max(1, special(pair=True) - special(pair=False))  # RoBERTa: 2
 
     @property
@@ -42,8 +42,8 @@ class HeadClassification:
 
         Of too long an input the longer text loses its end. ``number`` is that of the class, None for unknown.
         """
-        control = self._loaded.control
-        texts = self._loaded.encoder.ids([first] if second is None else [first, second])
+        control = self._loaded.vocabulary.control
+        texts = self._loaded.vocabulary.encoder.ids([first] if second is None else [first, second])
         ends = [self._num_between] * (len(texts) - 1) + [1]
         over = 1 + sum(map(len, texts)) + sum(ends) - self._loaded.context_length
         for _ in range(over):

@@ -35,12 +35,12 @@ class Infilling:
             raise ConfigError("infilling: needs a masked language model, such as roberta-base")
         self.template = template
         self.classes = tuple(template.label_words)
-        self._encoder = loaded.encoder
+        self._encoder = loaded.vocabulary.encoder
         self._context_length = loaded.context_length
-        if loaded.control.mask is None:
+        if loaded.vocabulary.control.mask is None:
             raise ConfigError("infilling: the model has no mask token")
-        self._mask = loaded.control.mask
-        self._begin, self._end = loaded.control.bos, loaded.control.eos
+        self._mask = loaded.vocabulary.control.mask
+        self._begin, self._end = loaded.vocabulary.control.bos, loaded.vocabulary.control.eos
         self.padding = padding_of(loaded)
         self.label_ids = [self._one_token(word) for word in template.label_words.values()]
         if len(set(self.label_ids)) != len(self.label_ids):

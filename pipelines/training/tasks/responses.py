@@ -7,19 +7,18 @@ Speakers are those of ``corpus.format = "personachat"``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
+from pipelines.training.control import ControlTokens
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.rows import RecordRows
+from pipelines.training.row_store import RecordRows
 from pipelines.training.tasks.base import LanguageTask, Progress, TaskModel, TaskOptions
-from pipelines.training.tasks.dialogue import Turn, dialogue_example, turns_of
+from pipelines.training.tasks.dialogue import dialogue_example, turns_of
 from pipelines.training.tasks.examples import Example
-from pipelines.training.tokenizer import ControlTokens
 
 PERSONAS: Final = ("PERSONA", "PARTNER_PERSONA")
 SELF: Final = "SELF"
@@ -39,27 +38,25 @@ class ReplyPrompt:
 
 
 def reply_prompts(
-    turns: Sequence[Turn], encoder: TextEncoder, control: ControlTokens, context_length: int, max_new_tokens: int
+    record: RecordRows, encoder: TextEncoder, control: ControlTokens, context_length: int, max_new_tokens: int
 ) -> list[ReplyPrompt]:
     """A prompt for each reply of a dialogue; where the context is short, the oldest turns go and the persona stays."""
-    encoded = [
-        [*control.speaker(speaker), *ids, control.eos]
-        for (speaker, _), ids in zip(turns, encoder.ids(text for _, text in turns), strict=True)
-    ]
-    speaker = control.speaker(SELF)
-    room = context_length - max_new_tokens - 1 - len(speaker)
-    personas = [ids for ids, (who, _) in zip(encoded, turns, strict=True) if who in PERSONAS]
+    turns = turns_of(record, control)
+    encoded = [[*turn.marks, *ids, control.eos] for turn, ids in zip(turns, encoder.ids(record.texts), strict=True)]
+    start, _ = control.around(starts=record.starts, ends=False)
+    room = context_length - max_new_tokens - len(start) - max(len(turn.marks) for turn in turns)
+    personas = [ids for ids, turn in zip(encoded, turns, strict=True) if turn.speaker in PERSONAS]
     about = [token for ids in personas for token in ids][: max(0, room)]
-    said = [(who, text, ids) for (who, text), ids in zip(turns, encoded, strict=True) if who not in PERSONAS]
+    said = [(turn, ids) for turn, ids in zip(turns, encoded, strict=True) if turn.speaker not in PERSONAS]
     prompts = []
-    for at, (who, text, _) in enumerate(said):
-        if who == SELF:
-            history = _latest([ids for _, _, ids in said[:at]], room - len(about))
-            prompts.append(ReplyPrompt(ids=[control.bos, *about, *history, *speaker], reference=text))
+    for at, (turn, _) in enumerate(said):
+        if turn.speaker == SELF:
+            history = _latest([ids for _, ids in said[:at]], room - len(about))
+            prompts.append(ReplyPrompt(ids=[*start, *about, *history, *turn.marks], reference=turn.text))
     return prompts
 
 
-def _latest(turns: Sequence[Sequence[int]], room: int) -> list[int]:
+def _latest(turns: list[list[int]], room: int) -> list[int]:
     kept: list[int] = []
     for turn in reversed(turns):
         if len(kept) + len(turn) > room:
@@ -75,7 +72,7 @@ class Responses(LanguageTask):
         """One dialogue; asked for are the replies and their ends."""
         vocabulary = self.vocabulary
         return dialogue_example(
-            turns_of(record), vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
+            record, vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
         )
 
     def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
@@ -84,9 +81,7 @@ class Responses(LanguageTask):
         prompts = [
             (prompt.ids, (prompt.reference,))
             for record in held_out.rows
-            for prompt in reply_prompts(
-                turns_of(record), vocabulary.encoder, vocabulary.control, self.context_length, length
-            )
+            for prompt in reply_prompts(record, vocabulary.encoder, vocabulary.control, self.context_length, length)
         ]
         return self._generated(model, prompts, progress)
 

@@ -14,13 +14,13 @@ from typing import Any, Final
 import torch
 
 from pipelines.errors import InputError
+from pipelines.training.control import ControlTokens
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.rows import RecordRows
+from pipelines.training.row_store import RecordRows
 from pipelines.training.tasks.base import LanguageTask, Progress, TaskModel, TaskOptions, is_all_mask, two_texts
 from pipelines.training.tasks.examples import Example
 from pipelines.training.tasks.prompts import prompt_ids, prompted_example
-from pipelines.training.tokenizer import ControlTokens
 
 Table = tuple[tuple[str, str], ...]
 """(key, value) pairs."""
