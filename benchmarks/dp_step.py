@@ -15,13 +15,17 @@ forward, backward, clipping, noise and the optimizer's step.
 
 Peak memory is the largest resident size less what was held before the model was built (on a GPU: the allocator's
 peak), of two steps in a further process whose allocator gives freed blocks back at once (glibc's
-``MALLOC_MMAP_THRESHOLD_``): so it is what the step needs. ``resident`` is that of the process that was timed, with the
-allocator's usual settings: what it needs and the holes that happen to be left in the heap.
+``MALLOC_MMAP_THRESHOLD_``): so it is what the step needs. ``resident`` is that of the process that was timed: what it
+needs and the holes that happen to be left in the heap.
+
+With ``--kept-heap`` every contender's C library keeps freed memory for the next step, as the training stage has it;
+without, all of them pay for page faults, and the ratios move with the state of the heap.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -358,7 +362,16 @@ def command(role: str, name: str, shape: str, batch: int | None = None) -> list[
     line += ["--physical-batches", str(ARGUMENTS.physical_batches)] if role == "serve" else []
     line += ["--batch", str(batch)] if batch else []
     line += ["--untied"] if ARGUMENTS.untied else []
+    line += ["--kept-heap"] if ARGUMENTS.kept_heap else []
     return line + (["--wall"] if ARGUMENTS.wall else [])
+
+
+def heap() -> contextlib.AbstractContextManager[None]:
+    """What becomes of freed memory, as asked for; where peak memory is measured, it is given back."""
+    from pipelines.training.devices import freed_memory_kept
+
+    is_kept = ARGUMENTS.kept_heap and "MALLOC_MMAP_THRESHOLD_" not in os.environ
+    return freed_memory_kept() if is_kept else contextlib.nullcontext()
 
 
 def environment() -> dict[str, str]:
@@ -535,6 +548,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--physical-batches", type=int, default=1, help="batches that make up a step, for every contender"
     )
+    parser.add_argument("--kept-heap", action="store_true", help="freed memory is kept, for every contender")
     parser.add_argument("--wall", action="store_true", help="wall-clock time on a CPU, in place of processor time")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"])
@@ -555,6 +569,7 @@ if __name__ == "__main__":
             from dataclasses import replace
 
             chosen = replace(chosen, batch=ARGUMENTS.batch)
-        (serve if role == "serve" else check)(contender, chosen)
+        with heap():
+            (serve if role == "serve" else check)(contender, chosen)
     else:
         main()

@@ -26,7 +26,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
     from pipelines.training import outputs
-    from pipelines.training.devices import choose_device, cpu_threads_for
+    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
     from pipelines.training.evaluation import Evaluation
     from pipelines.training.methods import PRIVATE_ROOT_ONLY, load_method
     from pipelines.training.phases import load_phase
@@ -48,7 +48,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         first.apply(network, corpus)
     network.to(choose_device(ctx.runtime.device))
     num_parameters = sum(p.numel() for p in network.parameters())
-    with cpu_threads_for(num_parameters):
+    with cpu_threads_for(num_parameters), freed_memory_kept():
         before = first.evaluation if first else task.evaluate(network, corpus.held_out)
         identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))

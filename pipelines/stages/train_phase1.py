@@ -24,7 +24,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any]:
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
-    from pipelines.training.devices import choose_device, cpu_threads_for
+    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.phases import write_phase
 
@@ -48,7 +48,7 @@ def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any
         noise_multiplier = training.calibrate(config.jft_phase1_target_epsilon, config.target_delta)
     network = start.build()
     network.to(choose_device(ctx.runtime.device))
-    with cpu_threads_for(sum(p.numel() for p in network.parameters())):
+    with cpu_threads_for(sum(p.numel() for p in network.parameters())), freed_memory_kept():
         before = task.evaluate(network, corpus.held_out)
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.public)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))

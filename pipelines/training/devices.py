@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Iterator
 from typing import Final
 
@@ -55,3 +56,31 @@ def cpu_threads_for(num_parameters: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+_KEPT_BYTES: Final = 2**31 - 1
+_LARGEST_HEAP_BLOCK: Final = 2**25  # no larger threshold is taken
+_DEFAULT_THRESHOLD: Final = 2**17
+
+
+@contextlib.contextmanager
+def freed_memory_kept() -> Iterator[None]:
+    """Runs the body with a C library that keeps freed memory, up to 2 GB, for what is allocated next.
+
+    A training step frees all its activations and the next one needs as much again; giving the memory back in between
+    costs up to a fifth of a step on a CPU, in page faults. Afterwards it is given back. Other C libraries than glibc
+    stay as they are.
+    """
+    library = ctypes.CDLL(None)
+    if not (hasattr(library, "mallopt") and hasattr(library, "malloc_trim")):
+        yield
+        return
+    library.mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
+    library.mallopt(_MMAP_THRESHOLD, _LARGEST_HEAP_BLOCK)
+    try:
+        yield
+    finally:
+        library.mallopt(_TRIM_THRESHOLD, _DEFAULT_THRESHOLD)
+        library.mallopt(_MMAP_THRESHOLD, _DEFAULT_THRESHOLD)
+        library.malloc_trim(0)

@@ -34,7 +34,7 @@ class Clipped:
 
 
 class GradientEngine:
-    """Adds up clipped per-example gradients of a model without instantiating them.
+    """Adds up clipped per-example gradients of a model, instantiating none that is large.
 
     Formal guarantees, for any batch in which an example's loss depends on that example only (which is checked on the
     first batch of two or more, exactly, by tracing the first and the last example's losses):
@@ -49,7 +49,7 @@ class GradientEngine:
     nothing; a batch of no examples adds nothing.
 
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
-    known (Bu et al. 2022). ``two_pass`` is the ghost clipping of Li et al. 2022, section 4: a first backward pass
+    known (Bu et al. 2022), or the gradients of the examples where they are about as small. ``two_pass`` is the ghost clipping of Li et al. 2022, section 4: a first backward pass
     for the norms, a second one for the weighted sum, with nothing kept in between. The sums are the same.
 
     Use: build it, run the model inside `recording`, hand the losses to `backward`, take the sums with `take_sums`.

@@ -137,6 +137,17 @@ class HeadUse:
             hidden = scratch.scaled(self.hidden[a:b], scale[a:b], compute_dtype(parameter))
             sums.add_product(parameter, self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
 
+    def _entries(self, start: int, stop: int, ids: torch.Tensor) -> torch.Tensor:
+        """(n, T, S) gradients of the logits at the tokens ``ids`` (n, S), for an upstream gradient of 1."""
+        if stop <= len(self.kept):
+            return self.kept[start:stop].gather(2, ids[:, None, :].expand(-1, self.kept.shape[1], -1))
+        logits = torch.bmm(self.hidden[start:stop], self.weight[ids].transpose(1, 2)).to(self.upstream.dtype)
+        if self.bias is not None:
+            logits += self.bias[ids][:, None, :]
+        entries = logits.sub_(self.normalisers[start:stop, :, None]).exp_()
+        entries -= (self.labels[start:stop, :, None] == ids[:, None, :]).to(entries.dtype)
+        return entries.mul_(self.weights[start:stop, :, None])
+
     def cross(self, embedding: RowsUse) -> torch.Tensor:
         """(B,) the inner product with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
 
@@ -145,14 +156,9 @@ class HeadUse:
         dtype = self.upstream.dtype
         result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
         for a, b in self._parts(0, self.num_examples):
-            ids = embedding.ids[a:b]
-            hidden = self.hidden[a:b]
-            logits = torch.bmm(hidden, self.weight[ids].transpose(1, 2)).to(dtype)  # (n, T, S)
-            if self.bias is not None:
-                logits += self.bias[ids][:, None, :]
-            entries = logits.sub_(self.normalisers[a:b, :, None]).exp_()
-            entries -= (self.labels[a:b, :, None] == ids[:, None, :]).to(dtype)
-            entries *= (self.weights[a:b] * self.upstream[a:b, None])[:, :, None]
+            ids, hidden = embedding.ids[a:b], self.hidden[a:b]
+            entries = self._entries(a, b, ids)
+            entries *= self.upstream[a:b, None, None]
             inner = torch.bmm(hidden.to(dtype), embedding.gradients[a:b].to(dtype).transpose(1, 2))
             result[a:b] = (entries * inner).sum(dim=2).double().sum(dim=1)
         return result

@@ -123,9 +123,11 @@ class Tape:
         if self.phase is Phase.SUM:
             use.add_weighted(self.sums, parameter, self.factors, self._scratch)
         elif self.phase is Phase.KEEP:
+            if self._num_calls.get(parameter, 0) == 1:  # norms while the values are warm
+                dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
+                use, squares = (use, use.squares(self.budget)) if dense is None else dense
+                self._squares.setdefault(parameter, []).append(squares)
             self._uses.setdefault(parameter, []).append(use)
-            if self._num_calls.get(parameter, 0) == 1:
-                self._squares.setdefault(parameter, []).append(use.squares(self.budget))
         elif self.phase is Phase.NORMS_ONLY:
             if self._num_calls.get(parameter, 0) > 1:
                 self._uses.setdefault(parameter, []).append(use)

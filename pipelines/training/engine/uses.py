@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 
@@ -95,11 +95,14 @@ class Sums:
         self._tensors: dict[torch.nn.Parameter, torch.Tensor] = {}
 
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
-        """Adds ``left @ right``; the first product is written as it is, which saves filling memory with zeros."""
+        """Adds ``left @ right``, as many elements as the parameter has.
+
+        The first product is written as it is, which saves filling memory with zeros.
+        """
         if parameter in self._tensors:
-            self._tensors[parameter].addmm_(left, right)
+            self._tensors[parameter].view(len(left), -1).addmm_(left, right)
         else:
-            self._tensors[parameter] = torch.mm(left, right)
+            self._tensors[parameter] = torch.mm(left, right).view(parameter.shape)
 
     def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
         """The sum so far, to be added to in place."""
@@ -144,6 +147,13 @@ def instantiated_squares(use: Use, num_elements: int, budget: MemoryBudget) -> t
     return torch.cat(parts)
 
 
+_DENSE_OVER_FACTORS: Final = 1.7
+"""Gradients of single examples are kept in place of their factors up to this share of the factors' memory: the backward
+pass frees as much of what the layers between saved."""
+
+_CACHE_ELEMENTS: Final = 2**19
+
+
 @dataclass
 class OuterUse:
     """The gradient is sum_t rows_t columns_t^T: weights of linear layers.
@@ -175,6 +185,29 @@ class OuterUse:
         ]
         norms, terms = zip(*parts, strict=True)
         return Squares(torch.cat(norms), torch.cat(terms))
+
+    def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
+        """The gradients themselves with their squared norms, where they take hardly more memory than the factors.
+
+        Their weighted sum costs one reading, in place of a product over all positions: the product is only done
+        earlier, and the norms are almost free. None where the gradients are too large for that.
+        """
+        num_examples, length, num_rows = self.rows.shape
+        num_columns, dtype = self.columns.shape[2], compute_dtype(self.rows)
+        factors = self.rows.element_size() * length * (num_rows + num_columns)
+        if dtype.itemsize * num_rows * num_columns > _DENSE_OVER_FACTORS * factors:
+            return None
+        gradients = torch.empty(num_examples, num_rows, num_columns, dtype=dtype, device=self.rows.device)
+        norms = torch.empty(num_examples, dtype=torch.float64, device=self.rows.device)
+        if self.rows.device.type == "cpu":  # the norm is taken while the gradient is in the cache
+            step = max(1, _CACHE_ELEMENTS // max(1, num_rows * num_columns))
+        else:
+            step = max(1, budget.working_bytes // max(1, dtype.itemsize * length * (num_rows + num_columns)))
+        for at in range(0, num_examples, step):
+            rows, columns = self.rows[at : at + step].to(dtype), self.columns[at : at + step].to(dtype)
+            part = torch.bmm(rows.transpose(1, 2), columns, out=gradients[at : at + step])
+            norms[at : at + step] = dense_squares(part)
+        return DenseUse(gradients), Squares(norms)
 
     def instantiate(self, start: int, stop: int) -> torch.Tensor:
         """(n, R, C)."""
@@ -273,9 +306,6 @@ class DenseUse:
     ) -> None:
         """A weighted sum over examples."""
         del scratch
-        into = sums.of(parameter)
-        gradients = self.gradients.to(into.dtype)
-        if factors is None:
-            into += gradients.sum(dim=0)
-        else:
-            into += torch.tensordot(factors.to(into.dtype), gradients, dims=1)
+        gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
+        weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
+        sums.add_product(parameter, weights[None], gradients)
