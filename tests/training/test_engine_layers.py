@@ -202,19 +202,38 @@ def test_gram_squares_equal_those_of_the_gradient(size, length, rows, columns, s
     assert torch.allclose(terms, (left.square().sum(2) * right.square().sum(2)).sum(1))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    size=st.integers(0, 3), length=st.integers(1, 40), rows=st.integers(1, 60), columns=st.integers(1, 60),
+    budget=st.sampled_from(SMALL_BUDGETS), dtype=st.sampled_from([torch.float32, torch.bfloat16]),
+)  # fmt: skip
+def test_gradients_are_kept_only_where_they_take_hardly_more_memory(size, length, rows, columns, budget, dtype):
+    with seeded(length):
+        use = OuterUse(torch.randn(size, length, rows).to(dtype), torch.randn(size, length, columns).to(dtype))
+    dense = use.as_dense(budget)
+    factors = (rows + columns) * length * use.rows.element_size()
+    assert (dense is not None) == (4 * rows * columns <= 1.7 * factors)
+    if dense is not None:
+        gradients, squares = dense
+        expected = torch.einsum("btr,btc->brc", use.rows.double(), use.columns.double())
+        assert torch.allclose(gradients.gradients.double(), expected, atol=1e-4)
+        assert torch.allclose(squares.norms, expected.square().sum((1, 2)), rtol=1e-5)
+        assert squares.terms is None
+
+
 def test_norms_that_cancel_are_computed_again():
     # Terms of size 1e4 that add up to 1e-3: their Gram sum has no correct digit in float32.
     class Cancelling(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layer = nn.Linear(400, 400, bias=False)
+            self.layer = nn.Linear(600, 600, bias=False)  # so wide that its gradients are not kept
 
         def forward(self, x):
             return self.layer(x)
 
     with seeded(0):
         model = Cancelling()
-        direction, x = torch.randn(400), torch.randn(64, 400)
+        direction, x = torch.randn(600), torch.randn(64, 600)
         x = torch.cat([x, x * (1 + 1e-6)])[None]
     signs = torch.cat([torch.ones(64), -torch.ones(64)])[None, :, None]
 
@@ -224,6 +243,7 @@ def test_norms_that_cancel_are_computed_again():
     for mode in ("book_keeping", "two_pass"):
         sums, norms = engine_sums(model, losses, [{"x": x}], 1e9, mode=mode)
         assert norms[0] == pytest.approx(dp_gradients.norm(sums), rel=1e-5)
+    assert OuterUse(torch.zeros(1, 128, 600), x).as_dense(MemoryBudget()) is None
     use = OuterUse((signs * direction).expand(1, -1, -1).contiguous(), x)
     raw, terms = gram_squares(use.rows, use.columns)
     assert float(raw) < 0.05 * float(terms)
