@@ -49,8 +49,9 @@ class GradientEngine:
     nothing; a batch of no examples adds nothing.
 
     Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
-    known (Bu et al. 2022), or the gradients of the examples where they are about as small. ``two_pass`` is the ghost clipping of Li et al. 2022, section 4: a first backward pass
-    for the norms, a second one for the weighted sum, with nothing kept in between. The sums are the same.
+    known (Bu et al. 2022), or the gradients of the examples where they are about as small. ``two_pass`` is the ghost
+    clipping of Li et al. 2022, section 4: a first backward pass for the norms, a second one for the weighted sum,
+    with nothing kept in between. The sums are the same.
 
     Use: build it, run the model inside `recording`, hand the losses to `backward`, take the sums with `take_sums`.
     """

@@ -125,8 +125,8 @@ class Tape:
         elif self.phase is Phase.KEEP:
             if self._num_calls.get(parameter, 0) == 1:  # norms while the values are warm
                 dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
-                use, squares = (use, use.squares(self.budget)) if dense is None else dense
-                self._squares.setdefault(parameter, []).append(squares)
+                use, found = (use, use.squares(self.budget)) if dense is None else dense
+                self._squares.setdefault(parameter, []).append(found)
             self._uses.setdefault(parameter, []).append(use)
         elif self.phase is Phase.NORMS_ONLY:
             if self._num_calls.get(parameter, 0) > 1:
