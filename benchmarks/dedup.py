@@ -129,7 +129,7 @@ def write_masks(folder: Path, decide) -> np.ndarray:  # noqa: ANN001
     return np.concatenate(rows)
 
 
-def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict) -> None:
+def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict, processes: int = 1) -> None:
     from pipelines.context import Artifact, StageContext
     from pipelines.graph import GRAPH
     from pipelines.stages.dedup import DedupConfig
@@ -148,6 +148,7 @@ def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dic
         inputs={name: tuple(artifact(name, p) for p in names) for name, names in inputs.items()},
         private_dir=target,
         scratch_dir=scratch,
+        processes=processes,
     )
     GRAPH[stage].run()(ctx)
 
@@ -167,7 +168,7 @@ def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object
     config = {"false_positive_rate": RATE, "expected_items": num_rows, **config}
     each = map if pool is None else pool.map
     list(each(_keys, [folder] * len(names), [config] * len(names), names))
-    _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names})
+    _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names}, 1 if pool is None else 2)
     list(each(_mask, [folder] * len(names), [config] * len(names), names))
     rows, at = [], 0
     for part in names:

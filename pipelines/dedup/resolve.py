@@ -10,22 +10,30 @@ never on how they are cut into partitions or batches:
    nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
 Memory: first the filter (about 1.74 log2(1 / rate) bits per expected item) and the bitmap (`_MARK_BITS` per row), then
-the bitmap and one bucket. The rest is on disk in ``scratch_dir``.
+the bitmap and one bucket (a thread). The rest is on disk in ``scratch_dir``.
+
+With several threads, keys are read while earlier ones pass through the filter or are sorted out, buckets are decided
+at the same time, and duplicates are merged while earlier ones are used. Every order in which something is inserted or
+written stays as it is, and so does every byte.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.dedup.ahead import ahead
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.stability import Mode
 from pipelines.tables import SCHEMAS
@@ -116,14 +124,14 @@ class Tally:
 
 
 def nominate(
-    partition: KeyPartition, bloom: ScalableBloomFilter, tally: Tally
+    batches: Iterable[KeyBatch], bloom: ScalableBloomFilter, tally: Tally
 ) -> Iterator[tuple[KeyBatch, Int64Array]]:
-    """Passes one partition's keys in scope through the filter; partitions must come in corpus order.
+    """Passes keys in scope through the filter; they must come in corpus order.
 
     Yields:
         Each batch with its rows that are nominated (int64, ascending).
     """
-    for batch in partition():
+    for batch in batches:
         rows = np.flatnonzero(batch.in_scope)
         nominated = rows[bloom.add_and_test(batch.high[rows], batch.low[rows])]
         tally.count(batch)
@@ -142,7 +150,7 @@ def resolve_unverified(
     for partition in partitions:
         found: list[pa.RecordBatch] = []
         at = 0
-        for batch, rows in nominate(partition, bloom, tally):
+        for batch, rows in nominate(partition(), bloom, tally):
             is_masked = batch.in_other.copy()
             is_masked[rows] = True
             found.append(_of_unknown(batch, np.flatnonzero(is_masked), at))
@@ -162,6 +170,7 @@ def resolve(
     max_rows_in_memory: int,
     num_rows: int,
     kernels: ModuleType | None = None,
+    num_threads: int = 1,
 ) -> Iterator[pa.Table]:
     """Nominates by the filter, then decides exactly.
 
@@ -175,26 +184,31 @@ def resolve(
         max_rows_in_memory: how many rows a bucket holds, about; bounds the memory and changes no result.
         num_rows: rows in all partitions, about; sizes the bitmap and changes no result.
         kernels: as for `BloomFilter`.
+        num_threads: how many threads may be busy; changes no result.
 
     Yields:
         The ``duplicates`` of each partition, in corpus order.
     """
+    side_by_side = ahead if num_threads > 1 else iter
     marks: BloomFilter | None = None
     if bloom is not None:
         marks = BloomFilter(max(64, _MARK_BITS * num_rows), 1, kernels)
-        for partition in partitions:
-            for batch, rows in nominate(partition, bloom, tally):
-                marks.add_and_test(batch.high[rows], batch.low[rows])
+        keys = chain.from_iterable(partition() for partition in partitions)
+        for batch, rows in nominate(side_by_side(keys), bloom, tally):
+            marks.add_and_test(batch.high[rows], batch.low[rows])
         tally.describe(bloom)
         num_rows = 2 * tally.num_nominated
     bloom = None
     num_buckets = min(_MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
-    ends = _sort_out(partitions, marks, tally, scratch_dir, num_buckets)
+    ends = _sort_out(side_by_side(_sorted_out(partitions, marks, tally)), len(partitions), scratch_dir, num_buckets)
     marks = None
-    tally.num_repeats = 0
-    for bucket in range(num_buckets):
-        _decide(scratch_dir / f"bucket-{bucket}", scratch_dir / f"found-{bucket}", tally, mode, num_buckets)
-    yield from _merge([scratch_dir / "other", *(scratch_dir / f"found-{n}" for n in range(num_buckets))], ends, tally)
+    found = [scratch_dir / f"found-{n}" for n in range(num_buckets)]
+    with ThreadPoolExecutor(num_threads) as threads:
+        decided = threads.map(
+            lambda n: _decide(scratch_dir / f"bucket-{n}", found[n], mode, num_buckets), range(num_buckets)
+        )
+        tally.num_repeats = sum(decided)
+    yield from side_by_side(_merge([scratch_dir / "other", *found], ends, tally))
 
 
 def _names(batch: KeyBatch, rows: Int64Array) -> pa.Array:
@@ -245,44 +259,67 @@ def _writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.RecordBat
     return stack.enter_context(pa.ipc.new_stream(file, schema))
 
 
-def _sort_out(
-    partitions: Sequence[KeyPartition], marks: BloomFilter | None, tally: Tally, scratch_dir: Path, num_buckets: int
-) -> list[int]:
+class _SortedOut(NamedTuple):
+    """What one batch of keys gives: candidates, what another corpus holds, and where the batch ends.
+
+    Attributes:
+        partition: its number.
+        end: rows up to the end of the batch, in all partitions.
+    """
+
+    candidates: pa.RecordBatch
+    other: pa.RecordBatch
+    partition: int
+    end: int
+
+
+def _sorted_out(partitions: Sequence[KeyPartition], marks: BloomFilter | None, tally: Tally) -> Iterator[_SortedOut]:
+    at = 0
+    for number, partition in enumerate(partitions):
+        for batch in partition():
+            rows = np.flatnonzero(batch.in_scope)
+            if marks is None:
+                tally.count(batch)
+            else:
+                rows = rows[marks.contains(batch.high[rows], batch.low[rows])]
+            columns = [
+                pa.array(rows + at, type=pa.uint64()),
+                pa.array(batch.high[rows]),
+                pa.array(batch.low[rows]),
+                _names(batch, rows),
+                batch.sentence_index.take(rows),
+            ]
+            other = _of_unknown(batch, np.flatnonzero(batch.in_other), at)
+            at += len(batch.in_scope)
+            yield _SortedOut(pa.RecordBatch.from_arrays(columns, schema=_CANDIDATES), other, number, at)
+
+
+def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Path, num_buckets: int) -> list[int]:
     """Writes the candidates to their buckets, and what another corpus holds to ``other``.
 
     Returns:
         The number of rows up to the end of each partition.
     """
-    ends: list[int] = []
-    at = 0
+    ends = np.zeros(num_partitions, dtype=np.int64)
     with ExitStack() as stack:
         buckets = _Buckets(scratch_dir, num_buckets, stack)
         other = _writer(scratch_dir / "other", _DUPLICATES, stack)
-        for partition in partitions:
-            for batch in partition():
-                rows = np.flatnonzero(batch.in_scope)
-                if marks is None:
-                    tally.count(batch)
-                else:
-                    rows = rows[marks.contains(batch.high[rows], batch.low[rows])]
-                columns = [
-                    pa.array(rows + at, type=pa.uint64()),
-                    pa.array(batch.high[rows]),
-                    pa.array(batch.low[rows]),
-                    _names(batch, rows),
-                    batch.sentence_index.take(rows),
-                ]
-                buckets.add(pa.RecordBatch.from_arrays(columns, schema=_CANDIDATES))
-                if batch.in_other.any():
-                    other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), at))
-                at += len(batch.in_scope)
-            ends.append(at)
+        for part in found:
+            buckets.add(part.candidates)
+            if part.other.num_rows:
+                other.write_batch(part.other)
+            ends[part.partition] = part.end
         buckets.flush()
-    return ends
+    ends = np.maximum.accumulate(ends)  # a partition without rows ends where the one before does
+    return ends.tolist()
 
 
-def _decide(source: Path, target: Path, tally: Tally, mode: Mode, num_buckets: int) -> None:
-    """Writes the duplicates among the candidates of one bucket, by row, and removes the bucket."""
+def _decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
+    """Writes the duplicates among the candidates of one bucket, by row, and removes the bucket.
+
+    Returns:
+        How many candidates repeat an earlier key.
+    """
     with pa.OSFile(str(source), "rb") as file, pa.ipc.open_stream(file) as reader:
         table = reader.read_all().combine_chunks()
     source.unlink()
@@ -300,7 +337,6 @@ def _decide(source: Path, target: Path, tally: Tally, mode: Mode, num_buckets: i
     occurrence[order] = np.arange(len(order)) - np.repeat(starts, lengths) + 1
     total[order] = np.repeat(lengths, lengths)
     is_repeat = occurrence > 1
-    tally.num_repeats = (tally.num_repeats or 0) + int(is_repeat.sum())
     rows = np.flatnonzero(is_repeat if mode == "mask_later" else total > 1)
     firsts = table.take(first[rows])
     names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
@@ -316,6 +352,7 @@ def _decide(source: Path, target: Path, tally: Tally, mode: Mode, num_buckets: i
         found = pa.Table.from_arrays(columns, schema=_DUPLICATES)
         # All buckets are merged at once, one batch of each in memory.
         _writer(target, _DUPLICATES, stack).write_table(found, max_chunksize=max(256, _BUFFERED_ROWS // num_buckets))
+    return int(is_repeat.sum())
 
 
 class _Cursor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,28 @@ if TYPE_CHECKING:
     ]
     """Rows of sentences, which are in scope, the halves of their keys, and those of their text alone."""
 
-_COLUMNS = ["doc_id", "sentence_index", "text", "token_starts", "speaker", "domain", "fold", "label"]
-
-
+_COLUMNS = ["doc_id", "sentence_index", "text", "speaker", "domain", "fold", "label"]
 _REPEATED = ["speaker", "domain", "fold", "label"]
 
 
+def _lengths(source: Path) -> Iterator[npt.NDArray[np.int32]]:
+    """Tokens of each sentence. Read only where they matter: offsets of tokens take more room than the texts."""
+    from pipelines.tables import iter_batches
+
+    for batch in iter_batches(source, "sentences", ["token_starts"]):
+        yield batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
+
+
 def _of_sentences(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+    from itertools import repeat
+
     import pyarrow.compute as pc
 
     from pipelines.tables import iter_batches
 
-    for batch in iter_batches(source, "sentences", _COLUMNS, as_dictionary=_REPEATED):
-        lengths = batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
+    batches = iter_batches(source, "sentences", _COLUMNS, as_dictionary=_REPEATED)
+    counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(source) if min_tokens else repeat(0)
+    for batch, lengths in zip(batches, counted, strict=False):
         folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
         in_scope = folds & (lengths >= min_tokens)
         fields = [batch.column(name) for name in ("speaker", "domain", "label")]
@@ -51,16 +60,15 @@ def _of_documents(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bo
     from pipelines.tables import iter_batches
 
     keys, text_keys = DocumentKeys(), DocumentKeys()
-    lengths = []
     for batch, _, high, low, text_high, text_low in _of_sentences(source, maker, 0, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
         if text_high is not None and text_low is not None:
             text_keys.add(batch.column("doc_id"), text_high, text_low)
-        lengths.append(batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False))
     counts, high, low = keys.finish()
     document = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-    num_tokens = np.bincount(document, np.concatenate([[], *lengths]), len(counts))
+    lengths = np.concatenate([[], *_lengths(source)]) if min_tokens else np.zeros(len(document))
+    num_tokens = np.bincount(document, lengths, len(counts))
     _, text_high, text_low = text_keys.finish()
     at = 0
     for batch in iter_batches(source, "sentences", ["doc_id", "sentence_index", "fold"]):

@@ -118,6 +118,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             max_rows_in_memory=config.max_rows_in_memory,
             num_rows=num_rows,
             kernels=kernels,
+            num_threads=ctx.processes,  # threads do: nearly all of it is Arrow, numpy and compiled code
         )
     else:
         found = resolve_unverified(partitions, new_filter(), tally)

@@ -78,9 +78,10 @@ CORPUS = st.lists(st.tuples(st.tuples(WORD, WORD), st.booleans() | st.just(True)
     max_rows=st.integers(1, 30),
     num_rows=st.integers(0, 100),
     rate=st.sampled_from([0.5, 1e-6]),
+    num_threads=st.sampled_from([1, 3]),
 )
-def test_agrees_with_a_dictionary_for_any_partitions_batches_and_memory(
-    tmp_path_factory, mode, corpus, cuts, batch_rows, max_rows, num_rows, rate
+def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
+    tmp_path_factory, mode, corpus, cuts, batch_rows, max_rows, num_rows, rate, num_threads
 ):
     rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
     parts = cut(rows, cuts)
@@ -94,6 +95,7 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_and_memory(
             scratch_dir=tmp_path_factory.mktemp("scratch"),
             max_rows_in_memory=max_rows,
             num_rows=num_rows,
+            num_threads=num_threads,
         )
     )
     assert len(found) == len(parts)
@@ -169,8 +171,8 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
     rows = rows_of([tuple(pair) for pair in pool[rng.integers(0, len(pool), 40_000)].tolist()])
     parts = cut(rows, [15_000, 15_000, 33_000])
     results = []
-    for max_rows in (10**6, 3_000):
-        scratch = tmp_path / str(max_rows)
+    for max_rows, num_threads in ((10**6, 1), (3_000, 1), (3_000, 2)):
+        scratch = tmp_path / f"{max_rows}-{num_threads}"
         scratch.mkdir()
         found = resolve(
             as_partitions(parts, 4_096),
@@ -180,7 +182,8 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
             scratch_dir=scratch,
             max_rows_in_memory=max_rows,
             num_rows=len(rows),
+            num_threads=num_threads,
         )
         results.append([listed(part) for part in found])
-    assert results[0] == results[1]
+    assert results[0] == results[1] == results[2]
     assert [row for part in results[0] for row in part] == oracle(rows, "mask_later")

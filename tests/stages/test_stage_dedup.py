@@ -44,6 +44,7 @@ class Pipeline:
     root: object
     config: DedupConfig
     counts: dict = dataclasses.field(default_factory=dict)
+    processes: int = 1
 
     def run(self, stage, partition, inputs):
         name = f"{stage}-{partition}"
@@ -57,6 +58,7 @@ class Pipeline:
             inputs=inputs,
             private_dir=private_dir,
             scratch_dir=scratch_dir,
+            processes=self.processes,
         )
         self.counts[name] = GRAPH[stage].run()(ctx)
         return Artifact(stage=stage, partition=partition, key=name, private_dir=private_dir)
@@ -292,7 +294,7 @@ def test_stage_modules_import_nothing_heavy():
 
 def _run_shuffled(root, corpus, num_workers, rng):
     """All three steps; partitions start in a shuffled order and end in any."""
-    pipeline = Pipeline(root, DedupConfig(unit="sentence"))
+    pipeline = Pipeline(root, DedupConfig(unit="sentence", max_rows_in_memory=50), processes=num_workers)
     split = {name: pipeline.split(name, rows) for name, rows in corpus.items()}
     order = list(corpus)
 
