@@ -22,9 +22,12 @@ from pipelines.store.files import read_json, write_json
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 
-FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy", "next_word_accuracy")
+FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy", "next_word_accuracy", "accuracy")
+SCORES = ("bleu", "rouge_l", "nist", "meteor", "cider", "f1")
+"""Of generated text, where the task generates any."""
 _MORE_FIGURES = (
-    *("perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
+    *("task", "perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
+    *("accuracy_at_initialisation", "accuracy_standard_error", "accuracy_by_class", "num_eval_sentences"),
     *("num_steps", "noise_multiplier", "num_private_records", "num_public_records"),
 )
 
@@ -164,6 +167,7 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
     builds = [load(roots, name, key) for name, _, key in record["artifacts"] if name in ("train_phase1", "train")]
     return {
         **{name: figures.get(name) for name in (*FIGURES, *_MORE_FIGURES)},
+        **{name: figures.get("scores", {}).get(name) for name in SCORES},
         "record": events["record"],
         "delta": events["target_delta"],
         "epsilon_unamplified": claims["claims"][0].get("epsilon_unamplified") if claims.get("claims") else None,
@@ -188,7 +192,7 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "epsilon_unamplified": found[0]["epsilon_unamplified"],
             "headline": found[0]["headline"],
             "train_seconds": round(sum(row["train_seconds"] for row in found) / len(found), 1),
-            **{name: _mean([row[name] for row in found]) for name in FIGURES},
+            **{name: _mean([row.get(name) for row in found]) for name in (*FIGURES, *SCORES)},
         }
         for (config, method), found in groups.items()
     ]
@@ -211,10 +215,13 @@ def _mean(values: Sequence[float | None]) -> dict[str, float | None]:
 
 def compare_text(document: Mapping[str, Any]) -> str:
     """The table for a terminal."""
-    head = ("method", "perplexity/word", "95 % interval", "epsilon*", "claim", "seconds")
-    lines = [head]
+    from pipelines.report.comparison import TITLES, figures_shown
+
+    main, *more = figures_shown(document["methods"])
+    head = ("method", TITLES[main], "95 % interval", *(TITLES[name] for name in more), "epsilon*", "claim", "seconds")
+    lines: list[tuple[str, ...]] = [head]
     for row in document["methods"]:
-        figure = row["perplexity_per_word"]
+        figure = row[main]
         low, high = figure["low"], figure["high"]
         claim = row["headline"]
         lines.append(
@@ -222,6 +229,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
                 " ".join(part for part in (row["config"], row["method"]) if part),
                 _short(figure["mean"]),
                 f"{_short(low)} - {_short(high)}" if low is not None else f"{row['num_repetitions']} repetition",
+                *(_short(row[name]["mean"]) for name in more),
                 _short(row["epsilon_unamplified"]) if row["epsilon_unamplified"] is not None else "none",
                 f"{claim['notion']} {_short(claim['epsilon'])}" if claim else "none",
                 f"{row['train_seconds']:.0f}",

@@ -13,7 +13,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH, Table
 from pipelines.store.roots import Roots
 
-_SECRET_COLUMNS = frozenset({"text", "source_file", "source_id", "speaker", "label", "domain"})
+_SECRET_COLUMNS = frozenset({"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain"})
 """Columns that may hold private text; a sample shows only how long they are."""
 
 
@@ -56,13 +56,14 @@ def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[st
     schema = frame.collect_schema()
     sample = frame.head(rows)
     if not show_text:
-        hidden = [c for c in schema.names() if c in _SECRET_COLUMNS and schema[c] == pl.String]
+        hidden = {
+            **{c: ("({} characters)", pl.col(c).str.len_chars()) for c in schema.names() if schema[c] == pl.String},
+            **{c: ("({} texts)", pl.col(c).list.len()) for c in schema.names() if schema[c] == pl.List(pl.String)},
+        }
         sample = sample.with_columns(
-            pl.when(pl.col(c).is_null())
-            .then(None)
-            .otherwise(pl.format("({} characters)", pl.col(c).str.len_chars()))
-            .alias(c)
-            for c in hidden
+            pl.when(pl.col(c).is_null()).then(None).otherwise(pl.format(*shown)).alias(c)
+            for c, shown in hidden.items()
+            if c in _SECRET_COLUMNS
         )
     return {
         "table": table.name,

@@ -208,7 +208,8 @@ GRAPH: Mapping[str, Stage] = {
             name="redact",
             table="redact",
             module=f"{_STAGES}.redact",
-            configs={"redact": REDACT},
+            configs={"redact": REDACT, "corpus": CORPUS},
+            fields={"corpus": ("format",)},
             inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (MASKED,), "same")),
             partitioned=True,
             packages=("spacy", "pyarrow"),
@@ -227,8 +228,8 @@ GRAPH: Mapping[str, Stage] = {
             name="estimate",
             table="estimate",
             module=f"{_STAGES}.estimate",
-            configs={"estimate": ESTIMATE, "redact": REDACT},
-            fields={"redact": _POLICY_OPTIONS},
+            configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
+            fields={"redact": _POLICY_OPTIONS, "corpus": ("format",)},
             inputs=(
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),
@@ -300,6 +301,7 @@ GRAPH: Mapping[str, Stage] = {
             ),
             roots=("private", "public"),
             packages=_TRAINING_PACKAGES,
+            tables=(Table("generated", "generated.parquet"),),
             is_release=True,
         ),
         Stage(

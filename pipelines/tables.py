@@ -147,6 +147,12 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("end_loss", pa.float64(), True),
         ("end_is_right", pa.bool_(), True),
     ),
+    # What a model wrote for held-out inputs: what it read, what it wrote, and what people did. For such tasks only.
+    "generated": _schema(
+        ("given", pa.string()),
+        ("text", pa.string()),
+        ("references", pa.list_(pa.string())),
+    ),
     # Which sentences to review, one row per (replicate, sentence).
     "sample": _schema(
         *_ROW,

@@ -28,6 +28,9 @@ _ROLES = {"agent": "SYS", "customer": "USR"}
 _MEANINGS = ("mr", "meaning_representation")
 _REFERENCES = ("ref", "human_reference", "target")
 _TOKENISED = ("ref_tokenised",)
+_FIELD = re.compile(r"\s*([^\[\],]+)\[([^\]]*)\]\s*(?:,|$)")
+# The names that Li et al. (2022), table 11, shows.
+_KEYS = {"eatType": "Type", "priceRange": "price", "familyFriendly": "family friendly"}
 _BLANKS = (
     (re.compile(r" ([.,!?;:%)\]])"), r"\1"),
     (re.compile(r"([(\[£$]) "), r"\1"),
@@ -165,13 +168,36 @@ def personachat(source: Source, text: str) -> Items:
 
 
 def e2e(source: Source, record: Record) -> Items:
-    """A meaning representation and its reference, as one row; a tokenised reference is put back together."""
+    """A table and its reference, as one row; where the reference is tokenised, both are put back together.
+
+    The table is written out here and not in training: what redaction then masks are its values, and not the brackets
+    that hold them, so that redacted and original rows have one form.
+    """
     meaning, reference, tokenised = (named(record, names) for names in (_MEANINGS, _REFERENCES, _TOKENISED))
-    if reference is None and tokenised is not None:
-        reference = _detokenised(tokenised)
+    if reference is None and tokenised is not None and meaning is not None:
+        meaning, reference = _detokenised(meaning), _detokenised(tokenised)
     if meaning is None or reference is None:
         raise BadRow("missing_text", "has no columns mr and ref.")
-    return [_pair(source, meaning, reference, record)]
+    return [_pair(source, linearise(meaning), reference, record)]
+
+
+def parse_e2e(meaning: str) -> tuple[tuple[str, str], ...] | None:
+    """Keys and values of a meaning representation, ``name[The Mill], area[riverside]``; None where it is none."""
+    pairs, at = [], 0
+    while at < len(meaning.rstrip()):
+        field = _FIELD.match(meaning, at)
+        if field is None:
+            return None
+        key = field[1].strip()
+        pairs.append((_KEYS.get(key, key), field[2].strip()))
+        at = field.end()
+    return tuple(pairs) or None
+
+
+def linearise(meaning: str) -> str:
+    """One line: ``name : The Mill | Type : pub``, as in Li et al. (2022), table 11; other text stays as it is."""
+    pairs = parse_e2e(meaning)
+    return meaning if pairs is None else " | ".join(" : ".join(pair) for pair in pairs)
 
 
 def _detokenised(text: str) -> str:

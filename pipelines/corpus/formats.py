@@ -60,6 +60,9 @@ FORMATS: Mapping[str, Format] = {
     "personachat": Format(kinds={".txt": "episode"}),
 }
 
+HOLD_PAIRS = frozenset({"e2e", "dart", "glue"})
+"""Formats whose rows may hold two texts, joined by `pipelines.corpus.records.PAIR`."""
+
 # What `format = "auto"` takes a file for. Not .json: folders are full of small ones that are no corpus.
 AUTO: Mapping[str, str] = {
     suffix: name

@@ -39,6 +39,7 @@ class RedactorSpec:
         policies, conservative, observed: names, as in the settings.
         options: what the policies are told, but for their name.
         exclude, exclude_labels: as `Exclusions`.
+        separator: as `Judge`.
     """
 
     policies: tuple[str, ...]
@@ -47,6 +48,7 @@ class RedactorSpec:
     options: Mapping[str, Any] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     exclude_labels: tuple[str, ...] = ()
+    separator: str | None = None
 
     def make(self) -> Judge:
         """Makes the policies and loads the model.
@@ -64,6 +66,7 @@ class RedactorSpec:
             self.options.get("model", PolicyOptions.model),
             observed={name: made(name, "redact.also_levels") for name in self.observed},
             exclusions=Exclusions(self.exclude, self.exclude_labels),
+            separator=self.separator,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,29 @@ class Exclusions:
         return pieces(text) in self._phrases
 
 
+def apart(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
+    """The spans without the token between the two texts of a row: one that reaches over it becomes two.
+
+    The separator is the form of such rows and says nothing of any of them. A model that reads entities takes a name at
+    the end of one text and a name at the begin of the next for a single one, and without a border there is no pair.
+    Only the first occurrence is one, as for whoever reads the row.
+    """
+    at = sentence.text.find(separator)
+    if at < 0:
+        return list(spans)
+    low = bisect_right(sentence.ends, at)
+    high = bisect_left(sentence.starts, at + len(separator))
+    return [
+        part
+        for span in spans
+        for part in (
+            span._replace(end_token=min(span.end_token, low)),
+            span._replace(start_token=max(span.start_token, high)),
+        )
+        if part.start_token < part.end_token
+    ]
+
+
 class Judge:
     """Judges sentences by a union of policies and, separately, by a conservative policy.
 
@@ -86,6 +110,7 @@ class Judge:
         model: the spaCy model, loaded only when a policy needs it and then with what is needed.
         observed: policies whose coverage is wanted but which mask nothing.
         exclusions: what is left unmasked.
+        separator: what stands between the two texts of a row and is never masked; None where a row is one text.
 
     Raises:
         ConfigError: the conservative policy looks at whole documents, so it would vouch for every sentence; or the
@@ -100,11 +125,13 @@ class Judge:
         *,
         observed: Mapping[str, Policy] | None = None,
         exclusions: Exclusions | None = None,
+        separator: str | None = None,
     ) -> None:
         self._policies = dict(sorted(policies.items()))
         self._conservative = conservative
         self._observed = dict(sorted((observed or {}).items()))
         self._exclusions = exclusions or Exclusions()
+        self._separator = separator
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
@@ -146,7 +173,7 @@ class Judge:
             try:
                 answers = policy.find_in_document(sentences, found)
                 for add, spans, sentence in zip(more, answers, sentences, strict=True):
-                    add += self._exclusions.kept(check_spans(spans, sentence.num_tokens), sentence)
+                    add += self._kept(check_spans(spans, sentence.num_tokens), sentence)
             except MemoryError:
                 raise
             except Exception:
@@ -197,6 +224,10 @@ class Judge:
             annotator.annotate(group, wanted)
         return docs
 
+    def _kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
+        kept = self._exclusions.kept(spans, sentence)
+        return kept if self._separator is None else apart(kept, sentence, self._separator)
+
     def _judge_one(self, request: Request, doc: Doc | None) -> Verdict:
         sentence = Sentence(request.text, request.starts, request.ends, doc)
         num_tokens = sentence.num_tokens
@@ -209,9 +240,9 @@ class Judge:
                     failed = True
                     spans = list(_whole(num_tokens, name))
                     break
-                spans += self._exclusions.kept(found, sentence)
+                spans += self._kept(found, sentence)
             if not failed:
-                spans += literal_mask_spans(sentence)
+                spans += self._kept(literal_mask_spans(sentence), sentence)
         flagged, conservative_failed = True, False
         if self._conservative is not None:
             reasons = _find(self._conservative, sentence)

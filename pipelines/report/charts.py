@@ -185,16 +185,17 @@ def learning_curves(curves: Mapping[str, Sequence[tuple[float, float]]], x_name:
     return _markup(svg)
 
 
-def privacy_utility(points: Sequence[tuple[str, float, Mapping[str, float | None]]]) -> Markup | None:
-    """Perplexity by epsilon, both logarithmic; points without a finite epsilon stand in a column of their own.
+def privacy_utility(points: Sequence[tuple[str, float, Mapping[str, float | None]]], title: str) -> Markup | None:
+    """A figure by epsilon, both logarithmic; points without a finite epsilon stand in a column of their own.
 
     Args:
-        points: name, epsilon, and ``mean``, ``low``, ``high`` of the perplexity; low and high may be None.
+        points: name, epsilon, and ``mean``, ``low``, ``high`` of the figure; low and high may be None.
+        title: what the figure is.
 
     Returns:
         The chart with its legend, or None when nothing can be drawn.
     """
-    drawn = [point for point in points if is_number(point[2]["mean"])]
+    drawn = [point for point in points if is_number(point[2]["mean"]) and (point[2]["mean"] or 0) > 0]
     if not drawn:
         return None
     ys = [math.log(y) for _, _, v in drawn for y in (v["mean"], v["low"], v["high"]) if y is not None and y > 0]
@@ -204,8 +205,8 @@ def privacy_utility(points: Sequence[tuple[str, float, Mapping[str, float | None
     left, top, right, bottom = 66.0, 22.0, WIDTH - 90.0, 230.0
     unbounded = WIDTH - 46.0
     spoken = "; ".join(f"{name} {real(v['mean'], 3)}" for name, _, v in drawn)
-    svg = _svg(276 + _ROW_HEIGHT * len(drawn), f"Perplexity per word by epsilon: {spoken}")
-    _text(svg, 0, 11, "perplexity per word", css="soft")
+    svg = _svg(276 + _ROW_HEIGHT * len(drawn), f"{title} by epsilon: {spoken}")
+    _text(svg, 0, 11, title, css="soft")
 
     def height(value: float) -> float:
         return bottom - (bottom - top) * (math.log(value) - y_low) / (y_high - y_low)

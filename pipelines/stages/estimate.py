@@ -204,7 +204,7 @@ def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
 
     # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
     spec = dataclasses.replace(
-        ctx.configs["redact"].redactor_spec(),
+        ctx.configs["redact"].redactor_spec(ctx.configs["corpus"].separator()),
         policies=config.proxy,
         conservative=None,
         observed=(),

@@ -181,8 +181,12 @@ class RedactConfig(StageConfig):
         more = (package for name in self._selected() for package in libraries.get(name, ()))
         return (model_distribution(self.model), *more)
 
-    def redactor_spec(self) -> RedactorSpec:
-        """What a redactor is made from."""
+    def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
+        """What a redactor is made from.
+
+        Args:
+            separator: between the two texts of a row (`CorpusConfig.separator`).
+        """
         from pipelines.policies.apply import RedactorSpec
 
         return RedactorSpec(
@@ -203,6 +207,7 @@ class RedactConfig(StageConfig):
             },
             exclude=self.exclude,
             exclude_labels=self.exclude_labels,
+            separator=separator,
         )
 
 
@@ -229,7 +234,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     with open_table(sentences, "sentences") as table:
         workers = max(1, min(ctx.processes, table.metadata.num_rows // _ROWS_WORTH_A_PROCESS))
     with (
-        Redactor.from_spec(config.redactor_spec(), workers) as redactor,
+        Redactor.from_spec(config.redactor_spec(ctx.configs["corpus"].separator()), workers) as redactor,
         TableWriter(ctx.private_dir / "redacted.parquet", "redacted") as writer,
     ):
         whole = redactor.looks_at_documents

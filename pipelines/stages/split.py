@@ -82,6 +82,13 @@ class CorpusConfig(StageConfig):
             raise ValueError("name at least one file, folder or pattern")
         return value
 
+    def separator(self) -> str | None:
+        """What stands between the two texts of a row, where the format has rows of two."""
+        from pipelines.corpus.formats import HOLD_PAIRS
+        from pipelines.corpus.records import PAIR
+
+        return PAIR if self.format in HOLD_PAIRS else None
+
     def read_options(self) -> ReadOptions:
         """How rows become documents."""
         return ReadOptions(**self.model_dump(include=set(ReadOptions.__dataclass_fields__)))

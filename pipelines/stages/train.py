@@ -53,6 +53,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
         scores = task.scores(network, corpus.held_out, ctx.progress)
+        scores.write_texts(ctx.private_dir / "generated.parquet")
         write_token_scores(ctx.private_dir / "token_scores.parquet", network, corpus.held_out)
     after = Evaluation(**outcome.curve[-1]["evaluation"])
     outputs.write_outputs(
@@ -70,7 +71,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             base=start.base,
             context_length=start.context_length,
             head=config.head(),
-            scores=scores,
+            scores=scores.figures,
         ),
         private=ctx.private_dir,
         model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ class HeldOut:
         keys: document and sentence index of the rows of each record; with ``places``, or neither.
         starts_word: (V + 1,) which tokens begin a word (`alignment.starts_word`); with ``word_of_token``, or neither.
         rows: what the records say, for tasks that generate text from it; else empty.
+        references: what the whole fold says of what each of ``rows`` gives, by it; for table-to-text, else empty.
     """
 
     records: Examples
@@ -40,3 +41,4 @@ class HeldOut:
     keys: Sequence[list[tuple[str, int]]] = ()
     starts_word: npt.NDArray[np.bool_] | None = None
     rows: Sequence[RecordRows] = ()
+    references: Mapping[str, Sequence[str]] = field(default_factory=dict)

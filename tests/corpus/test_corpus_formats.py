@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.corpus.datasets import linearise, parse_e2e
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
@@ -171,8 +172,8 @@ CASES = {
         "e2e",
         E2E,
         [
-            ('name[A], area[b] || A "quoted" text, with a break.', None, None, "test", None),
-            ("name[B] || B is there.", None, None, "test", None),
+            ('name : A | area : b || A "quoted" text, with a break.', None, None, "test", None),
+            ("name : B || B is there.", None, None, "test", None),
         ],
         [(3, "bad_columns")],
     ),
@@ -238,15 +239,41 @@ def test_wikitext_joiners_are_undone_on_request(tmp_path):
 
 
 def test_a_tokenised_reference_is_put_back_together(tmp_path):
-    line = {"mr": "name[A]", "ref_tokenised": "A is n't family - friendly ( twice ) : yes ! It 's £ 5 ."}
+    line = {
+        "mr": "name[A], priceRange[£ 20 - 25]",
+        "ref_tokenised": "A is n't family - friendly ( twice ) : yes ! It 's £ 5 .",
+    }
     (row,) = read(dump("", "a.jsonl", json.dumps(line) + "\n", tmp_path), "e2e")
-    assert row.text == "name[A] || A isn't family-friendly (twice): yes! It's £5."
+    assert row.text == "name : A | price : £20-25 || A isn't family-friendly (twice): yes! It's £5."
+
+
+def test_e2e_meanings_are_written_out():
+    meaning = "name[The Mill], eatType[pub], priceRange[more than £30], customer rating[3 out of 5], near[Café Rouge]"
+    assert linearise(meaning) == (
+        "name : The Mill | Type : pub | price : more than £30 | customer rating : 3 out of 5 | near : Café Rouge"
+    )
+    for other in ("", "Mars Hill College : JOINED : 1973", "name The Mill", "name[The Mill] pub", "name, a[b]"):
+        assert linearise(other) == other
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["name", "food", "near"]),
+            st.text(alphabet=st.characters(blacklist_characters="[]\r\n\x1c\x1d\x1e\x85\u2028\u2029"), max_size=8),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_meaning_comes_back(pairs):
+    assert parse_e2e(", ".join(f"{k}[{v}]" for k, v in pairs)) == tuple((k, v.strip()) for k, v in pairs)
 
 
 def test_layouts_reach_the_splitter(tmp_path):
     splitter = Splitter()
     (pair,) = read(dump("", "a.csv", "mr,ref\nname[A],One. Two.\n", tmp_path), "e2e")
-    assert [s.text for s in next(splitter.split([pair.text], pair.layout))] == ["name[A] || One. Two."]
+    assert [s.text for s in next(splitter.split([pair.text], pair.layout))] == ["name : A || One. Two."]
     (talk, _) = read(dump("", "b.txt", ABCD, tmp_path), "dialogue")
     turns = next(splitter.split([talk.text], talk.layout))
     assert next((s.speaker, s.text) for s in turns) == ("SYS", "Hello. How may I help?")

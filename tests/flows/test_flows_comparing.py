@@ -15,12 +15,12 @@ from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 
 
-def _row(method: str, repetition: int, perplexity: float, **changes: Any) -> dict[str, Any]:
+def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str, Any]:
     claim = {"notion": "confidentiality", "epsilon": 3.0, "delta": 1e-5, "is_guarantee": True, "theorem": "t"}
     row = {"config": None, "method": method, "repetition": repetition, "state": "completed", "epsilon_unamplified": 3.0}
     row |= {
-        "perplexity_per_word": perplexity,
-        "perplexity": perplexity / 2,
+        "perplexity_per_word": value,
+        "perplexity": value / 2,
         "next_token_accuracy": 0.2,
         "next_word_accuracy": 0.1,
     }
@@ -55,6 +55,25 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     assert "<not measured>" not in page
     assert "<script" not in page
     assert render_comparison(document) == page
+
+
+def test_a_comparison_shows_the_figures_of_its_task() -> None:
+    none = {"perplexity_per_word": None, "next_token_accuracy": None, "next_word_accuracy": None}
+    classes = [_row("crt", n, 1.0, **none | {"perplexity": None, "accuracy": 0.8 + n / 100}) for n in range(2)]
+    texts = [_row("crt", 0, 15.0, **none | {"perplexity": 7.5, "bleu": 41.0, "rouge_l": 52.0})]
+    for rows, present, absent in (
+        (classes, ("accuracy", "0.805"), ("perplexity", "BLEU", "next-word")),
+        (texts, ("perplexity", "7.5", "BLEU", "41", "ROUGE-L", "52"), ("accuracy", "F1", "per word")),
+    ):
+        document = {"variants": rows, "methods": _summary(rows), "outputs": {"html": "x.html", "json": "x.json"}}
+        text, page = compare_text(document), render_comparison(document)
+        assert "<circle" in page
+        for word in present:
+            assert word in text
+            assert word in page
+        for word in absent:
+            assert word not in text
+            assert word not in page
 
 
 @pytest.mark.parametrize(

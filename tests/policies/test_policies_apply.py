@@ -5,13 +5,15 @@ import random
 
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipelines.errors import ConfigError
 from pipelines.policies import apply, judging, language, presidio
 from pipelines.policies.apply import Redactor
-from pipelines.policies.judging import FAILED_LABEL, Judge, Request
+from pipelines.policies.judging import FAILED_LABEL, Judge, Request, apart
 from pipelines.policies.language import load_pipeline, make_doc, model_module
-from pipelines.policies.protocol import PolicyOptions, Span
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules
 
@@ -309,3 +311,23 @@ def test_another_release_of_presidio_runs_every_recogniser(monkeypatch):
     assert all(gate is None for _, gate in policy._text_only)
     assert policy.needs == presidio.PresidioPolicy.needs
     assert policy.self_test() == []
+
+
+PIECES = st.lists(st.sampled_from(["Ann", "Bo ||x", "||", "at", "the Mill.", "["]), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(first=PIECES, second=PIECES, data=st.data())
+def test_what_stands_between_two_texts_is_never_masked(cut, first, second, data):
+    text = f"{' '.join(first)} || {' '.join(second)}"
+    starts, ends = cut(text)
+    sentence = Sentence(text, starts, ends)
+    borders = st.integers(0, len(starts))
+    drawn = data.draw(st.lists(st.tuples(borders, borders), max_size=4))
+    spans = [Span(min(pair), max(pair), "X", "p") for pair in drawn if pair[0] != pair[1]]
+    before, after = token_mask(len(starts), spans), token_mask(len(starts), apart(spans, sentence, " || "))
+    at = text.index(" || ")
+    is_separator = [at <= start < at + 4 for start in starts]
+    assert sum(is_separator) >= 1
+    assert list(after) == [0 if separator else b for b, separator in zip(before, is_separator, strict=True)]
+    assert apart(spans, sentence, " ## ") == spans  # a row of one text

@@ -12,6 +12,7 @@ from pipelines.miss_rate.decisions import Decision, DecisionLog, Secret, sentenc
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
+from pipelines.stages.split import CorpusConfig
 from pipelines.tables import TableWriter, read_table
 
 STORE = b"secret of the store"
@@ -114,7 +115,11 @@ class Reviewed:
         ctx = StageContext(
             stage="estimate",
             partition=None,
-            configs={"estimate": EstimateConfig(**config), "redact": RedactConfig(policies=("digits",))},
+            configs={
+                "estimate": EstimateConfig(**config),
+                "redact": RedactConfig(policies=("digits",)),
+                "corpus": CorpusConfig(),
+            },
             inputs={"sample": artifact("sample", None), "split": artifact("split"), "redact": artifact("redact")},
             private_dir=out,
             scratch_dir=self.folder,

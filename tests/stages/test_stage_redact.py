@@ -15,6 +15,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.policies.mask import MASK
 from pipelines.policies.protocol import Span
 from pipelines.stages.redact import RedactConfig, run
+from pipelines.stages.split import CorpusConfig
 from pipelines.tables import TableWriter, read_table
 
 
@@ -35,7 +36,7 @@ class FailsOnTrigger:
 PLUGIN = f"{__name__}:FailsOnTrigger"
 
 
-def make_context(root, rows, config, decisions=None):
+def make_context(root, rows, config, decisions=None, format="auto"):
     """``rows``: (text, is_duplicate) or (text, is_duplicate, {column: value})."""
     for name in ("split", "dedup", "out", "scratch"):
         (root / name).mkdir(parents=True)
@@ -69,7 +70,7 @@ def make_context(root, rows, config, decisions=None):
     return StageContext(
         stage="redact",
         partition="p",
-        configs={"redact": config},
+        configs={"redact": config, "corpus": CorpusConfig(format=format)},
         inputs={
             "split": (Artifact(stage="split", partition="p", key="k", private_dir=root / "split"),),
             "dedup_mask": (Artifact(stage="dedup_mask", partition="p", key="k", private_dir=root / "dedup"),),
@@ -166,6 +167,35 @@ def test_without_collapsing_duplicates_are_still_one_mask(tmp_path):
     rows = [("12 34 x", False), ("12 34 x", True)]
     table, _, _ = run_stage(tmp_path, rows, RedactConfig(policies=("digits",), collapse=False))
     assert [r["redacted_text"] for r in table] == [f"{MASK} {MASK} x", MASK]
+
+
+class FindsAll:
+    """A plug-in that takes a whole row for one secret."""
+
+    needs = frozenset()
+
+    def __init__(self, options):
+        self.name = options.name
+
+    def find(self, sentence):
+        return [Span(0, sentence.num_tokens, "ALL", self.name)]
+
+
+@pytest.mark.parametrize("policies", [(f"{__name__}:FindsAll",), (f"{__name__}:FindsAll", "propagate")])
+def test_a_find_that_reaches_over_two_texts_leaves_them_two(tmp_path, policies):
+    """As in E2E, where the last name of a table and the first of its description are often found as one."""
+    rows = [("name : A | near : The Portland Arms || The Dumpling Tree is a pub.", False), ("a || b", True)]
+    config = RedactConfig(policies=policies)
+    (pair, copy), figures, _ = run_stage(tmp_path / "pairs", rows, config, format="e2e")
+    assert pair["redacted_text"] == f"{MASK} || {MASK}"
+    at = rows[0][0].index("||")
+    assert {(0, at - 1), (at + 3, len(rows[0][0]))} <= {(span["start"], span["end"]) for span in pair["spans"]}
+    assert all(span["end"] < at or span["start"] > at for span in pair["spans"])
+    assert pair["num_masked_tokens"] == pair["num_tokens"] - 1 == figures["num_masked_tokens"]
+    assert copy["redacted_text"] == MASK
+    # Elsewhere it is text like any other.
+    (plain, _), _, _ = run_stage(tmp_path / "plain", rows, config)
+    assert plain["redacted_text"] == MASK
 
 
 def test_rows_that_do_not_match_the_decisions_are_refused(tmp_path):

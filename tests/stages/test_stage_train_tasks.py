@@ -3,15 +3,16 @@
 import json
 
 import pytest
+import torch
 from pydantic import ValidationError
 from test_stage_train_methods import SMALL, read, run
-from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from pipelines.accounting.run_facts import parse_training
 from pipelines.context import Artifact
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train import TrainConfig
-from pipelines.tables import TableWriter
+from pipelines.tables import TableWriter, read_table
 
 MASK = "<MASK>"
 SIZES = ("num_layers", "num_heads", "embedding_size")
@@ -168,6 +169,18 @@ def test_a_wholly_masked_row_counts_and_teaches_nothing(tmp_path, families):
         assert figures["num_private_records"] == 13
 
 
+@pytest.mark.parametrize("name", ["table_to_text", "infilling"])
+@pytest.mark.parametrize("which", ["public", "private"])
+def test_a_task_with_no_public_or_no_private_rows(tmp_path, families, name, which):
+    rows = rows_of(TASKS[name][1]["task"])
+    kept = [row for row in rows if row[6] == "test" or (row[3] is None) == (which == "private")]
+    ctx = train(tmp_path, families, name, "crt", kept, epochs=1)
+    figures = read(ctx, "figures.json")
+    assert figures[f"num_{which}_records"] == 0
+    assert (figures["num_steps"] == 0) == (which == "private")
+    assert figures["num_eval_sentences"] == 6
+
+
 def test_what_a_classifier_is_saved_as(tmp_path, families):
     head = train(tmp_path / "head", families, "head", "crt", epochs=1, adaptation="lora")
     model = AutoModelForSequenceClassification.from_pretrained(head.public_dir / "model")
@@ -178,6 +191,48 @@ def test_what_a_classifier_is_saved_as(tmp_path, families):
     card = (infilling.public_dir / "model/README.md").read_text()
     assert "{first} It was {blank} ." in card
     assert "terrible" in card
+
+
+@pytest.mark.parametrize("name", ["infilling", "head"])
+def test_the_published_classifier_has_the_accuracy_that_is_stated(tmp_path, families, name):
+    """By what a reader of its card does, with nothing of ours: a count by hand."""
+    ctx = train(tmp_path, families, name, "crt", epochs=2, max_eval_sentences=6)
+    figures, folder = read(ctx, "figures.json"), ctx.public_dir / "model"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    kind = AutoModelForMaskedLM if name == "infilling" else AutoModelForSequenceClassification
+    model = kind.from_pretrained(folder).eval()
+    right = {"negative": [], "positive": []}
+    for row in rows_of("classification"):
+        if row[6] != "test":
+            continue
+        text = f"{row[2]} It was {tokenizer.mask_token} ." if name == "infilling" else row[2]
+        batch = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            logits = model(**batch).logits[0]
+        if name == "infilling":
+            words = [tokenizer(f" {word}", add_special_tokens=False)["input_ids"] for word in ("terrible", "great")]
+            (at,) = (batch["input_ids"][0] == tokenizer.mask_token_id).nonzero()[:, 0]
+            logits = torch.stack([logits[at, ids[0]] for ids in words])
+        right[row[5]].append(["negative", "positive"][int(logits.argmax())] == row[5])
+    counts = {label: sum(found) / len(found) for label, found in right.items()}
+    assert figures["accuracy_by_class"] == counts
+    assert figures["accuracy"] == sum(map(sum, right.values())) / 6
+
+
+def test_what_is_generated_is_kept_with_every_reference_of_the_fold(tmp_path, families):
+    rows = [row for row in rows_of("table_to_text") if row[6] == "train"]
+    for number, (table, text) in enumerate([("a : b", "One."), ("a : b", "Two."), ("c : d", "Three.")]):
+        rows.append((100 + number, 0, f"{table} || {text}", None, None, None, "test"))
+    for most, tables in ((1, 1), (3, 2)):
+        ctx = train(tmp_path / str(most), families, "table_to_text", "no_dp", rows, epochs=1, max_eval_sentences=most)
+        found = read_table(ctx.private_dir / "generated.parquet", "generated").to_pylist()
+        assert len(found) == tables == read(ctx, "figures.json")["scores"]["num_outputs"]
+        expected = {"a : b": ["One.", "Two."], "c : d": ["Three."]}
+        for row in found:
+            table = row["given"].replace("<|endoftext|>", "")
+            assert sorted(row["references"]) == expected[table]
+    ctx = train(tmp_path / "classes", families, "head", "no_dp", epochs=1)
+    assert read_table(ctx.private_dir / "generated.parquet", "generated").num_rows == 0
 
 
 def test_labels(tmp_path, families):

@@ -21,7 +21,7 @@ from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.responses import SELF, reply_prompts
-from pipelines.training.tasks.table_to_text import linearise, parse_e2e, table_example, table_prompt
+from pipelines.training.tasks.table_to_text import table_example, table_prompt
 from pipelines.training.tasks.templates import TEMPLATES, Template
 
 CPU = torch.device("cpu")
@@ -210,35 +210,10 @@ def test_pairs_are_joined_as_the_model_is_used_to(families, family, between):
         HeadClassification(("a", "b", "c"), loaded)
 
 
-def test_e2e_meanings_are_written_out():
-    meaning = "name[The Mill], eatType[pub], priceRange[more than £30], customer rating[3 out of 5], near[Café Rouge]"
-    assert linearise(meaning) == (
-        "name : The Mill | Type : pub | price : more than £30 | customer rating : 3 out of 5 | near : Café Rouge"
-    )
-    # DART comes written out; and what redaction took a bracket from stays as it is.
-    for other in ("", "Mars Hill College : JOINED : 1973", "name The Mill", "name[The Mill] pub", "name<MASK>, a[b]"):
-        assert linearise(other) == other
-    assert linearise("name[<MASK>], area[riverside]") == "name : <MASK> | area : riverside"
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["name", "food", "near"]),
-            st.text(alphabet=st.characters(blacklist_characters="[]\r\n\x1c\x1d\x1e\x85\u2028\u2029"), max_size=8),
-        ),
-        min_size=1,
-        max_size=5,
-    )
-)
-def test_any_meaning_comes_back(pairs):
-    assert parse_e2e(", ".join(f"{k}[{v}]" for k, v in pairs)) == tuple((k, v.strip()) for k, v in pairs)
-
-
 def test_the_loss_is_on_the_description_only(gpt2):
-    table = "name[The Mill], area[riverside]"
+    table = "name : The Mill | area : riverside"
     example = table_example(table, "The Mill is a <MASK> pub", *coding(gpt2), 64)
-    prompt, answer = gpt2.vocabulary.encoder.ids(["name : The Mill | area : riverside", "The Mill is a <MASK> pub"])
+    prompt, answer = gpt2.vocabulary.encoder.ids([table, "The Mill is a <MASK> pub"])
     control = gpt2.vocabulary.control
     assert [*example.ids, control.eos] == [control.bos, *prompt, control.bos, *answer, control.eos]
     assert [t for t in example.labels if t != -100] == [*(t for t in answer if t != control.mask), control.eos]
@@ -357,7 +332,7 @@ def test_weights_sum_to_one_inside_each_example(tmp_path_factory, lengths, data)
 
 def test_changing_one_row_changes_one_example(gpt2, tmp_path):
     def ids(texts, name):
-        examples = [table_example("name[A]", text, *coding(gpt2), 64) for text in texts]
+        examples = [table_example("name : A", text, *coding(gpt2), 64) for text in texts]
         records = write(examples, padding_of(gpt2), tmp_path / name)
         return [records.ids[at].tolist() for at in range(len(records))]
 

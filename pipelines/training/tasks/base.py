@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from pipelines.corpus.records import PAIR
 from pipelines.policies.mask import MASK
+from pipelines.tables import TableWriter
 from pipelines.training.evaluation import Evaluation, evaluate
 from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import example_losses
@@ -62,6 +63,39 @@ class TaskModel:
     loaded: LoadedModel | None = None
 
 
+class Generated(NamedTuple):
+    """What a model wrote for one held-out input.
+
+    Attributes:
+        given: what it read, control tokens written out.
+        text: what it wrote.
+        references: what people wrote.
+    """
+
+    given: str
+    text: str
+    references: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scores:
+    """Scores of a finished model beside its evaluation.
+
+    Attributes:
+        figures: by name, as JSON values; empty where there are none.
+        texts: what it wrote for them.
+    """
+
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    texts: Sequence[Generated] = ()
+
+    def write_texts(self, path: Path) -> None:
+        """Writes the table ``generated``; without rows for a task that generates nothing. Private: it quotes text."""
+        with TableWriter(path, "generated") as writer:
+            for row in self.texts:
+                writer.append(given=row.given, text=row.text, references=list(row.references))
+
+
 class Task(Protocol):
     """A task with one model. Its module offers ``make_task(model, options)``."""
 
@@ -83,7 +117,7 @@ class Task(Protocol):
         """Scores a model quickly: after every epoch."""
         ...
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """Further scores of the finished model, such as those of the text that it generates."""
         ...
 
@@ -129,22 +163,24 @@ class LanguageTask(ABC):
         """See `Task`."""
         return evaluate(model, held_out)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """See `Task`. None but the perplexity."""
-        return {}
+        return Scores()
 
     def _generated(
         self, model: torch.nn.Module, prompts: Sequence[tuple[list[int], Sequence[str]]], progress: Progress
-    ) -> dict[str, Any]:
+    ) -> Scores:
         """Scores of what a model says to prompts, each with its references."""
         chosen = list(prompts[: self.options.max_generated])
         if not chosen:
-            return {}
+            return Scores()
         how = BeamSearch(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
-        ids = [prompt for prompt, _ in chosen]
-        texts = generate(model, self.vocabulary.tokenizer, ids, self.vocabulary.control, how, progress)
-        found = score_texts(texts, [references for _, references in chosen])
-        return {**found.as_json(), "num_available": len(prompts)}
+        ids, references = [prompt for prompt, _ in chosen], [group for _, group in chosen]
+        tokenizer = self.vocabulary.tokenizer
+        texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)
+        figures = {**score_texts(texts, references).as_json(), "num_available": len(prompts)}
+        given = [str(tokenizer.decode(prompt)) for prompt in ids]
+        return Scores(figures=figures, texts=tuple(map(Generated, given, texts, references)))
 
 
 def two_texts(text: str) -> tuple[str, str | None]:

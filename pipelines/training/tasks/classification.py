@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -17,7 +17,7 @@ from pipelines.training.evaluation import Evaluation, evaluate_classes
 from pipelines.training.held_out import HeldOut
 from pipelines.training.records import Batch, Examples, IntArray, Padding
 from pipelines.training.row_store import RecordRows, StoredRecords
-from pipelines.training.tasks.base import Progress, TaskModel, TaskOptions, is_all_mask, two_texts
+from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions, is_all_mask, two_texts
 from pipelines.training.tasks.examples import Example, TaskRecords, write_examples
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
@@ -81,7 +81,10 @@ class Classification:
         if is_all_mask(text):
             return self.classifier.example(text, text if pairs else None, None)
         if pairs and second is None:
-            raise InputError("train: the template takes two texts, and a row holds one; choose another template")
+            raise InputError(
+                "train: the template takes two texts, and a row holds one; choose another template, set corpus.format "
+                "to glue, or split.max_sentence_tokens above the longest row"
+            )
         if label is None and not is_held_out:
             raise InputError("train: a row to train on has no label; name its column in corpus.label_field")
         number = None if label is None else class_number(self.classifier.classes, label)
@@ -121,9 +124,9 @@ class Classification:
         assert isinstance(held_out.records, TaskRecords)  # noqa: S101  # `encode_held_out` made them
         return evaluate_classes(model, self.classifier, held_out.records)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """None: `evaluate` says it all."""
-        return {}
+        return Scores()
 
 
 def make_task(model: TaskModel, options: TaskOptions) -> Classification:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from pipelines.training.encoding import RecordEncoder
@@ -11,7 +9,7 @@ from pipelines.training.evaluation import Evaluation, evaluate
 from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import example_losses
 from pipelines.training.records import Batch
-from pipelines.training.tasks.base import Progress, TaskModel, TaskOptions
+from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions
 
 
 class LanguageModelling(RecordEncoder):
@@ -25,9 +23,9 @@ class LanguageModelling(RecordEncoder):
         """Perplexity and accuracy, by token and by word."""
         return evaluate(model, held_out)
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """None: `evaluate` says it all."""
-        return {}
+        return Scores()
 
 
 def make_task(model: TaskModel, options: TaskOptions) -> LanguageModelling:

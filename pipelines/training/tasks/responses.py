@@ -8,7 +8,7 @@ Speakers are those of ``corpus.format = "personachat"``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 
@@ -16,7 +16,7 @@ from pipelines.training.control import ControlTokens
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import TextEncoder
 from pipelines.training.row_store import RecordRows
-from pipelines.training.tasks.base import LanguageTask, Progress, TaskModel, TaskOptions
+from pipelines.training.tasks.base import LanguageTask, Progress, Scores, TaskModel, TaskOptions
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
 from pipelines.training.tasks.examples import Example
 
@@ -75,7 +75,7 @@ class Responses(LanguageTask):
             record, vocabulary.encoder, vocabulary.control, self.context_length, learn_speakers=(SELF,)
         )
 
-    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> dict[str, Any]:
+    def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """F1 and the others, of one reply to each history."""
         vocabulary, length = self.vocabulary, self.options.max_new_tokens
         prompts = [

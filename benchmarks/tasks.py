@@ -1,0 +1,476 @@
+"""Classification and table-to-text on real data, with and without privacy: SST-2 and E2E. See docs/models.md.
+
+    python benchmarks/tasks.py --data-dir FOLDER [--seeds 2] [--tasks sst2_head,e2e_scratch] [--work build/tasks]
+
+Every training is a whole run of the pipeline, from text to claims, offline and on the CPU. What is done is kept in the
+work folder, so that the command may be stopped and given again; results are rewritten after every training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from orderings import RESULTS
+
+from flows.comparing import SCORES, Variant, run_variant
+from flows.settings import load_settings
+from flows.spec import open_store
+from pipelines.corpus.datasets import linearise
+from pipelines.store import runs
+from pipelines.tables import read_table
+from pipelines.training.tasks.text_metrics import bleu, rouge_l, score_texts
+
+SETTINGS = """
+[corpus]
+inputs = ["corpus.jsonl"]
+format = "{format}"
+[redact]
+policies = ["high_entity"]
+conservative = "high_entity"
+[gate]
+enabled = false  # the text is public, and the same name is found in one row and missed in the next
+[estimate]
+source = "none"
+[train]
+{train}
+"""
+ENCODER = """
+adaptation = "lora"
+epochs = 3
+public_batch_size = 32
+expected_batch_size = 500
+public_learning_rate = 5e-4
+private_learning_rate = 2e-3
+context_length = 64
+jft_phase1_epochs = 3
+max_eval_sentences = 600
+task = "classification"
+"""
+TRAININGS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "no_dp": ("no_dp", {}),
+    "jft, ε = 3": ("jft/direct", {"target_epsilon": "3"}),
+    "crt, ε = 3": ("crt", {"target_epsilon": "3"}),
+    "dpsgd, ε = 8": ("dpsgd", {"target_epsilon": "8"}),
+    "dpsgd, ε = 3": ("dpsgd", {"target_epsilon": "3"}),
+}
+"""Method and settings of ``[train]`` by name."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A task with a model.
+
+    Attributes:
+        title: of its table.
+        format: ``corpus.format``.
+        rows: its corpus, from the folder of data sets.
+        train: of ``[train]``; ``{folder}`` is a model that ``model`` writes.
+        model: writes a model folder.
+        trainings: names in `TRAININGS`.
+        num_seeds: the most repetitions.
+        baselines: rows of the table that no training is needed for, from the test rows and the training rows.
+    """
+
+    title: str
+    format: str
+    rows: Callable[[Path], list[dict[str, str]]]
+    train: str
+    model: Callable[[Path, Path], None] | None = None
+    trainings: Sequence[str] = tuple(TRAININGS)
+    num_seeds: int = 2
+    baselines: Callable[[Sequence[Mapping[str, str]]], list[dict[str, Any]]] = field(default=lambda rows: [])
+
+
+def sst2_rows(data: Path, num_train: int = 2_000) -> list[dict[str, str]]:
+    """Phrases of the training set, drawn by a fixed seed; all of the development set to test on."""
+    with (data / "sst2/train.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    random.Random("sst2").shuffle(rows)
+    found = [{"sentence": r["sentence"].strip(), "label": r["label"], "fold": "train"} for r in rows[:num_train]]
+    for line in (data / "sst2/dev.jsonl").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        found.append({"sentence": row["a"], "label": row["label"], "fold": "test"})
+    return found
+
+
+def e2e_rows(data: Path, num_train: int, num_tables: int) -> list[dict[str, str]]:
+    """Training rows drawn by a fixed seed; tables of the test set with all their references."""
+    lines = (data / "e2e/train_tok.jsonl").read_text("utf-8").splitlines()
+    random.Random("e2e").shuffle(lines)
+    found = [{**json.loads(line), "fold": "train"} for line in lines[:num_train]]
+    with (data / "e2e/testset_w_refs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    tables = sorted({row["mr"] for row in rows})
+    random.Random("e2e").shuffle(tables)
+    chosen = set(tables[:num_tables])
+    return [*found, *({**row, "fold": "test"} for row in rows if row["mr"] in chosen)]
+
+
+def majority(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The accuracy of always saying the class that is most frequent in training, counted."""
+    best, _ = Counter(row["label"] for row in rows if row["fold"] == "train").most_common(1)[0]
+    test = [row["label"] for row in rows if row["fold"] == "test"]
+    share = test.count(best) / len(test)
+    error = (share * (1 - share) / len(test)) ** 0.5
+    return [{"name": "majority class", "accuracy": share, "low": share - 1.96 * error, "high": share + 1.96 * error}]
+
+
+def without_model(rows: Sequence[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """The table itself as its description, and a description of the training set by chance."""
+    references: dict[str, list[str]] = {}
+    for row in rows:
+        if row["fold"] == "test":
+            references.setdefault(linearise(row["mr"]), []).append(row["ref"])
+    train = [row["ref_tokenised"] for row in rows if row["fold"] == "train"]
+    chance = random.Random("chance").choices(train, k=len(references))
+    return [
+        {"name": name, **scored(texts, list(references.values()))}
+        for name, texts in (("the table itself", list(references)), ("a description of another table", chance))
+    ]
+
+
+def masked_model(data: Path, folder: Path, num_steps: int = 300, seed: int = 0) -> None:
+    """MiniLM's encoder with the head of a masked language model, which its package lacks, learnt on WikiText-2.
+
+    Only the head is trained; embeddings are those of the encoder. Public text on a public model.
+    """
+    import torch
+    import transformers
+
+    from pipelines.training.models.sources import find_model
+
+    source = find_model("minilm").location
+    tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+    model = transformers.BertForMaskedLM.from_pretrained(source)
+    model.requires_grad_(False)
+    model.cls.requires_grad_(True)
+    model.cls.predictions.decoder.weight.requires_grad_(False)  # the embeddings
+    raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
+    lines = [line.strip() for line in raw if len(line.split()) > 20]
+    torch.manual_seed(seed)
+    random.Random(seed).shuffle(lines)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
+    losses: list[float] = []
+    for start in range(0, 32 * num_steps, 32):
+        batch = tokenizer(lines[start : start + 32], truncation=True, max_length=48, padding=True, return_tensors="pt")
+        chosen = (torch.rand(batch["input_ids"].shape) < 0.2) & (batch["input_ids"] > 999)  # below are special tokens
+        labels = batch["input_ids"][chosen]
+        batch["input_ids"][chosen] = tokenizer.mask_token_id
+        with torch.no_grad():
+            hidden = model.bert(**batch).last_hidden_state[chosen]
+        loss = torch.nn.functional.cross_entropy(model.cls(hidden), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    print(f"masked head: {len(losses)} steps, loss {losses[0]:.2f} -> {np.mean(losses[-20:]):.2f}", flush=True)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def small_gpt2(data: Path, folder: Path, vocab_size: int = 2_000) -> None:
+    """A GPT-2 of two blocks with random weights, and a vocabulary that is learnt on WikiText-2: public text."""
+    import torch
+    import transformers
+
+    from pipelines.training.models.vocabulary import learn_vocabulary
+
+    raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
+    tokenizer = learn_vocabulary("bpe_public", vocab_size, (), (line for line in raw if line.strip())).tokenizer
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=256,
+        n_embd=128,
+        n_layer=2,
+        n_head=4,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+JOBS: Mapping[str, Job] = {
+    "sst2_head": Job(
+        title="SST-2, a head on MiniLM (22 million weights, LoRA)",
+        format="glue",
+        rows=sst2_rows,
+        train=ENCODER + 'model = "minilm"\nclasses = ["negative", "positive"]\n',
+        baselines=majority,
+    ),
+    "sst2_infilling": Job(
+        title="SST-2 by text infilling, MiniLM with a masked head learnt on WikiText-2 (22 million weights, LoRA)",
+        format="glue",
+        rows=sst2_rows,
+        train=ENCODER + 'model = "{folder}"\nmodel_is_public = true\ntemplate = "sst2"\n',
+        model=masked_model,
+        trainings=("no_dp", "dpsgd, ε = 8", "dpsgd, ε = 3"),
+        baselines=majority,
+    ),
+    "e2e_scratch": Job(
+        title="E2E, a GPT-2 of two blocks of width 128 from random weights",
+        format="e2e",
+        rows=lambda data: e2e_rows(data, num_train=3_000, num_tables=100),
+        train="""
+task = "table_to_text"
+model = "{folder}"
+model_is_public = true
+adaptation = "scratch"
+tokenizer = "pretrained"
+context_length = 192
+epochs = 6
+jft_phase1_epochs = 6
+expected_batch_size = 500
+max_eval_sentences = 150
+max_generated = 100
+max_new_tokens = 80
+""",
+        model=small_gpt2,
+        baselines=without_model,
+    ),
+    "e2e_smollm2": Job(
+        title="E2E, SmolLM2-135M (LoRA)",
+        format="e2e",
+        rows=lambda data: e2e_rows(data, num_train=384, num_tables=24),
+        train="""
+task = "table_to_text"
+model = "smollm2"
+adaptation = "lora"
+context_length = 160
+epochs = 1
+expected_batch_size = 128
+public_learning_rate = 5e-4
+max_eval_sentences = 24
+max_generated = 24
+max_new_tokens = 64
+""",
+        trainings=("no_dp", "dpsgd, ε = 8"),
+        num_seeds=1,
+        baselines=without_model,
+    ),
+}
+
+
+def prepare(name: str, job: Job, folder: Path, data: Path) -> tuple[Path, list[dict[str, str]]]:
+    """Writes corpus, model and settings; the settings file and the rows of the corpus."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config, corpus = folder / "reticent.toml", folder / "corpus.jsonl"
+    if not corpus.exists():
+        corpus.write_text("".join(json.dumps(row) + "\n" for row in job.rows(data)), encoding="utf-8")
+    if job.model is not None and not (folder / "model").exists():
+        job.model(data, folder / "partial")
+        (folder / "partial").rename(folder / "model")
+    config.write_text(
+        SETTINGS.format(format=job.format, train=job.train.format(folder=folder / "model")), encoding="utf-8"
+    )
+    return config, [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+
+
+def overrides(name: str) -> dict[str, str]:
+    """The settings of one training, by environment variable."""
+    return {f"RETICENT__TRAIN__{key.upper()}": value for key, value in TRAININGS[name][1].items()}
+
+
+def scored(texts: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """All scores, and intervals of BLEU and ROUGE-L by a bootstrap over tables."""
+    found = score_texts(texts, references).as_json()
+    draws = np.random.default_rng(0).integers(len(texts), size=(200, len(texts)))
+    for name, metric in (("bleu", bleu), ("rouge_l", rouge_l)):
+        values = [metric([texts[i] for i in draw], [references[i] for i in draw]) for draw in draws]
+        found[f"{name}_low"], found[f"{name}_high"] = (float(v) for v in np.percentile(values, [2.5, 97.5]))
+    return found
+
+
+def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
+    """What the model of a run wrote, and what people did."""
+    roots = open_store(load_settings(config, os.environ))
+    record = runs.resolve(roots, run_id)
+    key = next(key for stage, _, key in record["artifacts"] if stage == "train")
+    rows = read_table(roots.object_dir("private", "train", key) / "generated.parquet", "generated").to_pylist()
+    return [row["text"] for row in rows], [row["references"] for row in rows]
+
+
+def train(config: Path, job: Job, name: str, seed: int) -> dict[str, Any]:
+    """One training with its figures."""
+    row = {
+        "name": name,
+        "seed": seed,
+        **run_variant(Variant(config, TRAININGS[name][0], seed, overrides(name)), os.environ),
+    }
+    if row["state"] == "completed" and job.format == "e2e":
+        texts, references = generated(config, row["run_id"])
+        row |= scored(texts, references)
+        row["examples"] = texts[:3]
+    return row
+
+
+def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The table of one job: means over seeds; intervals over test rows, or tables, of one model."""
+    table: list[dict[str, Any]] = list(job.baselines(corpus))
+    for name in job.trainings:
+        found = [row for row in rows if row["name"] == name]
+        if not found:
+            continue
+        first = found[0]
+        row = {
+            "name": name,
+            "num_seeds": len(found),
+            "epsilon": first["epsilon_unamplified"],
+            "headline": first["headline"],
+            "noise_multiplier": first["noise_multiplier"],
+            "num_steps": first["num_steps"],
+            "num_public_records": first["num_public_records"],
+            "num_private_records": first["num_private_records"],
+            "train_seconds": float(np.mean([r["train_seconds"] for r in found])),
+        }
+        if job.format == "glue":
+            values = [r["accuracy"] for r in found]
+            error = first["accuracy_standard_error"]
+            row |= {
+                "accuracy": float(np.mean(values)),
+                "low": float(np.mean(values)) - 1.96 * error,
+                "high": float(np.mean(values)) + 1.96 * error,
+                "least": min(values),
+                "most": max(values),
+                "accuracy_at_initialisation": float(np.mean([r["accuracy_at_initialisation"] for r in found])),
+                "accuracy_by_class": first["accuracy_by_class"],
+            }
+        else:
+            means = ("perplexity", "perplexity_at_initialisation", *SCORES)
+            row |= {key: float(np.mean([r[key] for r in found])) for key in means}
+            row |= {key: first[key] for key in ("bleu_low", "bleu_high", "rouge_l_low", "rouge_l_high")}
+            row["examples"] = first["examples"]
+        table.append(row)
+    folds = Counter(row["fold"] for row in corpus)
+    return {"title": job.title, "num_train": folds["train"], "num_test": folds["test"], "rows": table}
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """The tables."""
+    lines = [
+        "# Classification and table-to-text on real data",
+        "",
+        f"`{document['command']}`, on a shared 2-core CPU; {document['seconds'] / 60:.0f} minutes of training in all.",
+        "Settings: `benchmarks/tasks.py`. What to make of it: [docs/models.md](../../docs/models.md).",
+    ]
+    for found in document["tasks"].values():
+        lines += [
+            "",
+            f"## {found['title']}",
+            "",
+            f"{found['num_train']:,} training and {found['num_test']:,} test rows.",
+        ]
+        if "accuracy" in found["rows"][0]:
+            lines += [
+                "",
+                "| | accuracy (95 %) | seeds | ε* | noise | private steps | seconds |",
+                "|---|---|---|---|---|---|---|",
+            ]
+            lines += [_accuracy_line(row) for row in found["rows"]]
+        else:
+            lines += [
+                "",
+                "| | BLEU (95 %) | ROUGE-L (95 %) | NIST | METEOR | CIDEr-D | perplexity | seeds | ε* | noise"
+                " | seconds |",
+                "|---|---|---|---|---|---|---|---|---|---|---|",
+            ]
+            lines += [_text_line(row) for row in found["rows"]]
+            lines += ["", "The first three outputs:", ""]
+            lines += [
+                f"- {row['name']}: " + "; ".join(f"“{t}”" for t in row["examples"])
+                for row in found["rows"]
+                if "examples" in row
+            ]
+    lines += [
+        "",
+        "Means over seeds. Intervals are those of one model: over test rows (normal), or over tables (bootstrap).",
+        "ε*: of the whole training on a row, replace-one, without credit for redaction, δ = 10⁻⁵; none: a part of it",
+        "has no noise.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _privacy(row: Mapping[str, Any]) -> tuple[str, str]:
+    epsilon = "none" if row.get("epsilon") is None else f"{row['epsilon']:.3g}"
+    return epsilon, "none" if row.get("noise_multiplier") is None else f"{row['noise_multiplier']:.2f}"
+
+
+def _accuracy_line(row: Mapping[str, Any]) -> str:
+    scores = f"{row['accuracy']:.1%} ({row['low']:.1%} – {row['high']:.1%})"
+    if "num_seeds" not in row:
+        return f"| {row['name']} | {scores} | | | | | |"
+    epsilon, noise = _privacy(row)
+    seeds = f"{row['num_seeds']}: {row['least']:.1%} – {row['most']:.1%}"
+    cells = [row["name"], scores, seeds, epsilon, noise, str(row["num_steps"]), f"{row['train_seconds']:.0f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _text_line(row: Mapping[str, Any]) -> str:
+    cells = [f"{row[key]:.1f} ({row[f'{key}_low']:.1f} – {row[f'{key}_high']:.1f})" for key in ("bleu", "rouge_l")]
+    cells += [f"{row['nist']:.2f}", f"{row['meteor']:.2f}", f"{row['cider']:.2f}"]
+    if "num_seeds" in row:
+        epsilon, noise = _privacy(row)
+        cells += [f"{row['perplexity_at_initialisation']:,.0f} → {row['perplexity']:.2f}", str(row["num_seeds"])]
+        cells += [epsilon, noise, f"{row['train_seconds']:.0f}"]
+    else:
+        cells += [""] * 5
+    return f"| {row['name']} | {' | '.join(cells)} |"
+
+
+def write(document: Mapping[str, Any]) -> None:
+    """Writes both results."""
+    RESULTS.mkdir(exist_ok=True)
+    text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    (RESULTS / "tasks.json").write_text(text, encoding="utf-8")
+    (RESULTS / "tasks.md").write_text(markdown(document), encoding="utf-8")
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Parses the command line, trains what is missing, and writes results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--tasks", default=",".join(JOBS), help="names, separated by commas")
+    parser.add_argument("--work", type=Path, default=Path("build/tasks"))
+    args = parser.parse_args(None if arguments is None else list(arguments))
+    args.work.mkdir(parents=True, exist_ok=True)
+    log = args.work / "trainings.jsonl"
+    rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
+    done = {(row["task"], row["name"], row["seed"]) for row in rows}
+    tasks: dict[str, Any] = {}
+    for task, job in JOBS.items():
+        mine = [row for row in rows if row["task"] == task]
+        if task not in args.tasks.split(",") and not mine:
+            continue
+        config, corpus = prepare(task, job, (args.work / task).absolute(), args.data_dir)
+        for seed in range(min(args.seeds, job.num_seeds) if task in args.tasks.split(",") else 0):
+            for name in job.trainings:
+                if (task, name, seed) in done:
+                    continue
+                row = {"task": task, **train(config, job, name, seed)}
+                print(task, seed, name, row["state"], row.get("reason", ""), flush=True)
+                if row["state"] != "completed":
+                    raise SystemExit(1)
+                mine.append(row)
+                rows.append(row)
+                with log.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(row, sort_keys=True) + "\n")
+        tasks[task] = summary(job, mine, corpus)
+        seconds = sum(row["train_seconds"] for row in rows)
+        command = f"python benchmarks/tasks.py --seeds {args.seeds}"
+        write({"schema_version": 1, "command": command, "seconds": seconds, "tasks": tasks})
+
+
+if __name__ == "__main__":
+    main()
