@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -43,6 +44,12 @@ def project(folder: Path, format: str, train: str, files: dict[str, str]) -> Pat
     return config
 
 
+def training_figures(config: Path) -> dict[str, Any]:
+    report = config.parent / "reticent-store/private/latest/report/report.json"
+    figures: dict[str, Any] = json.loads(report.read_text())["training"]
+    return figures
+
+
 def episode(number: int) -> str:
     """A conversation in ParlAI's format: numbered lines, candidates behind an empty column."""
     told = "i have 3 dogs" if number % 3 == 0 else "i have dogs"
@@ -61,7 +68,7 @@ def test_personachat_from_its_files_to_replies(tmp_path: Path) -> None:
     }
     config = project(tmp_path / "p", "personachat", 'task = "response"\nevaluate_fold = "valid"', files)
     document = run_json(config)
-    figures = json.loads(Path(document["outputs"]["report_json"]).read_text())["training"]
+    figures = training_figures(config)
     assert figures["task"] == "response"
     assert figures["record"] == "dialogue"
     assert figures["num_public_records"] + figures["num_private_records"] == 24
@@ -100,8 +107,8 @@ def test_e2e_from_its_files_to_descriptions_with_all_references(tmp_path: Path) 
     files = {"trainset.csv": rows(range(36)), "testset_w_refs.csv": rows(range(36, 60))}
     train = 'task = "table_to_text"\nmax_eval_sentences = 4'
     config = project(tmp_path / "p", "e2e", train, files)
-    document = run_json(config, RETICENT__REDACT__POLICIES='["digits", "high_entity"]')
-    figures = json.loads(Path(document["outputs"]["report_json"]).read_text())["training"]
+    run_json(config, RETICENT__REDACT__POLICIES='["digits", "high_entity"]')
+    figures = training_figures(config)
     assert figures["num_eval_sentences"] == 4
     table = pl.read_parquet(config.parent / "reticent-store/private/latest/generated/*.parquet")
     for row in table.to_dicts():
