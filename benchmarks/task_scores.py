@@ -49,13 +49,13 @@ microbatch_size = 16
 """
 ENCODER = """
 adaptation = "lora"
-epochs = 3
+lora_alpha = 4
+epochs = 1
 public_batch_size = 32
-expected_batch_size = 300
-public_learning_rate = 5e-4
-private_learning_rate = 2e-3
+expected_batch_size = 360
+public_learning_rate = 2e-3
+private_learning_rate = 5e-3
 context_length = 64
-jft_phase1_epochs = 3
 max_eval_sentences = 500
 task = "classification"
 """
@@ -94,7 +94,7 @@ class Job:
     baselines: Callable[[Sequence[Mapping[str, str]]], list[dict[str, Any]]] = field(default=lambda rows: [])
 
 
-def sst2_rows(data: Path, num_train: int = 1_200) -> list[dict[str, str]]:
+def sst2_rows(data: Path, num_train: int = 3_600) -> list[dict[str, str]]:
     """Phrases of 5 to 15 words of the training set, drawn by a fixed seed; the development set to test on.
 
     Most rows of the training set are shorter pieces of others; much longer ones cost padding in every batch.
