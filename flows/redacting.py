@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,11 +35,16 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
     from pipelines.stages.redact import RedactConfig
 
     names = [name.strip() for given in policies for name in given.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--policy names no policy")
     given = {key: value for key, value in options.items() if value is not None}
     try:
         return RedactConfig.model_validate({"policies": names, **given}).redactor_spec()
     except ValidationError as error:
-        problems = (f"--{'.'.join(map(str, e['loc']))}: {e['msg']}" if e["loc"] else e["msg"] for e in error.errors())
+        problems = []
+        for found in error.errors():
+            option = f"--{'.'.join(map(str, found['loc']))}: " if found["loc"] else ""
+            problems.append(option + found["msg"].removeprefix("Value error, "))
         raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
 
 
@@ -96,10 +102,11 @@ def redact_lines(
 
     if rendering not in RENDERINGS:
         raise ConfigError(f"--rendering must be one of {', '.join(RENDERINGS)}")
-    num_failed = 0
+    num_failed = num_unvouched = 0
     with opened(file) as lines:
         for record, judged in judge_records(records(lines, file), spec, workers=workers, check_language=check_language):
             num_failed += judged.failed_closed
+            num_unvouched += judged.conservative_failed
             document = {
                 "id": record["id"],
                 "redacted_text": judged.rendered(rendering),
@@ -117,8 +124,12 @@ def redact_lines(
             if spec.conservative is not None:
                 document["flagged_by_conservative"] = judged.flagged
             yield json.dumps({"schema_version": 1, **document} if as_json else document, ensure_ascii=False)
-    if num_failed:
-        print(f"reticent: a policy failed on {num_failed} texts; what it failed on is masked whole", file=sys.stderr)
+    for count, name, what_then in (
+        (num_failed, "a policy", "what it failed on is masked whole"),
+        (num_unvouched, "the conservative policy", "it vouches for none of them"),
+    ):
+        if count:
+            print(f"reticent: {name} failed on {count:,} text{'s' * (count > 1)}; {what_then}", file=sys.stderr)
 
 
 def judge_records(
@@ -142,37 +153,53 @@ def judge_records(
 
 
 def records(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
-    """The records of a file: JSON lines if its first line is a JSON object with ``text``, else lines of text.
+    """The records of a file: JSON lines if its first line is a JSON object, else lines of text.
+
+    A byte order mark is no part of the text.
 
     Raises:
-        InputError: a line is not UTF-8, or not the kind of JSON that the first line promised.
+        InputError: a line is not UTF-8, or cannot be used although the first line is a JSON object.
     """
     source = ((number, line.rstrip(b"\r\n")) for number, line in enumerate(lines, 1))
-    first = next(((n, line) for n, line in source if line.strip()), None)
+    first = next(((n, line.removeprefix(codecs.BOM_UTF8)) for n, line in source if line.strip()), None)
     if first is None:
         return
-    is_json = _json_object(first[1]) is not None
+    is_json = isinstance(_parsed(first[1]), dict)
     for number, line in chain([first], source):
         if not line.strip():
             continue
-        if is_json:
-            record = _json_object(line)
-            if record is None:
-                raise InputError(f'{name}, line {number}: not a JSON object with a string "text", as the first line is')
-            yield {"id": str(number), **record}
-        else:
-            try:
-                yield {"id": str(number), "text": line.decode("utf-8")}
-            except UnicodeDecodeError:
-                raise InputError(f"{name}, line {number}: not UTF-8 text") from None
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{name}, line {number}: not UTF-8 text") from None
+        if not is_json:
+            yield {"id": str(number), "text": text}
+            continue
+        record = _parsed(line)
+        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+            raise InputError(f'{name}, line {number}: not a JSON object with a string "text"')
+        if not isinstance(record.get("id"), str | int | float | None):
+            raise InputError(f'{name}, line {number}: "id" must be a string or a number')
+        if not (_is_unicode(record["text"]) and _is_unicode(str(record.get("id")))):
+            raise InputError(f"{name}, line {number}: half of a surrogate pair stands alone, which is no character")
+        yield {"id": str(number), **record}
 
 
-def _json_object(line: bytes) -> dict[str, Any] | None:
+def _parsed(line: bytes) -> Any:
+    """A line's JSON value; None where it is no JSON, or nested too deep to be any of ours."""
     try:
-        record = json.loads(line)
-    except ValueError:
+        return json.loads(line)
+    except (ValueError, RecursionError):
         return None
-    return record if isinstance(record, dict) and isinstance(record.get("text"), str) else None
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be written down: JSON can name half of a pair of surrogates, UTF-8 cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @contextmanager

@@ -10,18 +10,14 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from pipelines.policies.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, word_set
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 Find = tuple[int, int]
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 def _any(words: str) -> str:
-    return "(?:" + "|".join(re.escape(word) for word in sorted(_set(words), key=len, reverse=True)) + ")"
+    return "(?:" + "|".join(re.escape(word) for word in sorted(word_set(words), key=len, reverse=True)) + ")"
 
 
 # --- words ------------------------------------------------------------------------------------------------------
@@ -53,7 +49,7 @@ _FOREIGN_SUFFIX: Final = (
     "straat laan plein gracht kade dreef hof utca útja katu kuja tie polku tänav brautin braut gata stígur vegur "
     "stræti straeti götu tun holt hlíð vangur bakki hús husene vænget toften parken bygget svingen stien marken"
 )
-_NOT_STREETS: Final = _set(
+_NOT_STREETS: Final = word_set(
     """
     january february march april may june july august september october november december jan feb mar apr jun jul
     aug sep sept oct nov dec chapter section figure fig table version season episode volume vol page pages part
@@ -168,7 +164,7 @@ _TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
 _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
-_STOP_TAIL: Final = _set(
+_STOP_TAIL: Final = word_set(
     """
     i he she we they you it the this that what who where when why how please thanks thank hello hi dear mobile
     phone tel fax email e-mail address name user bot customer agent can could is are was my your our his her and
@@ -296,7 +292,7 @@ def _has_plain_word(words: str) -> bool:
     return False
 
 
-_PARTICLES: Final = _set("do via a am an me la de van st")
+_PARTICLES: Final = word_set("do via a am an me la de van st")
 """Function words of English that are parts of streets' names in other languages."""
 
 

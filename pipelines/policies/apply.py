@@ -17,7 +17,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any, Final
 
-from pipelines.errors import StageError
+from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
 from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
@@ -28,6 +28,9 @@ WORKER_CHUNK_SENTENCES: Final = 128
 """Small, so that no worker waits long for another at the end."""
 
 MAX_REMEMBERED: Final = 500_000
+_MANY_LANGUAGES: Final = "xx"
+"""spaCy's code for models that are for no single language."""
+
 _PRELOAD: Final = ["spacy", "pipelines.policies.judging"]
 
 
@@ -54,20 +57,28 @@ class RedactorSpec:
         """Makes the policies and loads the model.
 
         Raises:
-            ConfigError: a policy or the model cannot be loaded; before any work.
+            ConfigError: a policy or the model cannot be loaded, or the model is for another language; before any work.
         """
 
         def made(name: str, setting: str) -> Policy:
             return registry.make_policy(PolicyOptions(name=name, **self.options), setting)
 
-        return Judge(
+        model = self.options.get("model", PolicyOptions.model)
+        language = self.options.get("language", PolicyOptions.language)
+        judge = Judge(
             {name: made(name, "redact.policies") for name in self.policies},
             made(self.conservative, "redact.conservative") if self.conservative is not None else None,
-            self.options.get("model", PolicyOptions.model),
+            model,
             observed={name: made(name, "redact.also_levels") for name in self.observed},
             exclusions=Exclusions(self.exclude, self.exclude_labels),
             separator=self.separator,
         )
+        if judge.language not in (None, language, _MANY_LANGUAGES):
+            raise ConfigError(
+                f"redact.model: '{model}' is for '{judge.language}', but redact.language is '{language}'; name a model "
+                "for that language"
+            )
+        return judge
 
 
 _judge: Judge | None = None

@@ -25,14 +25,16 @@ those though through throughout thus till to together too toward towards under u
 via was wasn't we we'd we'll we're we've were weren't what what'll what's whatever when when's whenever where where's
 wherever whether which whichever while who who'd who'll who's whoever whole whom whose why why's will with within
 without won't would wouldn't yet you you'd you'll you're you've your yours yourself yourselves gonna gotta wanna kinda
-i'd've n't 's 've 'll 're 'd 'm dont cant im ive id youre thats didnt doesnt isnt wont whats
+i'd've n't 's 've 'll 're 'd 'm dont cant im ive id youre thats didnt doesnt isnt wont whats arent couldnt hadnt
+hasnt havent heres hes hows itll shes shouldnt theres theyll theyre theyve wasnt werent weve wheres wouldnt youll youve
+ur cuz coz
 """
 
 _COURTESY = """
 hello hi hey goodbye bye bye-bye thanks thank please sorry welcome yes yeah yep yup yea no nope nah ok okay sure
 certainly absolutely definitely exactly correct right great good fine perfect wonderful excellent awesome alright cool
 nice congratulations cheers greetings pardon apologies apologize apologise regards sincerely glad happy pleasure well
-oh ah hmm um uh wow oops aha ha
+oh ah hmm um uh wow oops aha ha haha hahaha hehe lol omg pls plz thx thnx thanx np
 """
 
 _NUMBER = """
@@ -41,7 +43,7 @@ eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred 
 nought dash dot hyphen underscore
 """
 
-SMALL_NUMBERS: Final = frozenset({"one", "two", "three", "double", "triple", "dash", "hundred", "thousand", "million"})
+SMALL_NUMBERS: Final = frozenset({"one", "two", "three", "double", "triple", "dash"})
 """Number words that say nothing by themselves; a larger number may be an age, a price, a house."""
 
 UNITS: Final = frozenset(
@@ -224,7 +226,8 @@ ugly ultimate ultimately unable unavailable unclear uncomfortable unexpected unf
 unique unknown unlike unlikely unlimited unnecessary unpleasant unread unusual upcoming upper upset upstairs urgent
 urgently useful useless usual usually valid valuable various vast viable virtual visible warm weak weekly weird wet
 whatsoever wide widely wild willing willingly wise wooden worse worst worth worthless worthy wrong wrongly yearly
-yellow yet younger youngest black white brown asap etc eg ie vs pm faq gps tv usb pdf cd dvd pc url wifi
+yellow yet younger youngest black white brown asap etc eg ie vs pm faq gps tv usb pdf cd dvd pc url wifi idk btw brb
+tbh imo fyi dunno gimme lemme tho ppl
 """
 
 _IRREGULAR = """
@@ -249,7 +252,8 @@ shelves knives wives halves data media
 """
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text, each once."""
     return frozenset(text.split())
 
 
@@ -278,29 +282,30 @@ _DOUBLING = frozenset(
     {"cancel", "refer", "prefer", "occur", "transfer", "travel", "label", "submit", "admit", "commit"}
 )
 
-FUNCTION_WORDS: Final = _words(_FUNCTION)
+FUNCTION_WORDS: Final = word_set(_FUNCTION)
 """Closed-class words: a sentence without any of them, or of the courtesy words, is no ordinary sentence."""
 
-COURTESY_WORDS: Final = _words(_COURTESY)
+COURTESY_WORDS: Final = word_set(_COURTESY)
 """Greetings, thanks, assent: these alone can make up an ordinary sentence."""
 
-NUMBER_WORDS: Final = _words(_NUMBER)
+NUMBER_WORDS: Final = word_set(_NUMBER)
 """Number words, and the words that dictate a number: one alone is harmless, a row of them is a number."""
 
-AMBIGUOUS_WORDS: Final = _words(_AMBIGUOUS)
+AMBIGUOUS_WORDS: Final = word_set(_AMBIGUOUS)
 """Everyday words that are also names."""
 
+BASE_VERBS: Final = word_set(_VERBS)
+"""Regular verbs, as they stand behind "to" and "will"."""
+
+VERB_FORMS: Final = frozenset(form for verb in BASE_VERBS for form in _inflect_verb(verb)) | word_set(_IRREGULAR)
+"""Every form of a verb, and a few irregular nouns."""
+
+NOUNS: Final = frozenset(form for noun in word_set(_NOUNS) for form in _inflect_noun(noun))
+"""Nouns, one and many."""
+
 COMMON_WORDS: Final = (
-    (
-        FUNCTION_WORDS
-        | COURTESY_WORDS
-        | AMBIGUOUS_WORDS
-        | _words(_OTHER)
-        | _words(_IRREGULAR)
-        | frozenset(form for verb in _words(_VERBS) for form in _inflect_verb(verb))
-        | frozenset(form for noun in _words(_NOUNS) for form in _inflect_noun(noun))
-    )
-    - _words(_NAMES)
-    - _words(_CHOICES)
+    (FUNCTION_WORDS | COURTESY_WORDS | AMBIGUOUS_WORDS | VERB_FORMS | word_set(_OTHER) | NOUNS)
+    - word_set(_NAMES)
+    - word_set(_CHOICES)
 )
 """Every word that may stand in a public sentence, lower case, number words aside."""

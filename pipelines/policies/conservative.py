@@ -9,66 +9,50 @@ is to be measured (the second bound of the miss rate), never assumed.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from pipelines.policies.announced import find_announced
 from pipelines.policies.common_words import (
-    AMBIGUOUS_WORDS,
     COMMON_WORDS,
     COURTESY_WORDS,
     FUNCTION_WORDS,
+    NOUNS,
     NUMBER_WORDS,
     SMALL_NUMBERS,
     UNITS,
+    word_set,
 )
+from pipelines.policies.everyday_use import name_like
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
 _PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
-_ENDS_SENTENCE: Final = frozenset(".!?…")
-_PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
-_SUBJECTS: Final = frozenset(
-    {"i", "we", "you", "he", "she", "it", "they", "this", "that", "these", "those", "the", "there", "my", "your", "our"}
-)
-_NAMING: Final = re.compile(
-    r"\b(?:(?:name['’]?s|name is|named|called|call me|spelled|spelt)"
-    r"|(?:user\s?name|password|passcode|pin|code|login|handle)\s*(?:is|was|:|=|['’]s))\s*([^\W\d_]+)",
-    re.I,
-)
-_NOT_A_NAME: Final = frozenset(
-    {"not", "on", "in", "the", "a", "an", "what", "your", "to", "you", "and", "as", "for", "with", "by", "back"}
-)
-_BEFORE_NAMES: Final = frozenset(
-    {
-        "to",
-        "with",
-        "from",
-        "by",
-        "for",
-        "and",
-        "or",
-        "ask",
-        "asked",
-        "tell",
-        "told",
-        "call",
-        "called",
-        "was",
-        "is",
-        "it's",
-    }
-)
-"""Words behind which an everyday word that is also a name may well be the name ("send it to price")."""
+_EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U0001f3fb-\U0001f3ff]")
+"""Faces, hearts and thumbs, and what varies them: unlike other pictures they stand for no thing and no place."""
 
-_TIES: Final = re.compile(
-    r"\b(?:(?:work(?:s|ed|ing)?|job|employed|stud(?:y|ies|ied|ying)|graduated|enrolled|train(?:ed|ing)?|intern(?:ed|ing)?)"
-    r"\s+(?:for|at|by|in|with)|liv(?:e|es|ed|ing)\s+(?:in|at|on|near)|(?:born|based|located|residing|stay(?:s|ing)?)"
-    r"\s+(?:in|at|on|near)|(?:mov(?:e|es|ed|ing)|travel(?:s|ed|ling|ing)?|fly(?:ing)?|flew|going|drive|drove)\s+(?:to|from)"
-    r"|(?:come|comes|came|coming|am|i'm|im|is|are)\s+from|married\s+to|owned\s+by|part\s+of"
-    r"|(?:job|account|card|policy|loan|contract|insurance|appointment|interview|letter)\s+(?:at|from|with))"
-    r"\s+(?:the\s+)?([^\W\d_]+)",
-    re.I,
+_STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
+_ENDS_SENTENCE: Final = frozenset(".!?…")
+_DIVIDES: Final = frozenset(".,!?;:()…")
+_PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
+_HEALTH: Final = word_set(
+    """
+    arm arms blood body breath drinking drunk ear ears eating eye eyes feet finger fingers foot growth hair hearing
+    heart hearts leg legs mood mouth neck operation operations shoulder shoulders skin sleep sleeping slept smell
+    smoke smoking stomach sugar teeth tooth weight
+    """
 )
-_NO_PLACE: Final = FUNCTION_WORDS | {"me", "us", "home", "work", "here", "there"}
+"""Words of every day that an illness is named by ("heart failure", "trouble sleeping")."""
+
+_MIN_SHOUTED: Final = 3
+"""So many words, all in capitals, are a sentence without case, not names."""
+
+_BEFORE_A_NUMBER: Final = word_set(
+    "am i'm im is was he's she's turned turning turns nearly with in at by on to from under"
+)
+"""Words behind which a number that ends a sentence is an age, the end of a card, a room."""
+
+_EVERYDAY: Final = (COMMON_WORDS | NUMBER_WORDS | {"u"}) - _HEALTH
 
 
 class ConservativePolicy:
@@ -77,12 +61,11 @@ class ConservativePolicy:
     Reasons (the labels):
         CHARACTER: a digit, a symbol such as ``@ / # < -``, or anything that is neither a word nor plain punctuation.
         WORD: a word outside the closed list of everyday words, among them every unusual name in any case.
-        CAPITAL: a capital inside a sentence, or a word in capitals.
-        NAME_WORD: an everyday word that is also a name, capitalised, next to another such word or to a greeting, where
-            a name may stand ("to price"), or in a sentence of one or two words; or whatever follows "my name is" or
-            "the password is".
+        CAPITAL: a capital inside a sentence, or a word in capitals, unless the whole sentence is in capitals.
+        NAME_WORD: an everyday word where a name stands (`everyday_use`), or that "my name is", "the password is" or the
+            like announces (`announced`).
         NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
-            three; a small one that counts something ("two kids").
+            three; a small one that counts or numbers something ("two kids", "room two").
         TIES: whatever somebody works for, lives in, comes from or goes to.
         BARE: no function word and no courtesy word, or a single word that is no courtesy, or a piece that begins with
             punctuation: an answer or a fragment and not a sentence ("blue horse").
@@ -99,60 +82,62 @@ class ConservativePolicy:
 
 
 def _reasons(text: str) -> list[tuple[int, int, str]]:
-    matches = list(_WORD.finditer(text))
     found: list[tuple[int, int, str]] = []
+    matches = list(_WORD.finditer(text))
     words: list[re.Match[str]] = []
-    starts_sentence: list[bool] = []
-    at_start = True
+    lower: list[str] = []
+    gaps: list[str] = []
+    starts_sentence, gap = True, ". "
+    has_case = not text.isupper() or len(matches) < _MIN_SHOUTED
     for match in matches:
         token = match[0]
-        if token[0].isalpha():
-            words.append(match)
-            starts_sentence.append(at_start)
-            at_start = False
-        elif token in _ENDS_SENTENCE:
-            at_start = True
-        elif token not in _PUNCTUATION:
-            found.append((match.start(), match.end(), "CHARACTER"))
-    lower = [match[0].lower().replace("’", "'") for match in words]
-    num_spelled = sum(word in NUMBER_WORDS or (len(word) == 1 and word not in "ai") for word in lower)
-    for i, (match, word) in enumerate(zip(words, lower, strict=True)):
-        reason = _word_reason(match[0], word, starts_sentence[i], lower, i)
-        if reason is None and num_spelled > 1 and (word in NUMBER_WORDS or len(word) == 1):
-            reason = "NUMBER_WORDS"
-        if reason is None and word in NUMBER_WORDS:
-            following = lower[i + 1] if i + 1 < len(lower) else ""
-            if word not in SMALL_NUMBERS or following in UNITS:
-                reason = "NUMBER_WORDS"
-        if reason is not None:
-            found.append((match.start(), match.end(), reason))
-    found += [
-        (named.start(1), named.end(1), "NAME_WORD")
-        for named in _NAMING.finditer(text)
-        if named[1].lower() not in _NOT_A_NAME
-    ]
-    found += [(tied.start(1), tied.end(1), "TIES") for tied in _TIES.finditer(text) if tied[1].lower() not in _NO_PLACE]
-    is_sentence = any(word in COURTESY_WORDS for word in lower) or (
-        len(lower) > 1 and any(word in FUNCTION_WORDS for word in lower)
-    )
+        if not token[0].isalpha():
+            if token in _PUNCTUATION:
+                starts_sentence = starts_sentence or token in _ENDS_SENTENCE
+                gap = token + " " if token in _DIVIDES else gap
+            elif _EMOTICONS.fullmatch(token) is None:
+                found.append((match.start(), match.end(), "CHARACTER"))
+                gap = ", "
+            continue
+        word = token.lower().replace("’", "'")
+        if word not in _EVERYDAY:
+            word = _unstretched(word)
+        if word not in _EVERYDAY:
+            found.append((match.start(), match.end(), "WORD"))
+        elif has_case and word not in _PRONOUN_I and not (token.islower() or (starts_sentence and token[1:].islower())):
+            found.append((match.start(), match.end(), "CAPITAL"))
+        words.append(match)
+        lower.append(word)
+        gaps.append(gap)
+        starts_sentence, gap = False, " "
+    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in _numbers(lower)]
+    found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
+    found += [(words[i].start(), words[i].end(), label) for i, label in find_announced(lower, gaps)]
+    is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
     if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
         found.append((words[0].start(), words[-1].end(), "BARE"))
     return found
 
 
-def _word_reason(word: str, lower: str, starts_sentence: bool, sentence: list[str], i: int) -> str | None:
-    """Why one word is no everyday word used as one; None if it is."""
-    if lower not in COMMON_WORDS and lower not in NUMBER_WORDS:
-        return "WORD"
-    following = sentence[i + 1] if i + 1 < len(sentence) else ""
-    if word != lower and lower not in _PRONOUN_I:
-        if not starts_sentence or word[1:] != word[1:].lower():
-            return "CAPITAL"
-        if lower in AMBIGUOUS_WORDS and following not in _SUBJECTS:
-            return "NAME_WORD"
-    if lower in AMBIGUOUS_WORDS:
-        before = sentence[i - 1] if i > 0 else ""
-        beside_name = before in AMBIGUOUS_WORDS or following in AMBIGUOUS_WORDS
-        if beside_name or before in COURTESY_WORDS or before in _BEFORE_NAMES or len(sentence) < 3:
-            return "NAME_WORD"
-    return None
+def _unstretched(word: str) -> str:
+    """A word of at least three letters without its letters that are written thrice or more ("pleeease", "sooo")."""
+    for kept in (r"\1", r"\1\1"):
+        short = _STRETCHED.sub(kept, word)
+        if len(short) > 1 and short in _EVERYDAY:
+            return short
+    return word
+
+
+def _numbers(words: list[str]) -> Iterator[int]:
+    """Positions of the number words, and of letters said one by one, that may be somebody's number."""
+    if NUMBER_WORDS.isdisjoint(words) and all(len(word) > 1 or word in "ai" for word in words):
+        return
+    num_spelled = sum(word in NUMBER_WORDS or (len(word) == 1 and word not in "ai") for word in words)
+    for i, word in enumerate(words):
+        if word in NUMBER_WORDS:
+            counts = i + 1 < len(words) and words[i + 1] in UNITS and words[i : i + 2] != ["one", "of"]
+            tells = i > 0 and (words[i - 1] in NOUNS or (i + 1 == len(words) and words[i - 1] in _BEFORE_A_NUMBER))
+            if num_spelled > 1 or counts or tells or word not in SMALL_NUMBERS:
+                yield i
+        elif len(word) == 1 and num_spelled > 1:
+            yield i

@@ -145,6 +145,11 @@ class Judge:
             self._annotator = Annotator(load_pipeline(model, needs | on_demand))
 
     @property
+    def language(self) -> str | None:
+        """The language of the spaCy model; None where no policy needs one."""
+        return self._annotator.nlp.lang if self._annotator is not None else None
+
+    @property
     def looks_at_documents(self) -> bool:
         """Whether a policy wants to see whole documents."""
         return bool(self._document_policies)
@@ -176,7 +181,7 @@ class Judge:
                     add += self._kept(check_spans(spans, sentence.num_tokens), sentence)
             except MemoryError:
                 raise
-            except Exception:
+            except (Exception, SystemExit):
                 return [
                     Verdict(_whole(len(r.starts), name), True, v.flagged, v.conservative_failed, v.observed)
                     for r, v in zip(requests, verdicts, strict=True)
@@ -285,5 +290,5 @@ def _find(policy: Policy, sentence: Sentence) -> list[Span] | None:
         return check_spans(policy.find(sentence), sentence.num_tokens)
     except MemoryError:
         raise
-    except Exception:
+    except (Exception, SystemExit):  # a library that "exits" on odd text has failed on it
         return None

@@ -32,6 +32,7 @@ class JudgedText:
         spans: sorted; tokens of the whole text.
         failed_closed: a policy failed on a part of it, which is masked whole.
         flagged: the conservative policy would keep some part of it private.
+        conservative_failed: it failed on a part of it.
     """
 
     text: str
@@ -40,6 +41,7 @@ class JudgedText:
     spans: tuple[Span, ...]
     failed_closed: bool
     flagged: bool
+    conservative_failed: bool
 
     def mask(self) -> bytearray:
         """One byte a token, 1 where it is masked."""
@@ -93,5 +95,6 @@ class TextJudge:
             }
             failed = any(verdict.failed_closed for _, verdict in found)
             flagged = any(verdict.flagged for _, verdict in found)
-            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged))
+            unvouched = any(verdict.conservative_failed for _, verdict in found)
+            judged.append(JudgedText(text, starts, ends, tuple(sorted(spans)), failed, flagged, unvouched))
         return judged

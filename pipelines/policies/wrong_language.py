@@ -6,9 +6,11 @@ Entity models find next to nothing in a language that they were not trained on, 
 from __future__ import annotations
 
 import functools
-import importlib
 import re
+import runpy
 from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from pipelines.errors import ConfigError
@@ -20,6 +22,7 @@ _WORD: Final = re.compile(r"[^\W\d_]+")
 _MIN_WORDS: Final = 100
 _MIN_SHARE: Final = 0.2
 _MAX_WORDS: Final = 20_000
+_OR_NO_CHECK: Final = ", or redact.check_language = false (--language, --model and --any-language of the commands)"
 
 
 def check_text(texts: Iterable[str], language: str) -> None:
@@ -37,18 +40,15 @@ def check_text(texts: Iterable[str], language: str) -> None:
     """
     if language not in LANGUAGES:
         return
-    words: list[str] = []
-    for text in texts:
-        words += (match[0].casefold() for match in _WORD.finditer(text))
-        if len(words) >= _MAX_WORDS:
-            break
+    found = (match[0].casefold() for text in texts for match in _WORD.finditer(text))
+    words = list(islice(found, _MAX_WORDS))
     if len(words) < _MIN_WORDS:
         return
     num_latin = sum(word[0] < "\u0250" for word in words)
     if 2 * num_latin < len(words):
         raise ConfigError(
             f"redact.language is '{language}', but most of the text is not in Latin letters; set redact.language and a "
-            "model for it (redact.model), or redact.check_language = false"
+            f"model for it (redact.model){_OR_NO_CHECK}"
         )
     shares = {code: sum(word in stop_words(code) for word in words) / len(words) for code in LANGUAGES}
     likeliest = max(shares, key=lambda code: shares[code])
@@ -56,12 +56,15 @@ def check_text(texts: Iterable[str], language: str) -> None:
         raise ConfigError(
             f"redact.language is '{language}', but the text looks like '{likeliest}' ({shares[likeliest]:.0%} of its "
             f"words are stop words of that language, {shares[language]:.0%} of '{language}'); set redact.language and "
-            "a model for it (redact.model), or redact.check_language = false"
+            f"a model for it (redact.model){_OR_NO_CHECK}"
         )
 
 
 @functools.cache
 def stop_words(language: str) -> frozenset[str]:
     """spaCy's stop words of a language."""
-    found: set[str] = importlib.import_module(f"spacy.lang.{language}.stop_words").STOP_WORDS
-    return frozenset(found)
+    import spacy.lang
+
+    # The file alone: the package beside it compiles every tokeniser exception of the language, which takes seconds.
+    file = Path(spacy.lang.__path__[0]) / language / "stop_words.py"
+    return frozenset(runpy.run_path(str(file))["STOP_WORDS"])

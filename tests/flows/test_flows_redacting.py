@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from flows.evaluating_policy import evaluation_document, evaluation_text
 from flows.redacting import redact_lines, redactor_spec, settings_options
 from pipelines.errors import ConfigError, InputError
+from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.wrong_language import stop_words
 
 
 def lines_of(
@@ -79,6 +82,85 @@ def test_bad_input_names_the_line_and_quotes_nothing(tmp_path: Path) -> None:
         lines_of(path, ["digits"])
     with pytest.raises(InputError, match="No such file"):
         lines_of(tmp_path / "none", ["digits"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"txt": "hidden secret"}\n', 'line 1: not a JSON object with a string "text"'),
+        (b'{"text": 5, "x": "hidden"}\n', 'line 1: not a JSON object with a string "text"'),
+        (b'{"text": "a"}\n{"text": "hidden \xe9"}\n', "line 2: not UTF-8"),
+        (b'{"text": "a"}\n{"text": "hidden \\ud800"}\n', "line 2: half of a surrogate pair"),
+        (b'{"text": "a", "id": "hidden \\udfff"}\n', "line 1: half of a surrogate pair"),
+        (b'{"text": "a", "id": {"x": "hidden"}}\n', 'line 1: "id" must be'),
+        (b'{"text": "a"}\n' + b"[" * 100_000 + b"\n", "line 2: not a JSON object"),
+    ],
+)
+def test_records_that_cannot_be_used_are_refused_by_their_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as told:
+        lines_of(path, ["digits"])
+    assert "hidden" not in str(told.value)
+
+
+def test_text_that_only_looks_odd_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    lines = [
+        "\ufeffroom 1",
+        "[" * 50_000,
+        "nul \x00 2",
+        "\u202ertl 3\u202c",
+        "e\u0301 zero\u200bwidth 4",
+        "a\u2028b\x85c 5",
+    ]
+    path.write_bytes("\r\n".join(lines).encode())
+    found = lines_of(path, ["digits"])
+    assert [row["id"] for row in found] == ["1", "2", "3", "4", "5", "6"]
+    assert found[0]["redacted_text"] == "room <MASK>"
+    lines[0] = lines[0][1:]
+    for row, line in zip(found, lines, strict=True):
+        found_there = "".join(line[span["start"] : span["end"]] for span in row["spans"])
+        assert [c for c in found_there if c.isdigit()] == [c for c in line if c.isdigit()]
+
+
+class Leaves:
+    """A policy that ends the process, as a careless library may."""
+
+    needs = frozenset[str]()
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.name = options.name
+
+    def find(self, sentence: Sentence) -> list[Any]:
+        if "leave" in sentence.text:
+            sys.exit(0)
+        return []
+
+
+def test_failing_policies_are_told_of_and_fail_closed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("leave now\nstay\n")
+    name = f"{__name__}:Leaves"
+    left, stayed = lines_of(path, [name])
+    assert (left["redacted_text"], stayed["redacted_text"]) == ("<MASK>", "stay")
+    assert "a policy failed on 1 text;" in capsys.readouterr().err
+    left, stayed = lines_of(path, ["digits"], {"conservative": name})
+    assert (left["flagged_by_conservative"], stayed["flagged_by_conservative"]) == (True, False)
+    assert "the conservative policy failed on 1 text;" in capsys.readouterr().err
+
+
+def test_a_model_for_another_language_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("Hund\n")
+    with pytest.raises(ConfigError, match=r"is for 'en', but redact\.language is 'de'"):
+        lines_of(tmp_path / "in.txt", ["high_entity"], {"language": "de"})
+    assert lines_of(tmp_path / "in.txt", ["digits"], {"language": "de"})  # reads no model
+
+
+def test_stop_words_are_spacys_own() -> None:
+    from spacy.lang.nl.stop_words import STOP_WORDS
+
+    assert stop_words("nl") == STOP_WORDS
 
 
 GERMAN = (

@@ -1,9 +1,10 @@
 """Policies on slang, typos, scanned text, foreign names and dictated numbers, in frames they were not made from."""
 
 import pytest
-from noisy_text import noisy_sentences
+from noisy_text import SETS, noisy_sentences, read_set
 
 from pipelines.corpus.split import Splitter
+from pipelines.policies.conservative import ConservativePolicy
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
 
@@ -15,21 +16,33 @@ def noisy():
     """Set -> sentences with the gold spans, tokenised."""
     splitter = Splitter()
     made = {}
-    for which in "AB":
+    for which in SETS:
         made[which] = [
             (Sentence(text, *splitter.tokens(text)), gold) for text, gold in noisy_sentences(which, NUMBER, 1)
         ]
     return made
 
 
-@pytest.mark.parametrize("which", ["A", "B"])
+def test_the_sets_share_no_frame_and_no_name():
+    seen = {}
+    for which in SETS:
+        made = read_set(which)
+        listed = {(key, text) for key, texts in made["texts"].items() for text in texts}
+        for kind in ("GIVEN", "FAMILY", "ORG", "PLACE", "ADDRESS"):
+            listed |= {(kind, value) for value in made["values"][kind] if "{" not in value}
+        assert listed.isdisjoint(seen)
+        seen.update(dict.fromkeys(listed))
+    assert len(seen) > 800
+
+
+@pytest.mark.parametrize("which", SETS)
 def test_conservative_keeps_noisy_secrets_private(noisy, which):
     policy = make_policy(PolicyOptions(name="conservative"))
     bearing = [not policy.find(sentence) for sentence, gold in noisy[which] if gold]
     plain = [not policy.find(sentence) for sentence, gold in noisy[which] if not gold]
     assert len(bearing) >= 800
-    assert sum(bearing) / len(bearing) <= 0.015  # measured on 3,000 sentences each: 0.0004 and 0.008
-    assert sum(plain) / len(plain) >= 0.4
+    assert sum(bearing) / len(bearing) <= 0.01  # measured on more of them, with intervals: docs/policies.md
+    assert sum(plain) / len(plain) >= 0.6
 
 
 @pytest.mark.parametrize(("which", "least"), [("A", 0.85), ("B", 0.73)])
@@ -43,6 +56,82 @@ def test_customersim_finds_most_of_its_kinds_in_noisy_text(noisy, which, least):
                 wanted = set(range(*sentence.widen(start, end)))
                 total, found = total + len(wanted), found + len(wanted & mask)
     assert found / total >= least
+
+
+NAME_LIKE = [
+    ("next turned me down", "next"),
+    ("so cookie walks in", "cookie"),
+    ("i bought it at target", "target"),
+    ("did hope get home ok", "hope"),
+    ("we found paradise", "paradise"),
+    ("tell slim to hurry up", "slim"),
+    ("my friend chance is here", "chance"),
+    ("good morning white", "white"),
+    ("thank you will", "will"),
+    ("see you in may", "may"),
+    ("it is on main street", "main street"),
+    ("everyone calls me red", "red"),
+    ("find me on there as just me", "just"),
+    ("the wifi is go team", "go"),
+    ("password: welcome home", "welcome"),
+    ("try go team as password", "team"),
+    ("use welcome home to log in", "welcome"),
+    ("it ends with two", "two"),
+    ("password one", "one"),
+    ("she has a weak heart", "heart"),
+    ("we paid a quarter million", "million"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), NAME_LIKE)
+def test_everyday_words_that_stand_where_a_name_stands_are_found(find, text, expected):
+    found = [word for _, masked in find("conservative", text) for word in masked.split()]
+    assert set(expected.split()) <= set(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i hope it will be here soon",
+        "will it be long",
+        "may i ask you for help",
+        "the next one was better",
+        "i would like to block the card",
+        "this is the best price",
+        "did you find my order",
+        "it is not the right size",
+        "the password is wrong",
+        "what is your name",
+        "i will call you back",
+        "one of them is broken",
+        "CAN SOMEONE TELL ME WHAT IS GOING ON",
+        "i am sooo tired of waiting 🙏",
+        "pls help, it doesnt work",
+    ],
+)
+def test_everyday_use_of_such_words_stays_public(find, text):
+    assert find("conservative", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "call jo\u200bhn back",
+        "call jose\u0301 back",
+        "call \u202emoc.x@a\u202c back",
+        "call ｊｏｈｎ back",
+        "c\u0430ll me back",  # a Cyrillic letter
+        "it is the \u2163 of them",
+        "it is \u00bd of them",
+        "she likes \U0001f34e",
+        "we love \U0001f1eb\U0001f1f7",
+        "call me\x00 back",
+        "III was here",
+    ],
+)
+def test_what_is_written_in_odd_characters_is_never_everyday(text):
+    split = ConservativePolicy(PolicyOptions(name="conservative"))
+    assert split.find(Sentence(text, [0], [len(text)])) != []
 
 
 SPELLED = [

@@ -1,0 +1,165 @@
+"""What `conservative` lets pass, by sentence, and what the masking policies find, on noisy and on real text.
+
+    python benchmarks/policy_misses.py [--data-dir FOLDER] [--sentences 12000] [--seed 7]
+
+The noisy sets are those of ``tests/policies/noisy``; each file says whether it was looked at when a policy was changed.
+With a folder of corpora: MultiDoGO (every slot label is a secret), CustomerSim (no labels, so only the public share)
+and presidio-research, as it is and in small letters, in capitals, without punctuation, and with 3 % of the letters
+written twice. Intervals: Clopper-Pearson, 95 %, which takes sentences as independent; those of one frame are not quite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pipelines.corpus.split import Splitter
+from pipelines.miss_rate.intervals import clopper_pearson
+from pipelines.policies.apply import Redactor, RedactorSpec
+from pipelines.policies.judging import Request
+from pipelines.policies.protocol import Sentence
+from pipelines.policies.redact import token_mask
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "policies"))
+from noisy_text import SETS, noisy_sentences
+
+PI = ("addresses", "high_entity", "presidio", "propagate")
+DOMAINS = ("airline", "insurance", "media")
+CUSTOMERSIM_KINDS = {"NAME", "ADDRESS", "PHONE", "CODE"}
+
+Text = tuple[str, list[tuple[int, int, str]]]
+"""A text and its secrets ``(start, end, kind)``."""
+
+
+def sentences_of(texts: Iterable[Text], mode: str) -> Iterator[tuple[Request, list[tuple[int, int, str]]]]:
+    """Sentences as the split stage cuts them, with the secrets that they bear."""
+    splitter = Splitter(mode=mode, max_sentence_tokens=256)
+    for text, gold in texts:
+        for s in next(iter(splitter.split([text]))):
+            base, end = s.char_start, s.char_start + len(s.text)
+            inside = [(max(a, base) - base, min(b, end) - base, kind) for a, b, kind in gold if a < end and b > base]
+            yield Request(s.text, s.token_starts, s.token_ends), inside
+
+
+def by_sentence(texts: Iterable[Text], mode: str = "turns") -> dict[str, Any]:
+    """What `conservative` leaves public, and how much of that bears a secret."""
+    rows = list(sentences_of(texts, mode))
+    judged = Redactor.from_spec(RedactorSpec(policies=("digits",), conservative="conservative")).judge(
+        [request for request, _ in rows]
+    )
+    public = [not verdict.flagged for verdict in judged]
+    bearing = [is_public for is_public, (_, gold) in zip(public, rows, strict=True) if gold]
+    others = [is_public for is_public, (_, gold) in zip(public, rows, strict=True) if not gold]
+    figures: dict[str, Any] = {
+        "num_sentences": len(rows),
+        "public": round(sum(public) / len(public), 4),
+        "num_bearing_a_secret": len(bearing),
+        "public_of_the_others": round(sum(others) / len(others), 4),
+    }
+    if bearing:
+        low, high = clopper_pearson(sum(bearing), len(bearing), 0.95)
+        figures |= {"num_missed": sum(bearing), "missed": round(sum(bearing) / len(bearing), 5)}
+        figures |= {"low": round(low, 5), "high": round(high, 5)}
+    return figures
+
+
+def token_recall(texts: Iterable[Text], policies: tuple[str, ...], kinds: set[str] | None = None) -> dict[str, Any]:
+    """Share of the secrets' tokens that policies mask, every text being a document."""
+    rows = list(sentences_of(texts, "turns"))
+    found = total = masked = tokens = 0
+    verdicts = Redactor.from_spec(RedactorSpec(policies=policies)).judge([request for request, _ in rows])
+    for (request, gold), verdict in zip(rows, verdicts, strict=True):
+        mask = token_mask(len(request.starts), verdict.spans)
+        sentence = Sentence(*request[:3])
+        wanted = {
+            token
+            for start, end, kind in gold
+            if (kinds is None or kind in kinds) and (tokens_of := sentence.widen(start, end)) is not None
+            for token in range(*tokens_of)
+        }
+        found, total = found + sum(mask[token] for token in wanted), total + len(wanted)
+        masked, tokens = masked + sum(mask), tokens + len(mask)
+    return {
+        "num_tokens_of_secrets": total,
+        "token_recall": round(found / total, 4),
+        "masked": round(masked / tokens, 4),
+    }
+
+
+def multidogo(folder: Path, part: str) -> Iterator[Text]:
+    """Turns; any slot label makes a sentence one with a secret."""
+    for domain in DOMAINS:
+        lines = (folder / "multidogo" / domain / f"{part}.tsv").read_text("utf-8", "replace").splitlines()[1:]
+        for columns in (line.split("\t") for line in lines):
+            if len(columns) == 7 and len(columns[4].split()) == len(columns[5].split()):
+                text = " ".join(columns[4].split())
+                yield text, [(0, len(text), "SLOT")] if set(columns[5].split()) - {"O"} else []
+
+
+def customersim(folder: Path) -> Iterator[Text]:
+    """The published test dialogues, turn by turn."""
+    with (folder / "customersim" / "test.jsonl").open(encoding="utf-8") as file:
+        for line in file:
+            for turn in json.loads(line)["text"].splitlines():
+                yield turn.partition(": ")[2], []
+
+
+def presidio_research(folder: Path, change: Callable[[str], str] = str) -> Iterator[Text]:
+    """The published texts; ``change`` is applied between and inside secrets, so that their places stay known."""
+    for record in json.loads((folder / "presidio_research" / "synth_dataset_v2.json").read_text("utf-8")):
+        text, gold, at = "", [], 0
+        for span in sorted(record["spans"], key=lambda span: span["start_position"]):
+            text += change(record["full_text"][at : span["start_position"]])
+            secret = change(record["full_text"][span["start_position"] : span["end_position"]])
+            if secret.strip():
+                gold.append((len(text), len(text) + len(secret), span["entity_type"]))
+            text, at = text + secret, span["end_position"]
+        yield text + change(record["full_text"][at:]), gold
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--sentences", type=int, default=12_000)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "policy_misses.json")
+    given = parser.parse_args()
+    folder = " --data-dir FOLDER" if given.data_dir is not None else ""
+    command = f"python benchmarks/policy_misses.py{folder} --sentences {given.sentences} --seed {given.seed}"
+    rng = random.Random(given.seed)
+    changes: dict[str, Callable[[str], str]] = {
+        "as it is": str,
+        "lower case": str.lower,
+        "capitals": str.upper,
+        "no punctuation": lambda text: re.sub(r"[^\w\s]", "", text),
+        "typos": lambda text: re.sub(r"[a-z]", lambda m: m[0] * (1 + (rng.random() < 0.03)), text),
+    }
+    document: dict[str, Any] = {"command": command, "conservative": {}, "masking": {}}
+    for which in SETS:
+        made = list(noisy_sentences(which, given.sentences, given.seed))
+        document["conservative"][f"noisy {which}"] = by_sentence(made)
+        document["masking"][f"customersim, its kinds, noisy {which}"] = token_recall(
+            made[:3_000], ("customersim",), CUSTOMERSIM_KINDS
+        )
+        document["masking"][f"{','.join(PI)}, noisy {which}"] = token_recall(made[:3_000], PI)
+    if given.data_dir is not None:
+        for part in ("test", "train"):
+            document["conservative"][f"MultiDoGO {part}"] = by_sentence(multidogo(given.data_dir, part))
+        document["conservative"]["CustomerSim test"] = by_sentence(customersim(given.data_dir))
+        for name, change in changes.items():
+            document["conservative"][f"presidio-research, {name}"] = by_sentence(
+                presidio_research(given.data_dir, change), "rules"
+            )
+    text = json.dumps(document, indent=1) + "\n"
+    given.out.write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
