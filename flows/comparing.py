@@ -22,7 +22,10 @@ from pipelines.store.files import read_json, write_json
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 
-FIGURES = ("perplexity_per_word", "perplexity", "next_token_accuracy", "next_word_accuracy", "accuracy")
+FIGURES = (
+    *("perplexity_per_word", "bits_per_byte", "perplexity"),
+    *("next_token_accuracy", "next_word_accuracy", "accuracy"),
+)
 SCORES = ("bleu", "rouge_l", "nist", "meteor", "cider", "f1")
 """Of generated text, where the task generates any."""
 _MORE_FIGURES = (

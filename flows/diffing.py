@@ -33,6 +33,7 @@ _UTILITY = (
     "perplexity",
     "perplexity_at_initialisation",
     "perplexity_per_word",
+    "bits_per_byte",
     "next_token_accuracy",
     "loss_per_token",
     "num_steps",

@@ -141,6 +141,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("token_starts", pa.list_(pa.uint32())),
         ("token_ends", pa.list_(pa.uint32())),
         ("token_words", pa.list_(pa.int32())),
+        ("token_bytes", pa.list_(pa.uint32())),
         ("losses", pa.list_(pa.float64())),
         ("is_right", pa.list_(pa.bool_())),
         ("word_is_right", pa.list_(pa.bool_())),

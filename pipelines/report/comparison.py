@@ -17,13 +17,14 @@ TITLES: Final[Mapping[str, str]] = {
     "accuracy": "accuracy",
     "perplexity_per_word": "perplexity per word",
     "perplexity": "perplexity",
+    "bits_per_byte": "bits per byte",
     "next_word_accuracy": "next-word accuracy",
     "bleu": "BLEU",
     "rouge_l": "ROUGE-L",
     "f1": "F1",
 }
 _MAIN: Final = ("accuracy", "perplexity_per_word", "perplexity")
-_MORE: Final = ("next_word_accuracy", "bleu", "rouge_l", "f1")
+_MORE: Final = ("bits_per_byte", "next_word_accuracy", "bleu", "rouge_l", "f1")
 
 
 def figures_shown(methods: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -63,6 +63,7 @@ _TRAINING: Final = (
     "method",
     "perplexity",
     "perplexity_per_word",
+    "bits_per_byte",
     "perplexity_at_initialisation",
     "perplexity_reason",
     "loss_per_token",

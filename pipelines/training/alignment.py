@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -36,6 +37,28 @@ def word_numbers(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
             at += 1
         numbers.append(at if at < len(words) else NO_WORD)
     return numbers
+
+
+def bytes_of_tokens(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
+    """How many bytes of UTF-8 each token adds to the tokens before it.
+
+    What a tokenizer leaves out, such as the blank before a word, goes with the token after it, and a character that
+    several tokens spell with the first of them: so the sum depends on the text alone.
+
+    Args:
+        text: the text.
+        spans: (T,) (start, end) characters of each token.
+    """
+    found, covered = [], 0
+    for _, end in spans:
+        found.append(len(text[covered:end].encode()))
+        covered = max(covered, end)
+    return found
+
+
+def bits_per_byte(loss: float, num_bytes: int) -> float | None:
+    """A loss in nats as bits a byte of the text that it is about; None without text."""
+    return loss / math.log(2) / num_bytes if num_bytes else None
 
 
 def starts_word(tokenizer: Any, never_text: Iterable[int]) -> npt.NDArray[np.bool_]:

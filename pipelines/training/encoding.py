@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.training.alignment import NO_WORD, starts_word, word_numbers
+from pipelines.training.alignment import NO_WORD, bytes_of_tokens, starts_word, word_numbers
 from pipelines.training.control import ControlTokens
 from pipelines.training.held_out import HeldOut
 from pipelines.training.models.vocabulary import Vocabulary
@@ -18,7 +18,7 @@ from pipelines.training.row_store import IntArray, RecordRows, StoredRecords
 from pipelines.training.rows import BATCH_ROWS, split_private
 
 _ID_DTYPE = np.int32
-_NO_PLACE = (-1, -1, -1)
+_NO_PLACE = (-1, -1, -1, 0)
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,15 @@ class RecordEncoder:
 
     def places(
         self, record: RecordRows, ids: Sequence[int], *, marked: bool
-    ) -> tuple[list[int], list[tuple[int, int, int]]]:
+    ) -> tuple[list[int], list[tuple[int, int, int, int]]]:
         """The word of a record that each of its ids is part of, `NO_WORD` where it is no text; and its place.
 
-        A place is the row, and the first character and the end in the row's text; (-1, -1, -1) where it is no text.
+        A place is the row, the first character and the end in the row's text, and how many bytes of text the token
+        adds, a blank before the row included; (-1, -1, -1, 0) where it is no text.
         """
         frame = frame_of(record, self.control)
         numbers: list[list[int]] = []
-        places: list[list[tuple[int, int, int]]] = []
+        places: list[list[tuple[int, int, int, int]]] = []
         num_words = 0
         for at in range(len(record.texts)):
             text = ""
@@ -134,7 +135,12 @@ class RecordEncoder:
                 text += piece
             blank = len(text) - len(record.texts[at])
             numbers.append([NO_WORD if n == NO_WORD else n + num_words for n in word_numbers(text, spans)])
-            places.append([(at, max(0, start - blank), max(0, end - blank)) for start, end in spans])
+            places.append(
+                [
+                    (at, max(0, start - blank), max(0, end - blank), num_bytes)
+                    for (start, end), num_bytes in zip(spans, bytes_of_tokens(text, spans), strict=True)
+                ]
+            )
             num_words += len(text.split())
         of_tokens, of_places = frame.around(numbers, lambda _: NO_WORD), frame.around(places, lambda _: _NO_PLACE)
         return of_tokens[: len(ids)], of_places[: len(ids)]

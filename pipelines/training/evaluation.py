@@ -1,6 +1,6 @@
 """Perplexity and accuracy on held-out text, by token and by word, and perplexity on what the policy calls secret.
 
-Figures that may be compared between tokenizers: ``perplexity_per_word`` and ``next_word_accuracy``.
+Figures that may be compared between tokenizers: ``bits_per_byte``, ``perplexity_per_word`` and ``next_word_accuracy``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pipelines.training.alignment import right_words
+from pipelines.training.alignment import bits_per_byte, right_words
 from pipelines.training.engine.language import token_losses
 from pipelines.training.held_out import HeldOut
 from pipelines.training.losses import logits_of
@@ -32,6 +32,8 @@ class Evaluation:
         perplexity: exp of the mean loss a token, over text tokens and the end token.
         perplexity_per_word: exp of the whole loss over (words split at white space + one end a sentence); it does
             not depend on the tokenizer, so it may be compared between tokenizers.
+        bits_per_byte: the whole loss in bits over (bytes of UTF-8 that are asked for + one for each end); as comparable
+            as ``perplexity_per_word``, and readable where words are made of many tokens.
         loss: the mean loss a token, or a row in a classification, natural log.
         loss_standard_error: of ``loss``, with documents as clusters (sentences of a dialogue are not independent).
         next_token_accuracy: share of tokens that the model ranks first.
@@ -54,6 +56,7 @@ class Evaluation:
     loss: float | None
     loss_standard_error: float | None
     next_token_accuracy: float | None
+    bits_per_byte: float | None = None
     next_word_accuracy: float | None = None
     private_perplexity: float | None = None
     accuracy: float | None = None
@@ -123,15 +126,18 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
-        return _nothing("no held-out sentence has a token to predict")
+        return unscored("no held-out sentence has a token to predict")
     all_losses = np.zeros(len(records.num_targets))
-    num_right = num_right_word = num_words = num_private = 0
+    num_right = num_right_word = num_words = num_private = num_bytes = 0
     private_loss = 0.0
     for scored in score_records(model, held_out):
         all_losses[scored.number] = scored.losses.sum()
         num_right += int(scored.is_right.sum())
         num_right_word += int(scored.right_words.sum())
         num_words += int(scored.asked_words.sum())
+        if held_out.places is not None:
+            place = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
+            num_bytes += int(np.where(place[:, 0] < 0, 1, place[:, 3])[scored.is_target].sum())  # no text: an end
         if records.is_private is not None:
             secret = (np.asarray(records.is_private[scored.number]) > 0) & scored.is_target
             private_loss += float(scored.losses[secret].sum())
@@ -143,6 +149,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     return Evaluation(
         perplexity=_exp(mean),
         perplexity_per_word=_exp(float(losses.sum()) / num_words_and_ends) if num_words_and_ends else None,
+        bits_per_byte=bits_per_byte(float(losses.sum()), num_bytes),
         loss=mean,
         loss_standard_error=_standard_error(losses, records.num_targets[rows], held_out.documents[rows], mean),
         next_token_accuracy=num_right / num_tokens,
@@ -178,7 +185,7 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
     if len(rows) == 0:
-        return _nothing("no held-out row has a label")
+        return unscored("no held-out row has a label")
     first = next(model.parameters())
     is_right, loss, start = np.zeros(len(rows), dtype=np.bool_), 0.0, 0
     with torch.no_grad():
@@ -198,7 +205,7 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
         if (truth_of_rows == number).any()
     }
     return replace(
-        _nothing("a classification has none"),
+        unscored("a classification has none"),
         loss=loss / len(rows),
         accuracy=accuracy,
         accuracy_standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),
@@ -207,7 +214,8 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
     )
 
 
-def _nothing(reason: str) -> Evaluation:
+def unscored(reason: str) -> Evaluation:
+    """The evaluation of what was not scored."""
     return Evaluation(
         perplexity=None,
         perplexity_per_word=None,

@@ -24,8 +24,8 @@ class HeldOut:
         num_words: (n,) words of what was kept of each, split at white space; one more where its end was kept. None
             where a task asks for a part of the record only.
         word_of_token: as long as each record, the word of each token, `NO_WORD` where it is no text.
-        places: as long as each record, times three: row of the record, first character, and end of each token; -1 where
-            it is no text. With ``word_of_token``, or neither.
+        places: as long as each record, times four: row of the record, first character, end, and bytes added, of each
+            token; -1, -1, -1 and 0 where it is no text. With ``word_of_token``, or neither.
         keys: document and sentence index of the rows of each record; with ``places``, or neither.
         starts_word: (V + 1,) which tokens begin a word (`alignment.starts_word`); with ``word_of_token``, or neither.
         rows: what the records say, for tasks that generate text from it; else empty.

@@ -230,6 +230,7 @@ def figures_document(run: Run) -> dict[str, Any]:
         "record": config["record"],
         "perplexity": after.perplexity,
         "perplexity_per_word": after.perplexity_per_word,
+        "bits_per_byte": after.bits_per_byte,
         "perplexity_at_initialisation": run.before.perplexity,
         "perplexity_reason": after.reason,
         "loss_per_token": after.loss,

@@ -33,7 +33,7 @@ def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) ->
     """The rows of one record, in the order of their sentence index. The end token goes with the last."""
     assert held_out.places is not None  # noqa: S101  # as the caller saw
     assert held_out.word_of_token is not None  # noqa: S101
-    places = np.asarray(held_out.places[scored.number]).reshape(-1, 3)
+    places = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
     words = np.asarray(held_out.word_of_token[scored.number])
     keys = held_out.keys[scored.number]
     end = len(places) - 1 if places[-1, 0] < 0 and scored.is_target[-1] else None
@@ -49,6 +49,7 @@ def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) ->
             token_starts=places[at, 1].tolist(),
             token_ends=places[at, 2].tolist(),
             token_words=[NO_WORD if word == NO_WORD else int(word) - first for word in own],
+            token_bytes=places[at, 3].tolist(),
             losses=scored.losses[at].tolist(),
             is_right=scored.is_right[at].tolist(),
             word_is_right=[

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.tables import iter_batches
+from pipelines.training.alignment import NO_WORD, bits_per_byte
 from pipelines.training.rows import private_ranges
 
-NO_WORD: Final = -1
 OUTSIDE_EPSILON: Final = (
     "computed on held-out text by what the policies found in it: the epsilon of training covers the weights, not these "
     "figures. Each is a release of its own; keep them on the trusted side."
 )
 _BATCH_ROWS = 2_048
 _SCORES = (
-    *("doc_id", "sentence_index", "token_starts", "token_ends", "token_words", "losses", "is_right"),
+    *("doc_id", "sentence_index", "token_starts", "token_ends", "token_words", "token_bytes", "losses", "is_right"),
     *("word_is_right", "end_loss", "end_is_right"),
 )
 _MARKS = ("doc_id", "sentence_index", "spans", "num_masked_tokens", "is_duplicate", "failed_closed", "domain")
@@ -34,6 +34,7 @@ class Group:
 
     Attributes:
         num_tokens, num_right_tokens, token_loss: of its tokens, and how many the model ranks first.
+        num_bytes: of those tokens' text, and one for each end.
         num_words, word_loss: of its words, with all their tokens, and with blanks that no word follows.
         num_asked_words, num_right_words: of those that `alignment.right_words` judges.
     """
@@ -41,13 +42,15 @@ class Group:
     num_tokens: int = 0
     num_right_tokens: int = 0
     token_loss: float = 0.0
+    num_bytes: int = 0
     num_words: int = 0
     word_loss: float = 0.0
     num_asked_words: int = 0
     num_right_words: int = 0
 
-    def add_token(self, loss: float, is_right: bool) -> None:
-        """Counts a token."""
+    def add_token(self, loss: float, is_right: bool, num_bytes: int) -> None:
+        """Counts a token, and the bytes of text that it adds."""
+        self.num_bytes += num_bytes
         self.num_tokens += 1
         self.num_right_tokens += is_right
         self.token_loss += loss
@@ -60,12 +63,13 @@ class Group:
         self.num_right_words += bool(is_right)
 
     def figures(self) -> dict[str, Any]:
-        """Perplexity by token and by word, accuracy on tokens and on words; None where there is nothing to score."""
+        """Perplexity by token and by word, bits a byte, accuracy by token and by word; None where nothing is scored."""
         return {
             "num_tokens": self.num_tokens,
             "num_words": self.num_words,
             "perplexity": _perplexity(self.token_loss, self.num_tokens),
             "perplexity_per_word": _perplexity(self.word_loss, self.num_words),
+            "bits_per_byte": bits_per_byte(self.token_loss, self.num_bytes),
             "next_token_accuracy": self.num_right_tokens / self.num_tokens if self.num_tokens else None,
             "next_word_accuracy": self.num_right_words / self.num_asked_words if self.num_asked_words else None,
         }
@@ -117,12 +121,11 @@ def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group
     def of(is_private: bool) -> Group:
         return groups["masked_whole"] if is_whole else groups["private" if is_private else "public"]
 
-    for start, end, word, loss, is_right in zip(
-        *(row[name] for name in ("token_starts", "token_ends", "token_words", "losses", "is_right")), strict=True
-    ):
+    columns = ("token_starts", "token_ends", "token_words", "token_bytes", "losses", "is_right")
+    for start, end, word, num_bytes, loss, is_right in zip(*(row[name] for name in columns), strict=True):
         is_private = any(start < b and a < end for a, b in ranges)
         for group in (of(is_private), *always):
-            group.add_token(loss, is_right)
+            group.add_token(loss, is_right, num_bytes)
         if word == NO_WORD:  # a blank that nothing follows: it costs, and is no word
             for group in (of(is_private), *always):
                 group.word_loss += loss
@@ -135,7 +138,7 @@ def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group
             group.add_word(loss, row["word_is_right"][word])
     if row["end_loss"] is not None:
         for group in (of(False), *always):
-            group.add_token(row["end_loss"], row["end_is_right"])
+            group.add_token(row["end_loss"], row["end_is_right"], 1)
             group.add_word(row["end_loss"], None)
 
 

@@ -20,6 +20,7 @@ def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str
     row = {"config": None, "method": method, "repetition": repetition, "state": "completed", "epsilon_unamplified": 3.0}
     row |= {
         "perplexity_per_word": value,
+        "bits_per_byte": value / 64,
         "perplexity": value / 2,
         "next_token_accuracy": 0.2,
         "next_word_accuracy": 0.1,
@@ -51,6 +52,9 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     for method in ("crt", "no_dp", "jft/light_noise"):
         assert method in text
         assert method in page
+    for shown in (text, page):
+        assert "bits per byte" in shown
+        assert "1.562" in shown or "1.56" in shown
     assert "&lt;not measured&gt;" in page
     assert "<not measured>" not in page
     assert "<script" not in page
@@ -58,7 +62,7 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
 
 
 def test_a_comparison_shows_the_figures_of_its_task() -> None:
-    none = {"perplexity_per_word": None, "next_token_accuracy": None, "next_word_accuracy": None}
+    none = {"perplexity_per_word": None, "bits_per_byte": None, "next_token_accuracy": None, "next_word_accuracy": None}
     classes = [_row("crt", n, 1.0, **none | {"perplexity": None, "accuracy": 0.8 + n / 100}) for n in range(2)]
     texts = [_row("crt", 0, 15.0, **none | {"perplexity": 7.5, "bleu": 41.0, "rouge_l": 52.0})]
     for rows, present, absent in (

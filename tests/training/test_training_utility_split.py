@@ -39,6 +39,7 @@ def scored(row, end_loss=None, pieces=TOKEN):
         "token_starts": [a for a, _ in found],
         "token_ends": [b for _, b in found],
         "token_words": words,
+        "token_bytes": [b - a for a, b in found],
         "losses": losses,
         "is_right": [x < 1 for x in losses],
         "word_is_right": [None if word == 0 else is_right for word, is_right in enumerate(right)],
@@ -68,6 +69,10 @@ def test_tokens_and_words_go_where_the_policies_put_them(tmp_path):
     # Of "Lee." the name is private and the full stop is not; the word is, with both.
     assert groups["private"]["num_tokens"] == 2
     assert groups["private"]["perplexity"] == pytest.approx(math.exp((4.0 + 2.0) / 2))
+    assert groups["private"]["bits_per_byte"] == pytest.approx((4.0 + 2.0) / math.log(2) / len("AnnLee"))
+    assert groups["masked_whole"]["bits_per_byte"] == pytest.approx(
+        (4 * 0.5 + 3.0) / math.log(2) / (len("Hello,you.") + 1)
+    )
     assert groups["private"]["num_words"] == 2
     assert groups["private"]["perplexity_per_word"] == pytest.approx(math.exp((4.0 + 2.0 + 0.5) / 2))
     assert (groups["private"]["next_token_accuracy"], groups["private"]["next_word_accuracy"]) == (0.0, 0.0)
@@ -127,8 +132,14 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
     found = split_utility(tmp_path / "scores.parquet", sorted(tmp_path.glob("redacted*.parquet")))["groups"]
     whole = evaluate(model, corpus.held_out)
     assert found["all"]["num_tokens"] == whole.num_tokens
-    for name in ("perplexity", "perplexity_per_word", "next_token_accuracy", "next_word_accuracy"):
+    for name in ("perplexity", "perplexity_per_word", "bits_per_byte", "next_token_accuracy", "next_word_accuracy"):
         assert found["all"][name] == pytest.approx(getattr(whole, name))
+    blank = 0 if unit.kind == "sentence" else 1  # between rows of a record, but before a speaker's token
+    texts = [sentence["text"] for sentence, _ in rows[:8]]
+    ends = 8 if unit.kind == "sentence" else len({sentence["doc_id"] for sentence, _ in rows[:8]})
+    blanks = blank * sum(not at % 2 and at % 3 > 0 for at in range(8))
+    num_bytes = sum(len(text.encode()) for text in texts) + ends + blanks
+    assert whole.bits_per_byte == pytest.approx(whole.loss * whole.num_tokens / math.log(2) / num_bytes)
     if method == "sdpsgd_lstm":  # whose own marks are by piece, the blank before it included
         assert found["private"]["num_tokens"] <= whole.num_private_tokens
     table = {
