@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.errors import ConfigError
+from pipelines.stages.train_checks import check_together
+from pipelines.stages.train_uses import method_uses, unused_fields, unused_in_phase_one
 
 if TYPE_CHECKING:
     from pipelines.training.control import AddedTokens
@@ -16,34 +17,6 @@ if TYPE_CHECKING:
     from pipelines.training.views import RecordUnit, View
 
 Size = Annotated[int, Field(strict=True)]
-
-_OF_PLAIN = ("public_learning_rate", "public_batch_size")
-_OF_PRIVATE = (
-    *("private_learning_rate", "expected_batch_size", "max_grad_norm"),
-    *("target_epsilon", "noise_multiplier"),
-)
-_OF_JFT = ("jft_variant", "jft_phase1_epochs", "jft_phase1_target_epsilon")
-_FIELDS_OF_METHODS: Mapping[str, tuple[str, ...]] = {
-    "crt": (*_OF_PLAIN, *_OF_PRIVATE),
-    "jft": (*_OF_PLAIN, *_OF_PRIVATE, *_OF_JFT),
-    "dpsgd": (*_OF_PRIVATE, "added_tokens"),
-    "redaction_schedule": (*_OF_PLAIN, *_OF_PRIVATE, "schedule", "schedule_scale"),
-    "sdpsgd_lstm": ("public_learning_rate", *_OF_PRIVATE, "max_private_spans", "max_state_norm"),
-    "redacted": (*_OF_PLAIN, "typed_masks"),
-    "anonymized": (*_OF_PLAIN, "typed_masks"),
-    "no_dp": (*_OF_PLAIN, "added_tokens"),
-}
-"""Settings that not every method uses, by the methods that do. What a method does not use enters no key."""
-
-_OF_GENERATION = ("num_beams", "max_new_tokens", "max_generated")
-_FIELDS_OF_TASKS: Mapping[str, tuple[str, ...]] = {
-    "classification": ("classes", "template", "label_words"),
-    "response": _OF_GENERATION,
-    "table_to_text": _OF_GENERATION,
-}
-"""Settings that not every task uses, by the tasks that do."""
-
-_PHASE_TWO_ONLY = ("epochs", "private_learning_rate", "target_epsilon", "noise_multiplier")
 
 
 class TrainConfig(StageConfig):
@@ -233,103 +206,26 @@ class TrainConfig(StageConfig):
 
     @model_validator(mode="after")
     def _consistent(self) -> TrainConfig:
+        from pipelines.training.tasks import RECORDS
+
         if self.noise_multiplier is not None and "target_epsilon" not in self.model_fields_set:
             self.__dict__["target_epsilon"] = None  # the default gives way; the instance is frozen from here on
         if (self.target_epsilon is None) == (self.noise_multiplier is None):
             raise ValueError("set exactly one of target_epsilon and noise_multiplier")
+        if self.task != "language_modelling" and "record" not in self.model_fields_set:
+            self.__dict__["record"] = RECORDS.get(self.task, "sentence")
         try:
-            self._check_task()
-            if self.is_pretrained():
-                self._check_pretrained()
-            else:
-                self._check_scratch()
-            self._check_tokens()
+            check_together(self)
             self.unit()
         except ConfigError as error:
             raise ValueError(str(error)) from None
         return self
-
-    def _check_task(self) -> None:
-        from pipelines.training.tasks import RECORDS
-        from pipelines.training.tasks.templates import choose_template
-
-        if self.task == "language_modelling":
-            return
-        record = RECORDS.get(self.task, "sentence")
-        if "record" not in self.model_fields_set:
-            self.__dict__["record"] = record
-        if self.record != record:
-            raise ConfigError(f"a record of task = {self.task!r} is a {record}, not a {self.record}; leave record out")
-        if self.method == "sdpsgd_lstm" or self.model == "lstm":
-            raise ConfigError(f"the LSTM is a language model; task = {self.task!r} needs a transformer")
-        if self.task != "classification":
-            return
-        if not self.is_pretrained():
-            raise ConfigError(
-                "task = 'classification' needs a pretrained model: smollm2, minilm, a folder or a hub name"
-            )
-        if self.method == "anonymized":
-            raise ConfigError(
-                "method anonymized learns to write masks, and a classification writes nothing; it is redacted there"
-            )
-        if self.adaptation == "prefix":
-            raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
-        choose_template(self.template, self.classes, self.label_words)
-
-    def _check_tokens(self) -> None:
-        if not (self.typed_masks or self.conversation_tokens or self.domain_tokens):
-            return
-        from pipelines.training.control import RESERVED, name_token
-
-        taken = {*RESERVED, *map(name_token, self.speakers)}
-        for field, names in (("domains", self.domains), ("typed_masks", self.typed_masks)):
-            if clash := [name for name in names if name_token(name) in taken]:
-                raise ConfigError(f"{field}: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
-            taken.update(map(name_token, names))
-        added = self.control_tokens()
-        if not self.has_added_tokens() and (self.conversation_tokens or self.domain_tokens):
-            raise ConfigError(
-                "added_tokens = false leaves out every control token; leave it out, or conversation_tokens and "
-                "domain_tokens"
-            )
-        if self.tokenizer_kind() == "bpe_public" and self.vocab_size < added.min_vocab_size:
-            raise ConfigError(
-                f"vocab_size must be at least {added.min_vocab_size} with these control tokens, not {self.vocab_size}"
-            )
 
     def head(self) -> Literal["causal", "masked", "classification"]:
         """What the model has to compute."""
         if self.task != "classification":
             return "causal"
         return "classification" if self.template is None else "masked"
-
-    def _check_pretrained(self) -> None:
-        from pipelines.training.models.sources import origin_of
-
-        if origin_of(self.model) != "hub" and self.model_revision is not None:
-            raise ConfigError("model_revision belongs to a model on the hub, and to no other")
-        if origin_of(self.model) == "folder" and not self.model_is_public:
-            raise ConfigError(
-                "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
-                "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
-            )
-        if self.method == "sdpsgd_lstm":
-            raise ConfigError("method sdpsgd_lstm trains the LSTM of its paper; leave train.model out")
-        if self.tokenizer in ("bpe_public", "bytes") and self.adaptation != "scratch":
-            raise ConfigError(
-                f"tokenizer = {self.tokenizer!r} does not fit the weights of {self.model}; leave it out, or set "
-                "adaptation = 'scratch'"
-            )
-        sizes = ("num_layers", "num_heads", "embedding_size")
-        if given := [name for name in sizes if getattr(self, name) is not None]:
-            raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
-
-    def _check_scratch(self) -> None:
-        self.shape()
-        if self.adaptation not in ("full", "scratch"):
-            raise ConfigError(f"adaptation = {self.adaptation!r} needs a pretrained model; {self.model} has no weights")
-        if self.tokenizer == "pretrained" or self.model_revision is not None:
-            raise ConfigError(f"tokenizer = 'pretrained' and model_revision need a pretrained model, not {self.model}")
 
     def is_pretrained(self) -> bool:
         """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
@@ -371,16 +267,11 @@ class TrainConfig(StageConfig):
         """What the chosen method uses; for phase 1, what phase 1 uses."""
         if stage == "train_phase1" and self.method != "jft":
             return {}
-        used = set(_FIELDS_OF_METHODS[self.method])
         fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
         fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
-        fields = {name: value for name, value in fields.items() if name not in self._unused_tokens()}
-        unused = {name for fields in _FIELDS_OF_METHODS.values() for name in fields} - used
-        of_tasks = {name for fields in _FIELDS_OF_TASKS.values() for name in fields}
-        unused |= of_tasks - set(_FIELDS_OF_TASKS.get(self.task, ()))
+        unused = unused_fields(self.method, self.task) | self._unused_tokens()
         if stage == "train_phase1":
-            unused |= {"max_grad_norm", "target_delta", "expected_batch_size"} if not self.is_light_noise() else set()
-            unused |= set(_PHASE_TWO_ONLY) - ({"private_learning_rate"} if self.is_light_noise() else set())
+            unused |= unused_in_phase_one(adds_noise=self.is_light_noise())
         return {name: value for name, value in fields.items() if name not in unused}
 
     def _unused_tokens(self) -> set[str]:
@@ -444,7 +335,7 @@ class TrainConfig(StageConfig):
         """What the method, or the named phase of it, reads."""
         from pipelines.training.views import VIEWS, with_typed_masks
 
-        is_typed = self.typed_masks and "typed_masks" in _FIELDS_OF_METHODS[self.method]
+        is_typed = self.typed_masks and method_uses(self.method, "typed_masks")
         return with_typed_masks(VIEWS[name]) if is_typed else VIEWS[name]
 
     def control_tokens(self) -> AddedTokens:
@@ -455,7 +346,7 @@ class TrainConfig(StageConfig):
 
         if not self.has_added_tokens():
             return AddedTokens(masks=(), has_speakers=False)
-        typed = self.typed_masks if "typed_masks" in _FIELDS_OF_METHODS[self.method] else ()
+        typed = self.typed_masks if method_uses(self.method, "typed_masks") else ()
         masks = (MASK, *(f"<{label}>" for label in typed))
         has_speakers = self.task in HAVE_SPEAKERS
         return AddedTokens(
@@ -467,7 +358,7 @@ class TrainConfig(StageConfig):
 
     def has_added_tokens(self) -> bool:
         """Whether the vocabulary has control tokens beside begin, end and padding."""
-        return self.added_tokens or "added_tokens" not in _FIELDS_OF_METHODS[self.method]
+        return self.added_tokens or not method_uses(self.method, "added_tokens")
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the chosen method and task."""

@@ -53,10 +53,6 @@ class Network(Protocol):
         """The network, on the CPU; the weights that are to be trained require a gradient."""
         ...
 
-    def copy_basis(self, folder: Path) -> None:
-        """Writes copies of what it brings that depends on no text of ours, for the gate (`pipelines.gate.files`)."""
-        ...
-
 
 class NetworkFromScratch:
     """A GPT-2, or the LSTM of Selective-DP, with random weights.
@@ -105,9 +101,6 @@ class NetworkFromScratch:
         if self._architecture == "lstm":
             return build_lstm(size, self._seed)
         return build_model(self._shape, size, self._made.control, self._seed)
-
-    def copy_basis(self, folder: Path) -> None:
-        """Nothing: all of it is made here."""
 
 
 class PretrainedNetwork:
@@ -164,7 +157,10 @@ class PretrainedNetwork:
         return self.loaded.model
 
     def copy_basis(self, folder: Path) -> None:
-        """See `Network`. To be called before `vocabulary`: afterwards the tokenizer holds names of speakers."""
+        """Writes copies of what it brings that depends on no text of ours, for the gate (`pipelines.gate.files`).
+
+        To be called before `vocabulary`: afterwards the tokenizer holds names of speakers.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet_transformers():
             self._opened.config.save_pretrained(folder)

@@ -5,16 +5,15 @@ import json
 import pytest
 import torch
 from pydantic import ValidationError
+from stage_corpora import artifacts, write_corpus
 from test_stage_train_methods import SMALL, read, run
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from pipelines.accounting.run_facts import parse_training
-from pipelines.context import Artifact
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train import TrainConfig
 from pipelines.tables import TableWriter, read_table
 
-MASK = "<MASK>"
 SIZES = ("num_layers", "num_heads", "embedding_size")
 QUICK = {"epochs": 3, "jft_phase1_epochs": 3, "noise_multiplier": 0.3, "target_epsilon": None, "tokenizer": "auto"}
 NAMES = ["Ann", "Bob", "Cleo", "Dan"]
@@ -48,46 +47,10 @@ def rows_of(task):
 
 
 def corpus(folder, rows):
-    for name in ("split", "redact", "shard", "public", "estimate"):
-        (folder / name).mkdir(parents=True)
-    with (
-        TableWriter(folder / "split/sentences.parquet", "sentences") as sentences,
-        TableWriter(folder / "redact/redacted.parquet", "redacted") as redacted,
-        TableWriter(folder / "shard/private.parquet", "shard") as private,
-        TableWriter(folder / "public/public.parquet", "shard") as public,
-    ):
-        for document, index, text, secret, speaker, label, fold in rows:
-            head = {"doc_id": f"{document:032d}", "sentence_index": index, "speaker": speaker, "domain": None}
-            head |= {"label": label}
-            shown = text if secret is None else text.replace(secret, MASK, 1)
-            spans = []
-            if secret is not None:
-                start = text.index(secret)
-                spans = [{"start": start, "end": start + len(secret), "start_token": 0, "end_token": 1}]
-                spans[0] |= {"label": "NAME", "policy": "p", "score": 1.0}
-            sentences.append(
-                **head, fold=fold, text=text, token_starts=[0], token_ends=[9], char_start=0, is_overlong_piece=False
-            )
-            redacted.append(
-                **head,
-                fold=fold,
-                redacted_text=shown,
-                spans=spans,
-                flagged_by_conservative=False,
-                num_tokens=6,
-                num_masked_tokens=len(spans),
-                is_duplicate=False,
-                failed_closed=False,
-            )
-            if fold == "train":
-                shard = {**head, "redacted_text": shown, "num_tokens": 6, "num_masked_tokens": len(spans)}
-                (public if secret is None else private).append(**shard)
+    write_corpus(folder, rows)
     (folder / "estimate/figures.json").write_text("{}")
     TableWriter(folder / "estimate/screened.parquet", "shard").close()
-    return {
-        name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
-        for name in ("split", "redact", "shard", "estimate")
-    }
+    return artifacts(folder)
 
 
 TASKS = {

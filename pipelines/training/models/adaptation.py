@@ -14,7 +14,15 @@ from torch import nn
 from pipelines.errors import ConfigError
 
 AdaptationKind = Literal["full", "lora", "prefix", "top2", "scratch"]
-_HEADS: Final = ("classifier", "score", "pre_classifier", "pooler")
+_HEAD_MODULES: Final = frozenset({"classifier", "score", "pre_classifier", "pooler"})
+
+
+def belongs_to_head(name: str) -> bool:
+    """Whether a module or weight of that name is part of a classification head.
+
+    A language model has none, so its weights start at random and are always trained.
+    """
+    return not _HEAD_MODULES.isdisjoint(name.split("."))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +79,7 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
         for block in blocks_of(model)[-2:]:
             block.requires_grad_(True)
         for name, module in model.named_modules():
-            if kind == "classification" and name.rpartition(".")[2] in _HEADS:
+            if kind == "classification" and belongs_to_head(name):
                 module.requires_grad_(True)
         return model
     try:

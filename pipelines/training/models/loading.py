@@ -14,7 +14,7 @@ from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
 from pipelines.training.control import USUAL_TOKENS, AddedTokens, ControlTokens
-from pipelines.training.models.adaptation import Adaptation, adapt
+from pipelines.training.models.adaptation import Adaptation, adapt, belongs_to_head
 from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.sources import ModelSource, find_model, shown
 from pipelines.training.models.vocabulary import Vocabulary, complete_tokenizer, make_room, vocabulary_of
@@ -38,8 +38,6 @@ _WORDS: Final = {
     "masked": "a masked language model",
     "classification": "a classifier",
 }
-HEADS: Final = ("classifier", "score", "pre_classifier", "pooler", "bert.pooler", "roberta.pooler")
-"""Where weights of a classification head lie; a language model has none, so they start at random and are trained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +289,7 @@ def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, op
         output_loading_info=True,
         **options,
     )
-    missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not key.startswith(HEADS))
+    missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not belongs_to_head(key))
     if missing:
         raise ConfigError(
             f"model: {shown(source.name)} has no weights for {missing[0]} ({len(missing)} missing), so it is no "
