@@ -47,6 +47,13 @@ class RuntimeConfig(StageConfig):
         description="Precision of forward and backward passes; weights, norms, sums and noise are float32. auto: "
         "bfloat16 on a GPU.",
     )
+    num_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that train one model together on this machine, one for each GPU (the first ones that "
+        "CUDA_VISIBLE_DEVICES shows), or sharing the CPU. Partitions are prepared by workers.",
+    )
     microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
 

@@ -44,6 +44,7 @@ class Runtime:
     workers: int = 1
     device: str = "auto"
     dtype: str = "auto"
+    num_processes: int = 1
     microbatch_size: int = 16
     verify: str = "full"
 

@@ -1,12 +1,18 @@
-"""Worker processes that do not outlive the process that started them."""
+"""What holds in every process: a worker does not outlive the one that started it, and libraries cannot quote text."""
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
 import threading
+import warnings
+from typing import Any
+
+_OUR_LOGGERS = frozenset({"prefect", "reticent"})
+_WITHHELD = "a message of this library is withheld: it may quote private text"
 
 
 def die_with_parent() -> None:
@@ -24,3 +30,28 @@ def die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def withhold_library_messages() -> None:
+    """Takes the text out of log records and warnings of libraries, for the rest of this process.
+
+    spaCy and others quote the sentence that they stumble over, and a record goes wherever a handler sends it: to the
+    terminal, to a log file, to the orchestrator's database. Done where records are made, it holds for every handler.
+    """
+    if getattr(logging.getLogRecordFactory(), "withholds", False):
+        return
+    make = logging.getLogRecordFactory()
+
+    def withholding(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(name, *args, **kwargs)
+        if name.partition(".")[0] not in _OUR_LOGGERS:
+            record.msg, record.args, record.exc_info, record.stack_info = _WITHHELD, (), None, None
+        return record
+
+    withholding.withholds = True  # type: ignore[attr-defined]
+    logging.setLogRecordFactory(withholding)
+    warnings.showwarning = _show_no_warning
+
+
+def _show_no_warning(*_: object, **__: object) -> None:
+    """A warning's text may quote what it is about."""

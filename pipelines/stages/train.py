@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines.context import StageContext
 from pipelines.errors import ConfigError, InputError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pipelines.training.methods.base import Hooks, Settings, Training
     from pipelines.training.models.vocabulary import Vocabulary
     from pipelines.training.network import Network
+    from pipelines.training.phases import FinishedPhase
     from pipelines.training.records import Batch
     from pipelines.training.tasks.base import Task
 
@@ -25,48 +27,89 @@ if TYPE_CHECKING:
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
-    from pipelines.training import outputs
-    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.evaluation import Evaluation
-    from pipelines.training.methods import PRIVATE_ROOT_ONLY, load_method
+    from pipelines.stages.train_ranks import check_ranks, on_ranks
+
+    config: TrainConfig = ctx.configs["train"]
+    check_ranks(ctx)
+    prepared = _prepare(ctx)
+    noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
+    if ctx.ledger is not None:  # from here on private records are used
+        event = to_json(prepared.training.account(noise_multiplier).event)
+        ctx.ledger.reserve(event, config.target_delta, insecure_test_seed=config.insecure_test_seed)
+    if ctx.runtime.num_processes == 1:
+        counts = _train(ctx, prepared, noise_multiplier)
+    else:
+        del prepared  # each process reads for itself, and this one only watches them
+        counts = on_ranks(ctx, prepare_and_train, noise_multiplier)
+    if ctx.ledger is not None:
+        ctx.ledger.commit()
+    return counts
+
+
+def prepare_and_train(ctx: StageContext, noise_multiplier: float | None) -> dict[str, Any]:
+    """What each of several processes does; the ledger is the business of the one that started them."""
+    return _train(ctx, _prepare(ctx), noise_multiplier)
+
+
+class _Prepared(NamedTuple):
+    """A training that is planned; nothing of it has run."""
+
+    first: FinishedPhase | None
+    start: Network
+    corpus: TrainingCorpus
+    task: Task
+    training: Training
+
+
+def _prepare(ctx: StageContext) -> _Prepared:
+    from pipelines.training.methods import load_method
     from pipelines.training.phases import load_phase
-    from pipelines.training.token_scores import write_token_scores
 
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.method == "jft" else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
     corpus, task = read(ctx, config, config.method, start)
     training = load_method(config.method).prepare(corpus, settings_of(ctx, config, first.record if first else None))
-    noise_multiplier = _noise_multiplier(ctx, config, training)
-    account = training.account(noise_multiplier)
-    if ctx.ledger is not None:  # from here on private records are used
-        event = to_json(account.event)
-        ctx.ledger.reserve(event, config.target_delta, insecure_test_seed=config.insecure_test_seed)
+    return _Prepared(first, start, corpus, task, training)
 
+
+def _train(ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None) -> dict[str, Any]:
+    """Trains, alone or with others, and writes what comes of it if this process is the first."""
+    from pipelines.training import outputs
+    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.engine.ranks import Ranks
+    from pipelines.training.evaluation import Evaluation
+    from pipelines.training.methods import PRIVATE_ROOT_ONLY
+    from pipelines.training.token_scores import write_token_scores
+
+    config: TrainConfig = ctx.configs["train"]
+    first, start, corpus, task, training = prepared
     network = start.build()
     if first is not None:
         first.apply(network, corpus)
     network.to(choose_device(ctx.runtime.device))
     num_parameters = sum(p.numel() for p in network.parameters())
+    is_first = Ranks.here().is_first
     with cpu_threads_for(num_parameters), freed_memory_kept():
-        before = first.evaluation if first else task.evaluate(network, corpus.held_out)
+        before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
         identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        if before is None or not is_first:
+            return {}
         scores = task.scores(network, corpus.held_out, ctx.progress)
         scores.write_texts(ctx.private_dir / "generated.parquet")
         write_token_scores(ctx.private_dir / "token_scores.parquet", network, corpus.held_out)
-    after = Evaluation(**outcome.curve[-1]["evaluation"])
     outputs.write_outputs(
         outputs.Run(
             config=config.model_dump(mode="json"),
             corpus=corpus,
-            account=account,
+            account=training.account(noise_multiplier),
             outcome=outcome,
             planned_steps=training.num_steps,
             sample_rate=training.sample_rate,
             noise_multiplier=noise_multiplier,
             before=before,
-            after=after,
+            after=Evaluation(**outcome.curve[-1]["evaluation"]),
             network=network,
             base=start.base,
             context_length=start.context_length,
@@ -76,8 +119,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
         private=ctx.private_dir,
         model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",
     )
-    if ctx.ledger is not None:
-        ctx.ledger.commit()
     return {
         "num_public_records": len(corpus.public),
         "num_private_records": len(corpus.private),
@@ -126,7 +167,7 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         document_paths=[
             artifact.private("documents.parquet") for artifact in ctx.inputs["split"] if config.conversation_tokens
         ],
-        scratch=ctx.scratch_dir,
+        scratch=_own_scratch(ctx),
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
         speakers=config.speakers or SPEAKERS.get(config.task, ()),
@@ -179,6 +220,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     Raises:
         ConfigError: the model cannot be used.
     """
+    from pipelines.training.engine.ranks import Ranks
     from pipelines.training.models.adaptation import Adaptation
     from pipelines.training.models.loading import open_model
     from pipelines.training.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
@@ -204,14 +246,30 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         revision=config.model_revision,
     )
     network = PretrainedNetwork(opened, **own)
-    network.copy_basis(ctx.basis_dir)
+    if Ranks.here().is_first:
+        network.copy_basis(ctx.basis_dir)
     return network
 
 
+def _own_scratch(ctx: StageContext) -> Path:
+    """Where this process keeps the corpus."""
+    from pipelines.training.engine.ranks import Ranks
+
+    ranks = Ranks.here()
+    folder = ctx.scratch_dir if ranks.is_first else ctx.scratch_dir / f"rank-{ranks.rank}"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
-    """What the stage lends to a training; a checkpoint is good for the same ``identity`` only."""
+    """What the stage lends to a training; a checkpoint is good for the same ``identity`` only.
+
+    It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
+    """
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
+    from pipelines.training.engine.ranks import Ranks
+    from pipelines.training.evaluation import Evaluation, unscored
     from pipelines.training.methods.base import Hooks
     from pipelines.training.randomness import seeded, unpredictable
 
@@ -219,12 +277,18 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
         with autocast(batch.inputs.device, ctx.runtime.dtype):
             return task.example_losses(network, batch)
 
+    def evaluate(network: Any) -> Evaluation:
+        return task.evaluate(network, corpus.held_out) if ranks.is_first else unscored("another process evaluates")
+
+    ranks = Ranks.here()
     whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
     return Hooks(
-        randomness=seeded(ctx.seed) if config.insecure_test_seed else unpredictable,
-        checkpoints=Checkpoints(ctx.scratch_dir / "train.ckpt", json.dumps(whole, sort_keys=True)),
+        randomness=seeded(ctx.seed, ranks.rank) if config.insecure_test_seed else unpredictable,
+        checkpoints=Checkpoints(
+            ctx.scratch_dir / "train.ckpt", json.dumps(whole, sort_keys=True), writes=ranks.is_first
+        ),
         losses=losses,
-        evaluate=lambda trained: task.evaluate(trained, corpus.held_out),
+        evaluate=evaluate,
         microbatch_size=ctx.runtime.microbatch_size,
         progress=ctx.progress,
     )

@@ -19,15 +19,21 @@ def run(ctx: StageContext) -> dict[str, Any]:
     if config.method != "jft":
         write_no_phase(ctx.private_dir)
         return {}
-    return _redacted_fine_tune(ctx, config)
+    from pipelines.stages.train_ranks import check_ranks, on_ranks
+
+    check_ranks(ctx)
+    return on_ranks(ctx, redacted_fine_tune)
 
 
-def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any]:
+def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
+    """The phase, in this process or in each of those that train together; the first one writes."""
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.engine.ranks import Ranks
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.phases import write_phase
 
+    config: TrainConfig = ctx.configs["train"]
     is_screened = config.jft_variant == "manual_screening"
     seed = seed_of(ctx, config)
     start = open_network(ctx, config, seed)
@@ -49,10 +55,11 @@ def _redacted_fine_tune(ctx: StageContext, config: TrainConfig) -> dict[str, Any
     network = start.build()
     network.to(choose_device(ctx.runtime.device))
     with cpu_threads_for(sum(p.numel() for p in network.parameters())), freed_memory_kept():
-        before = task.evaluate(network, corpus.held_out)
+        before = task.evaluate(network, corpus.held_out) if Ranks.here().is_first else None
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.public)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
-    write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before, seed)
+    if before is not None:
+        write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before, seed)
     return {"num_records": len(corpus.public), "num_steps": outcome.num_steps}
 
 

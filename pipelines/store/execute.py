@@ -14,9 +14,10 @@ from typing import Any, Literal
 from pipelines.context import Artifact, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.graph import GRAPH, OUTSIDE, SOURCE, Input
+from pipelines.processes import withhold_library_messages
 from pipelines.store import manifest as manifests
 from pipelines.store.files import write_json
-from pipelines.store.gating import search_public_files, withhold_library_messages
+from pipelines.store.gating import search_public_files
 from pipelines.store.keys import ingredients_of, make_key, own_ingredients, stage_seed
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock

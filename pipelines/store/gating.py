@@ -1,16 +1,10 @@
-"""What no stage may skip: its public files are searched before they are published, and libraries cannot quote text."""
+"""What no stage may skip: its public files are searched before they are published."""
 
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from typing import Any
 
 from pipelines.context import StageContext
-
-_OUR_LOGGERS = frozenset({"prefect", "reticent"})
-_WITHHELD = "a message of this library is withheld: it may quote private text"
 
 
 def search_public_files(context: StageContext) -> None:
@@ -45,28 +39,3 @@ def search_public_files(context: StageContext) -> None:
     if hits.by_label:
         folder = context.failures_dir or context.scratch_dir
         raise hits.refuse(f"nothing of stage {context.stage}", folder / "hits.parquet")
-
-
-def withhold_library_messages() -> None:
-    """Takes the text out of log records and warnings of libraries, for the rest of this process.
-
-    spaCy and others quote the sentence that they stumble over, and a record goes wherever a handler sends it: to the
-    terminal, to a log file, to the orchestrator's database. Done where records are made, it holds for every handler.
-    """
-    if getattr(logging.getLogRecordFactory(), "withholds", False):
-        return
-    make = logging.getLogRecordFactory()
-
-    def withholding(name: str, *args: Any, **kwargs: Any) -> logging.LogRecord:
-        record = make(name, *args, **kwargs)
-        if name.partition(".")[0] not in _OUR_LOGGERS:
-            record.msg, record.args, record.exc_info, record.stack_info = _WITHHELD, (), None, None
-        return record
-
-    withholding.withholds = True  # type: ignore[attr-defined]
-    logging.setLogRecordFactory(withholding)
-    warnings.showwarning = _show_no_warning
-
-
-def _show_no_warning(*_: object, **__: object) -> None:
-    """A warning's text may quote what it is about."""

@@ -48,11 +48,19 @@ class Checkpoints:
         recipe: says for which run it is good; one of another recipe is ignored.
         interval_seconds: the least time between two checkpoints asked for with `save_if_due`.
         clock: seconds, monotonic.
+        writes: whether anything is saved; of several processes that train together, one does.
     """
 
     def __init__(
-        self, path: Path, recipe: str, interval_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        recipe: str,
+        interval_seconds: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        writes: bool = True,
     ) -> None:
+        self._writes = writes
         self._path = path
         self._recipe = recipe
         self._interval_seconds = interval_seconds
@@ -61,6 +69,8 @@ class Checkpoints:
 
     def save(self, state: dict[str, Any]) -> None:
         """Replaces the checkpoint: temporary file, fsync, rename, fsync of the folder."""
+        if not self._writes:
+            return
         body = _packed(self._recipe, state)
         temporary = self._path.with_suffix(".tmp")
         with temporary.open("wb") as file:
@@ -78,7 +88,7 @@ class Checkpoints:
 
     def save_if_due(self, state: Callable[[], dict[str, Any]]) -> None:
         """Saves when the last checkpoint is older than the interval."""
-        if self._clock() - self._saved_at >= self._interval_seconds:
+        if self._writes and self._clock() - self._saved_at >= self._interval_seconds:
             self.save(state())
 
     def load(self, progress: Callable[[int, int | None, str], None] = silent) -> dict[str, Any] | None:

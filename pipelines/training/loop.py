@@ -4,6 +4,10 @@ A *plain* step is AdamW on a minibatch, without noise. A *private* step is DP-Ad
 record's gradient, add up, add noise once, divide by the expected batch size. A method says which steps come in which
 order (`Segment`); everything else, checkpoints included, is here.
 
+Several processes may take the steps together (`pipelines.training.engine.ranks`): each computes on its share of a
+minibatch, or samples from its share of the private records, and gradients are added up before the one step that all
+take. A private record is one process's own, so it enters a step with the planned rate, however many there are.
+
 The two kinds keep an optimizer each, so that the large moments of noisy gradients do not slow the plain steps, nor the
 reverse; both are post-processing of what the accountant counts, and cost no privacy.
 """
@@ -25,6 +29,7 @@ from pipelines.training.divergence import diverged
 from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.optimizer import noisy_step
+from pipelines.training.engine.ranks import Ranks
 from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
 from pipelines.training.evaluation import Evaluation
 from pipelines.training.randomness import PrivateRandomness
@@ -137,15 +142,19 @@ def train(
         microbatch_size: private examples that the model sees at once; no influence on the result.
         progress: told how many steps are done.
 
+    Under several processes all of them are given the same, but for ``randomness``; the first one's sums and curve are
+    those of all, and only the first should write checkpoints.
+
     Raises:
-        StageError: the loss or a gradient is not a finite number, or the programme's private steps are not those of
-            the plan.
+        StageError: the loss or a gradient is not a finite number, the programme's private steps are not those of the
+            plan, or the processes are not about to do the same.
     """
     num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
     run = _Run(model, plain, private, recipe, plan, randomness, losses, microbatch_size)
     was_resumed = run.restore(checkpoints.load(progress))
+    run.join(programme)
     try:
         run.follow(programme, checkpoints, evaluate, epsilon_so_far, progress)
     finally:
@@ -176,6 +185,15 @@ class _Run:
         self.private_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
         self.num_plain_batches = recipe.num_plain_batches(len(plain))
         self.at, self.curve = _Progress(), Curve()
+        self.ranks, self.device = Ranks.here(), self.parameters[0].device
+        self.own_private = self.ranks.share(np.arange(len(private)))
+
+    def join(self, programme: Sequence[Segment]) -> None:
+        """Starts where the first process starts, and sees to it that all mean the same training."""
+        facts = [repr(part) for part in (self.recipe, self.plan, self.at, [asdict(s) for s in programme])]
+        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.private)]
+        self.ranks.check_agree("/".join(facts), self.device)
+        self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
 
     def state(self) -> dict[str, Any]:
         return {
@@ -228,41 +246,51 @@ class _Run:
         passes, batch_number = divmod(at.num_plain_steps, self.num_plain_batches)
         order: IntArray = np.random.default_rng([self.recipe.seed, passes]).permutation(len(self.plain))
         rows = order[batch_number * size : (batch_number + 1) * size]
-        first = self.parameters[0]
-        losses = self.losses(self.model, self.plain.collate(rows).to(first.device, first.dtype))
-        loss = losses.mean()
-        value = float(loss.detach())
-        if not math.isfinite(value):
+        own, loss_sum = self.ranks.share(rows), 0.0
+        if len(own):
+            batch = self.plain.collate(own).to(self.device, self.parameters[0].dtype)
+            loss = self.losses(self.model, batch).sum()
+            loss_sum = float(loss.detach())
+            (loss / len(rows)).backward()  # type: ignore[no-untyped-call]
+        (loss_sum,) = self.ranks.totals([loss_sum], self.device)
+        if not math.isfinite(loss_sum):
             raise diverged(f"a plain step of epoch {len(self.curve.rows) + 1}")
-        loss.backward()  # type: ignore[no-untyped-call]
+        if self.ranks.count > 1:
+            for parameter in self.parameters:
+                if parameter.grad is None:  # no row of its own, or none that this parameter takes part in
+                    parameter.grad = torch.zeros_like(parameter)
+            self.ranks.add_up([p.grad for p in self.parameters if p.grad is not None])
         self.public_optimizer.step()
         self.public_optimizer.zero_grad(set_to_none=True)
-        self.curve.add("public", value * len(rows), len(rows))
+        self.curve.add("public", loss_sum, len(rows))
         at.num_plain_steps += 1
 
     def _private_step(self) -> None:
         at, engine = self.at, self.engine
         assert engine is not None  # noqa: S101  # there are private steps, so it was made
         rng = self.randomness(at.num_private_steps)
-        rows = poisson_sample(len(self.private), self.plan.sample_rate, rng)
+        rows = self.own_private[poisson_sample(len(self.own_private), self.plan.sample_rate, rng)]
         rows = rows[self.private.num_targets[rows] > 0]  # the others' gradients are zero
         rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
-        first = self.parameters[0]
+        loss_sum = 0.0
         for part in physical_batches(rows, self.microbatch_size):
-            batch = self.private.collate(part).to(first.device, first.dtype)
+            batch = self.private.collate(part).to(self.device, self.parameters[0].dtype)
             with engine.recording(len(part)):
                 losses = self.losses(self.model, batch)
             try:
                 engine.backward(losses)
             except LossError:
                 raise diverged("a private step") from None
-            self.curve.add("private", float(losses.detach().sum()), len(part))
+            loss_sum += float(losses.detach().sum())
+        loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)
+        self.curve.add("private", loss_sum, int(count))
         noisy_step(
             self.private_optimizer,
             engine,
             noise_multiplier=self.recipe.noise_multiplier,
             expected_batch_size=self.plan.expected_batch_size,
             rng=rng,
+            ranks=self.ranks,
         )
         at.num_private_steps += 1
 

@@ -25,11 +25,12 @@ def unpredictable(step: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
 
 
-def seeded(seed: int) -> PrivateRandomness:
-    """Generators that anyone who knows ``seed`` can repeat. For tests only."""
+def seeded(seed: int, rank: int = 0) -> PrivateRandomness:
+    """Generators that anyone who knows ``seed`` can repeat, others for each process of a training. For tests only."""
+    name = f"private step/{seed}" if rank == 0 else f"private step/{seed}/rank {rank}"
 
     def generator(step: int) -> np.random.Generator:
-        digest = hashlib.sha256(f"private step/{seed}/{step}".encode()).digest()
+        digest = hashlib.sha256(f"{name}/{step}".encode()).digest()
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
 
     return generator

@@ -18,9 +18,10 @@ from pipelines.errors import PrivacyGateError, StageError
 from pipelines.gate import search
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
+from pipelines.processes import withhold_library_messages
 from pipelines.stages import gate, gate_strings
 from pipelines.stages.gate import GateConfig
-from pipelines.store.gating import search_public_files, withhold_library_messages
+from pipelines.store.gating import search_public_files
 from pipelines.store.plan import explain
 from pipelines.tables import TableWriter, read_table
 

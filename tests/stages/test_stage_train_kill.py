@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_stage_train_methods import artifacts, read, run
+from stage_corpora import artifacts
+from test_stage_train_methods import read, run
 
 FAST = {"noise_multiplier": 1.0, "target_epsilon": None, "epochs": 3}
 CASES = {
@@ -37,7 +38,7 @@ def killed(folder, method, stage):
     return int((folder / "died_after").read_text()), folder / "run" / scratch / "train.ckpt"
 
 
-def attempt(folder, method, stage):
+def attempt(folder, method, stage, **changes):
     """Another attempt with what is in the scratch folders; its context, and what progress said of the stage."""
     said = []
 
@@ -47,7 +48,7 @@ def attempt(folder, method, stage):
 
     for name in ("private", "public", "first"):  # the store gives each attempt empty folders
         shutil.rmtree(folder / "run" / name, ignore_errors=True)
-    return run(folder / "run", artifacts(folder / "corpus"), method, progress, **FAST), said
+    return run(folder / "run", artifacts(folder / "corpus"), method, progress, **FAST, **changes), said
 
 
 def facts(ctx):

@@ -4,12 +4,13 @@ import json
 import math
 
 import pytest
+from stage_corpora import MASK, Row, artifacts, head_of, write_corpus
 from transformers import AutoModelForCausalLM
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NeighboringRelation, NonPrivate, leaves
 from pipelines.accounting.run_facts import parse_training
-from pipelines.context import Artifact, StageContext
+from pipelines.context import Artifact, Runtime, StageContext
 from pipelines.errors import ConfigError, StageError
 from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
@@ -38,7 +39,6 @@ SMALL = {
 }
 NAMES = [a + b for a in ("Ab", "Cor", "Du", "El", "Fi", "Ga") for b in ("ra", "nix", "lop", "mio")]
 ASKS = ["see it", "go on", "wait here", "call you"]
-MASK = "<MASK>"
 METHODS = {
     "crt": {},
     "dpsgd": {},
@@ -57,65 +57,23 @@ METHODS = {
 
 def corpus(folder, miss_rate=0.01, is_screened=True):
     """48 sentences for training, half of them with a name, and 24 to evaluate on."""
-    rows = [(f"may I {ASKS[i % 4]} now", None) for i in range(24)]
-    rows += [(f"I am {name}, may I {ASKS[i % 4]}", (5, 5 + len(name))) for i, name in enumerate(NAMES)]
-    rows += [(f"may I {ASKS[i % 4]} then", None) for i in range(24)]
-    for name in ("split", "redact", "shard", "public", "estimate"):
-        (folder / name).mkdir(parents=True)
-    paths = [folder / "split/sentences.parquet", folder / "redact/redacted.parquet"]
-    paths += [folder / "shard/private.parquet", folder / "public/public.parquet"]
-    with (
-        TableWriter(paths[0], "sentences") as sentences,
-        TableWriter(paths[1], "redacted") as redacted,
-        TableWriter(paths[2], "shard") as private,
-        TableWriter(paths[3], "shard") as public,
-    ):
-        for index, (text, span) in enumerate(rows):
-            fold = "test" if index >= 48 else "train"
-            shown = text if span is None else text[: span[0]] + MASK + text[span[1] :]
-            head = {"doc_id": f"{index:032d}", "sentence_index": 0, "speaker": "USR", "domain": None, "label": None}
-            sentences.append(
-                **head, fold=fold, text=text, token_starts=[0], token_ends=[9], char_start=0, is_overlong_piece=False
-            )
-            spans = []
-            if span is not None:
-                spans = [{"start": span[0], "end": span[1], "start_token": 2, "end_token": 3}]
-                spans[0] |= {"label": "NAME", "policy": "p", "score": 1.0}
-            redacted.append(
-                **head,
-                fold=fold,
-                redacted_text=shown,
-                spans=spans,
-                flagged_by_conservative=False,
-                num_tokens=6,
-                num_masked_tokens=len(spans),
-                is_duplicate=False,
-                failed_closed=False,
-            )
-            if fold == "train":
-                shard = {**head, "redacted_text": shown, "num_tokens": 6, "num_masked_tokens": len(spans)}
-                (public if span is None else private).append(**shard)
+    rows = [(f"may I {ASKS[i % 4]} now", None, "train") for i in range(24)]
+    rows += [(f"I am {name}, may I {ASKS[i % 4]}", name, "train") for i, name in enumerate(NAMES)]
+    rows += [(f"may I {ASKS[i % 4]} then", None, "test") for i in range(24)]
+    write_corpus(folder, [Row(at, 0, text, name, "USR", None, fold) for at, (text, name, fold) in enumerate(rows)])
     counts = {"num_tokens": 288, "num_duplicate_tokens": 0, "num_masked_tokens": 24}
     (folder / "redact/figures.json").write_text(json.dumps(counts))
     rate = {"value": miss_rate, "recommended": [0.0, 2 * miss_rate]} if miss_rate is not None else None
     with TableWriter(folder / "estimate/screened.parquet", "shard") as screened:
         for index, text in enumerate([f"I am {MASK}, may I {ask}" for ask in ASKS] * is_screened):
-            head = {"doc_id": f"{index:032d}", "sentence_index": 0, "speaker": "USR", "domain": None, "label": None}
+            head = head_of(Row(index, 0, text, None, "USR", None, "train"))
             screened.append(**head, redacted_text=text, num_tokens=6, num_masked_tokens=1)
     figures = {"miss_rate": rate, "is_census": False, "confidence": 0.95}
     (folder / "estimate/figures.json").write_text(json.dumps(figures))
     return artifacts(folder)
 
 
-def artifacts(folder):
-    """What stands in a folder that `corpus` filled."""
-    return {
-        name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
-        for name in ("split", "redact", "shard", "estimate")
-    }
-
-
-def run(folder, inputs, name, progress=None, **changes):
+def run(folder, inputs, name, progress=None, num_processes=1, **changes):
     """Runs the stage, and its first phase where there is one; ``progress(stage, done, total, message)`` hears of both.
 
     As the store does it, what an attempt that died left in the scratch folders is handed to the next one.
@@ -126,7 +84,9 @@ def run(folder, inputs, name, progress=None, **changes):
     folders = {kind: folder / kind for kind in ("private", "public", "scratch", "first", "first_scratch")}
     for path in folders.values():
         path.mkdir(parents=True, exist_ok=True)
-    common = {"partition": None, "configs": {"train": config}, "seed": 3}
+    runtime = Runtime(device="cpu", num_processes=num_processes)
+    common = {"partition": None, "configs": {"train": config}, "seed": 3, "runtime": runtime}
+    common["failures_dir"] = folder / "failures"
 
     def heard_in(stage):
         return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}

@@ -9,6 +9,7 @@ from scipy import stats
 from torch.utils.data import DataLoader
 
 from pipelines.training.engine.noise import BLOCK, Normals, add_noise, keystream
+from pipelines.training.engine.ranks import Ranks
 from pipelines.training.engine.sampling import PoissonLoader, physical_batches, plan_private_steps, poisson_sample
 from pipelines.training.randomness import seeded, unpredictable
 
@@ -185,7 +186,7 @@ def test_processes_draw_from_shards_that_cover_the_records_once():
     plan = plan_private_steps(10, 10, 1)  # everybody, each step
     seen = [
         sorted(int(v) for (batch,) in PoissonLoader(
-            DataLoader(data, batch_size=10), plan, Watcher(), unpredictable, rank=rank, world_size=3
+            DataLoader(data, batch_size=10), plan, Watcher(), unpredictable, ranks=Ranks(rank, 3)
         ) for v in batch[:, 0])
         for rank in range(3)
     ]  # fmt: skip

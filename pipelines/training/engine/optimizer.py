@@ -11,6 +11,7 @@ import torch
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.training.engine.gradients import Clipped, GradientEngine
 from pipelines.training.engine.noise import add_noise
+from pipelines.training.engine.ranks import ALONE, Ranks
 
 
 def noisy_step(
@@ -20,7 +21,7 @@ def noisy_step(
     noise_multiplier: float,
     expected_batch_size: float,
     rng: np.random.Generator,
-    is_distributed: bool = False,
+    ranks: Ranks = ALONE,
 ) -> None:
     """One step on the engine's sums: noise, division by the expected batch size, the optimizer's own step.
 
@@ -34,18 +35,16 @@ def noisy_step(
         noise_multiplier: noise standard deviation over the engine's max_grad_norm.
         expected_batch_size: records in an average step, over all processes.
         rng: of the noise. Under several processes only the first one's is used: one draw in total.
-        is_distributed: whether sums of all processes of the default group belong to one step.
+        ranks: the processes whose sums belong to one step.
     """
     sums = engine.take_sums()
     deviation = noise_multiplier * engine.max_grad_norm
-    if not is_distributed or torch.distributed.get_rank() == 0:
+    if ranks.is_first:
         add_noise(sums, deviation, rng, expected_batch_size)
     else:
         for total in sums:
             total.div_(expected_batch_size)
-    if is_distributed:
-        for total in sums:
-            torch.distributed.all_reduce(total)
+    ranks.add_up(sums)
     for parameter, total in zip(engine.parameters, sums, strict=True):
         parameter.grad = total.to(parameter.dtype)
     optimizer.step()
@@ -72,7 +71,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         noise_multiplier: float,
         expected_batch_size: float,
         before_step: Callable[[], None],
-        is_distributed: bool = False,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Args:
         optimizer: holds the trainable parameters.
@@ -80,14 +79,14 @@ class PrivateOptimizer(torch.optim.Optimizer):
         noise_multiplier: noise standard deviation over max_grad_norm, >= 0.
         expected_batch_size: divides the sums.
         before_step: called before each noisy step; it counts the step, and raises where no more is allowed.
-        is_distributed: whether all processes of the default group take steps together.
+        ranks: the processes that take steps together.
         """
         self._inner = optimizer
         self._engine = engine
         self._noise_multiplier = noise_multiplier
         self._expected_batch_size = expected_batch_size
         self._before_step = before_step
-        self._is_distributed = is_distributed
+        self._ranks = ranks
         self._rng: np.random.Generator | None = None
         self._is_last = False
         self._is_used = True
@@ -201,7 +200,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             noise_multiplier=self._noise_multiplier,
             expected_batch_size=self._expected_batch_size,
             rng=rng,
-            is_distributed=self._is_distributed,
+            ranks=self._ranks,
         )
         self.num_steps += 1
 

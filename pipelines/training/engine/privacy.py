@@ -21,6 +21,7 @@ from pipelines.errors import ConfigError, InputError, PrivacyGateError
 from pipelines.training.engine.clipping import ClippingName
 from pipelines.training.engine.gradients import GradientEngine, ModeName
 from pipelines.training.engine.optimizer import PrivateOptimizer, check_holds
+from pipelines.training.engine.ranks import Ranks
 from pipelines.training.engine.sampling import PoissonLoader, PrivatePlan, plan_private_steps
 from pipelines.training.engine.uses import MemoryBudget
 from pipelines.training.randomness import PrivateRandomness, seeded, unpredictable
@@ -116,10 +117,8 @@ class PrivacyEngine:
             module, max_grad_norm=max_grad_norm, clipping=clipping, mode=mode, budget=memory_budget
         )
         check_holds(optimizer, gradients.parameters)
-        rank, world_size = _processes()
-        if world_size > 1:
-            for parameter in module.parameters():
-                torch.distributed.broadcast(parameter.data, 0)
+        ranks = Ranks.here()
+        ranks.follow_first(parameter.data for parameter in module.parameters())
         self._num_records = len(data_loader.dataset)  # type: ignore[arg-type]
         setting = (float(noise_multiplier), plan.sample_rate)
         private = PrivateOptimizer(
@@ -128,17 +127,16 @@ class PrivacyEngine:
             noise_multiplier=noise_multiplier,
             expected_batch_size=plan.expected_batch_size,
             before_step=lambda: self._count(*setting),
-            is_distributed=world_size > 1,
+            ranks=ranks,
         )
         self._optimizer = private
         loader = PoissonLoader(
             data_loader,
             plan,
             private,
-            self._randomness(rank),
+            self._randomness(ranks),
             max_physical_batch_size=max_physical_batch_size,
-            rank=rank,
-            world_size=world_size,
+            ranks=ranks,
         )
         return module, private, loader
 
@@ -282,10 +280,8 @@ class PrivacyEngine:
         else:
             self._history.append((noise_multiplier, sample_rate, 1))
 
-    def _randomness(self, rank: int) -> PrivateRandomness:
-        if self._test_seed is None:
-            return unpredictable
-        return seeded(self._test_seed * 1_000_003 + rank)
+    def _randomness(self, ranks: Ranks) -> PrivateRandomness:
+        return unpredictable if self._test_seed is None else seeded(self._test_seed, ranks.rank)
 
     def _warn_about(self, delta: float) -> None:
         if self._num_records and delta >= 1 / self._num_records:
@@ -309,9 +305,3 @@ def _plan(loader: DataLoader[Any], epochs: int) -> PrivatePlan:
     if num_records == 0:
         raise InputError("the data set is empty: there is no record to train on")
     return plan_private_steps(num_records, loader.batch_size, epochs)
-
-
-def _processes() -> tuple[int, int]:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return 0, 1

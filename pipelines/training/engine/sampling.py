@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import DataLoader
 
+from pipelines.training.engine.ranks import ALONE, Ranks
 from pipelines.training.randomness import PrivateRandomness
 
 IntArray = npt.NDArray[np.int64]
@@ -91,8 +92,7 @@ class PoissonLoader:
         stepper: told of every batch.
         randomness: the generator of each step; it gives the sample first, then the noise.
         max_physical_batch_size: most records in a batch.
-        rank: number of this process; it draws from the records whose number leaves this remainder.
-        world_size: processes that draw.
+        ranks: the processes that draw, each from its own share of the records.
     """
 
     def __init__(
@@ -103,14 +103,13 @@ class PoissonLoader:
         randomness: PrivateRandomness,
         *,
         max_physical_batch_size: int | None = None,
-        rank: int = 0,
-        world_size: int = 1,
+        ranks: Ranks = ALONE,
     ) -> None:
         self._plan = plan
         self._stepper = stepper
         self._randomness = randomness
         self._limit = max_physical_batch_size
-        self._rows = np.arange(rank, len(loader.dataset), world_size)  # type: ignore[arg-type]
+        self._rows = ranks.share(np.arange(len(loader.dataset)))  # type: ignore[arg-type]
         self._drawn: deque[tuple[np.random.Generator, bool | None]] = deque()
         self._inner: DataLoader[Any] = DataLoader(
             loader.dataset,

@@ -19,6 +19,9 @@ METHODS: Final[Mapping[str, str]] = {
 PRIVATE_ROOT_ONLY: Final = frozenset({"redacted", "anonymized", "no_dp"})
 """Methods whose model has no bound on what it tells of private rows: it is not published."""
 
+ONE_PROCESS_ONLY: Final = frozenset({"sdpsgd_lstm"})
+"""Methods whose steps are not shared among processes: its updates go from span to span through a record."""
+
 
 def load_method(name: str) -> ModuleType:
     """Imports the module of a method.

@@ -1,0 +1,64 @@
+"""Train, on several devices: the same work in every one of the processes that `runtime.num_processes` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pipelines.context import Progress, StageContext, silent
+from pipelines.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.stages.train_config import TrainConfig
+
+
+def check_ranks(ctx: StageContext) -> None:
+    """Refuses what could not be trained in so many processes, before any row is read.
+
+    Raises:
+        ConfigError: the method takes one process, or there are fewer GPUs.
+    """
+    from pipelines.training.devices import check_devices
+    from pipelines.training.methods import ONE_PROCESS_ONLY
+
+    config: TrainConfig = ctx.configs["train"]
+    if ctx.runtime.num_processes == 1:
+        return
+    if config.method in ONE_PROCESS_ONLY:
+        raise ConfigError(
+            f"method {config.method} trains in one process: each of its updates starts where the one before it in the "
+            "same record ended; set runtime.num_processes = 1"
+        )
+    check_devices(ctx.runtime.device, ctx.runtime.num_processes)
+
+
+def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """``work(ctx, *arguments)`` in this process, or in as many as the settings ask for.
+
+    Args:
+        ctx: of the stage; the processes are not told the store's secret, and have no ledger.
+        work: a function of a module. Under several processes `pipelines.training.engine.ranks.Ranks.here` tells them
+            apart, and the first one writes; what it returns is returned.
+    """
+    if ctx.runtime.num_processes == 1:
+        return work(ctx, *arguments)
+    from pipelines.training.launch import launch
+
+    ctx.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
+    found: dict[str, Any] = launch(
+        _in_context,
+        (work, replace(ctx, progress=silent, ledger=None, secret=b""), arguments),
+        count=ctx.runtime.num_processes,
+        device=ctx.runtime.device,
+        progress=ctx.progress,
+        scratch=ctx.scratch_dir,
+        failures=ctx.failures_dir or ctx.scratch_dir,
+    )
+    return found
+
+
+def _in_context(
+    work: Callable[..., dict[str, Any]], ctx: StageContext, arguments: tuple[Any, ...], progress: Progress
+) -> dict[str, Any]:
+    return work(replace(ctx, progress=progress), *arguments)

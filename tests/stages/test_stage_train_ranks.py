@@ -1,0 +1,130 @@
+"""Several processes train one model together, through the stage, on CPUs: what is the same as with one process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+from test_stage_train_kill import FAST, attempt, facts
+from test_stage_train_methods import METHODS, SMALL, corpus, read, run
+
+from pipelines.context import Runtime, StageContext
+from pipelines.errors import ConfigError, StageError
+from pipelines.stages import train, train_phase1
+from pipelines.stages.train import TrainConfig
+from pipelines.training.methods import ONE_PROCESS_ONLY
+
+# Every record in every private step and no noise: then nothing is random but what is public.
+EXACT = {"expected_batch_size": 1_000, "noise_multiplier": 0.0, "target_epsilon": None, "epochs": 2}
+EXACT |= {"insecure_test_seed": True, "jft_phase1_epochs": 2}
+SHARED = [name for name in METHODS if name.partition(" ")[0] not in ONE_PROCESS_ONLY]
+
+
+def weights(ctx):
+    (file,) = [*ctx.public_dir.glob("model/model.safetensors"), *ctx.private_dir.glob("model/model.safetensors")]
+    return load_file(file)
+
+
+@pytest.mark.parametrize("name", [n if n == "crt" else pytest.param(n, marks=pytest.mark.slow) for n in SHARED])
+def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
+    inputs, said = corpus(tmp_path / "corpus"), {}
+    for count in (1, 2):
+        said[count] = []
+
+        def progress(stage, done, total, message="", count=count):
+            if total and done:
+                said[count].append((stage, done, total))
+
+        run(tmp_path / str(count), inputs, name, progress, num_processes=count, **EXACT)
+    one, two = (
+        StageContext(
+            stage="train", partition=None, configs={}, inputs={}, scratch_dir=tmp_path,
+            private_dir=tmp_path / count / "private", public_dir=tmp_path / count / "public",
+        ) for count in "12"
+    )  # fmt: skip
+    assert said[1] == said[2]  # each step once
+    assert read(one, "events.json") == read(two, "events.json")
+    assert facts(one) == facts(two)
+    for left, right in zip(read(one, "curves.json")["epochs"], read(two, "curves.json")["epochs"], strict=True):
+        for kind in ("public_loss", "private_loss"):
+            assert left[kind] == pytest.approx(right[kind], rel=1e-4)
+    before, after = weights(one), weights(two)
+    assert before.keys() == after.keys()
+    for key, value in before.items():
+        assert value == pytest.approx(after[key], abs=2e-3), key
+    assert read(two, "figures.json")["perplexity"] == pytest.approx(read(one, "figures.json")["perplexity"], rel=1e-3)
+    assert not list((tmp_path / "2" / "scratch").glob("meeting-*"))
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("victim", "then"), [("rank 0", 1), ("rank 1", 2), ("this one", 2)])
+def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, victim, then):
+    changes = json.dumps({**FAST, "num_processes": 2})
+    done = subprocess.run(
+        [sys.executable, Path(__file__).with_name("train_and_die.py"), tmp_path, "crt", "train", changes, victim],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, timeout=300, check=False,
+    )  # fmt: skip
+    if victim == "this one":
+        assert done.returncode == -signal.SIGKILL
+    else:
+        assert done.returncode == StageError.exit_code, done.stderr.decode()
+        said = (tmp_path / "said").read_text()
+        assert f"training process {victim[-1]} (of 2" in said
+        assert "SIGKILL" in said
+    assert b"Traceback" not in done.stderr
+    processes = json.loads((tmp_path / "processes").read_text())
+    assert set(processes) == {"rank 0", "rank 1"}
+    deadline = time.monotonic() + 20
+    while any(map(is_running, processes.values())):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    steps_before = int((tmp_path / "died_after").read_text())
+    resumed, heard = attempt(tmp_path, "crt", "train", num_processes=then)
+    steps = [done for done, total, _ in heard if total and done]
+    assert steps == list(range(steps[0], heard[-1][1] + 1))
+    assert steps[0] > steps_before
+    whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
+    assert facts(resumed) == facts(whole)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_process_comes_back_with_its_rank_and_without_text(tmp_path):
+    inputs = corpus(tmp_path / "corpus")
+    with pytest.raises(StageError, match=r"training process \d \(of 2.*diverged"):
+        run(tmp_path / "a", inputs, "no_dp", num_processes=2, **{**EXACT, "public_learning_rate": 10.0, "epochs": 200})
+    (tmp_path / "corpus/split/sentences.parquet").write_bytes(b"Zebulon")
+    failures = tmp_path / "b/failures"
+    with pytest.raises(StageError, match=f"training process . .of 2.* failed with ArrowInvalid.*{failures}") as error:
+        run(tmp_path / "b", inputs, "jft direct", num_processes=2, **EXACT)
+    assert "Zebulon" not in str(error.value)
+    assert "Traceback" in next(failures.glob("rank-*.txt")).read_text()
+
+
+def test_what_cannot_be_shared_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+    def context(stage, device="cpu", **settings):
+        return StageContext(
+            stage=stage, partition=None, configs={"train": TrainConfig(**{**SMALL, **settings})}, inputs={},
+            private_dir=tmp_path, scratch_dir=tmp_path, runtime=Runtime(device=device, num_processes=3),
+        )  # fmt: skip
+
+    with pytest.raises(ConfigError, match="sdpsgd_lstm trains in one process"):
+        train.run(context("train", method="sdpsgd_lstm"))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    for device in ("auto", "cuda"):
+        with pytest.raises(ConfigError, match="num_processes is 3, and 2 GPUs"):
+            train.run(context("train", device))
+        with pytest.raises(ConfigError, match="num_processes is 3, and 2 GPUs"):
+            train_phase1.run(context("train_phase1", device, method="jft"))
