@@ -457,10 +457,10 @@ def main(arguments: Iterable[str] | None = None) -> None:
     args.work.mkdir(parents=True, exist_ok=True)
     log = args.work / "trainings.jsonl"
     rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
-    done = {(row["task"], row["name"], row["seed"]) for row in rows}
+    done = {(row["job"], row["name"], row["seed"]) for row in rows}
     tasks: dict[str, Any] = {}
     for task, job in JOBS.items():
-        mine = [row for row in rows if row["task"] == task]
+        mine = [row for row in rows if row["job"] == task]
         if task not in args.tasks.split(",") and not mine:
             continue
         config, corpus = prepare(task, job, (args.work / task).absolute(), args.data_dir)
@@ -468,7 +468,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
             for name in job.trainings:
                 if (task, name, seed) in done:
                     continue
-                row = {"task": task, **train(config, job, name, seed)}
+                row = {"job": task, **train(config, job, name, seed)}
                 print(task, seed, name, row["state"], row.get("reason", ""), flush=True)
                 if row["state"] != "completed":
                     raise SystemExit(1)
