@@ -17,6 +17,9 @@ from pipelines.policies.keywords import label_of
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.windows import windows
 
+MAX_PIECES: Final = 512
+"""What models of this kind read at once."""
+
 DESCRIPTION: Final = "reticent.json"
 """Beside the model: the domains, the window, and the digest of the weights, which stands for them in keys."""
 
@@ -36,22 +39,32 @@ class ClassifierPolicy:
         described = read_description(folder)
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+        from pipelines.training.models.quiet import quiet_transformers
+
         self._name, self._threshold = options.name, options.threshold
         self._labels = [label_of(domain) for domain in described["domains"]]
         self._window, self._overlap = int(described["window_tokens"]), int(described["overlap_tokens"])
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self._model: Any = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True).eval()
+        with quiet_transformers():
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            self._model: Any = AutoModelForSequenceClassification.from_pretrained(folder, local_files_only=True).eval()
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """The windows above the threshold. One sentence at a time, so that a score depends on nothing else."""
+        """The windows above the threshold. One sentence at a time, so that a score depends on nothing else.
+
+        Raises:
+            ValueError: one token alone is more than the model can read.
+        """
         import torch
 
-        cuts = windows(sentence.num_tokens, self._window, self._overlap)
+        cuts = [
+            part
+            for window in windows(sentence.num_tokens, self._window, self._overlap)
+            for part in self._readable(sentence, window)
+        ]
         if not cuts:
             return []
         texts = [sentence.text[sentence.starts[a] : sentence.ends[b - 1]] for a, b in cuts]
-        # 512 word pieces: a window whose odd characters fill more is read up to there, and masked or not as a whole.
-        inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=512, return_tensors="pt")
+        inputs = self._tokenizer(texts, padding=True, return_tensors="pt")
         with torch.no_grad():
             probabilities = torch.softmax(self._model(**inputs).logits, dim=-1)
         spans = []
@@ -61,6 +74,21 @@ class ClassifierPolicy:
             if probability > self._threshold:
                 spans.append(Span(first, last, self._labels[domain], self._name, min(1.0, round(probability, 6))))
         return spans
+
+    def _readable(self, sentence: Sentence, window: tuple[int, int]) -> list[tuple[int, int]]:
+        """A window, or its halves, or theirs: the model would leave unread what is beyond its last word piece."""
+        first, last = window
+        start, end = sentence.starts[first], sentence.ends[last - 1]
+        # A character is four pieces (the bytes of UTF-8) at most, and two pieces are the model's own.
+        if (
+            4 * (end - start) + 2 <= MAX_PIECES
+            or len(self._tokenizer(sentence.text[start:end])["input_ids"]) <= MAX_PIECES
+        ):
+            return [window]
+        if last - first == 1:
+            raise ValueError("a token is longer than the classifier can read")
+        middle = (first + last) // 2
+        return [*self._readable(sentence, (first, middle)), *self._readable(sentence, (middle, last))]
 
 
 def weights_digest(folder: Path) -> str:

@@ -61,12 +61,18 @@ def train_classifier(
         Counts and the accuracy on held-out windows; no text.
 
     Raises:
-        ConfigError: the base model cannot be loaded.
+        ConfigError: the base model cannot be loaded, the windows overlap whole, or the folder holds something else.
         InputError: fewer than two domains, or too few rows to hold any out.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
+    from pipelines.training.models.quiet import quiet_transformers
+
+    if overlap_tokens >= window_tokens:
+        raise ConfigError(f"--overlap {overlap_tokens} must be smaller than --window {window_tokens}")
+    if out.exists() and not (out.is_dir() and ((out / DESCRIPTION).exists() or not any(out.iterdir()))):
+        raise ConfigError(f"--out: {out} holds something else than a classifier; name another folder")
     domains = sorted({domain for _, domain in rows})
     if len(domains) < 2 or len(rows) < 10:
         raise InputError("training needs at least two domains and ten texts")
@@ -75,8 +81,9 @@ def train_classifier(
     torch.manual_seed(seed)
     order = random.Random(seed)  # noqa: S311 - no secret depends on it
     try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(base_model(base))
-        model: Any = AutoModelForSequenceClassification.from_pretrained(base_model(base), num_labels=len(domains))
+        with quiet_transformers():
+            tokenizer: Any = AutoTokenizer.from_pretrained(base_model(base))
+            model: Any = AutoModelForSequenceClassification.from_pretrained(base_model(base), num_labels=len(domains))
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"--base: '{base}' cannot be loaded ({type(error).__name__}); name a folder, or a model in the local "
@@ -116,8 +123,9 @@ def train_classifier(
             guesses = _logits(model, tokenizer, [text for text, _ in batch]).logits.argmax(dim=-1).tolist()
             num_right += sum(guess == label for guess, (_, label) in zip(guesses, batch, strict=True))
     out.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(out)
-    tokenizer.save_pretrained(out)
+    with quiet_transformers():
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
     document = {
         "domains": domains,
         "window_tokens": window_tokens,

@@ -1,5 +1,7 @@
 """Training the classifier policy offline, and its windows."""
 
+import itertools
+
 import pytest
 
 from pipelines.errors import ConfigError, InputError
@@ -31,6 +33,22 @@ def test_every_word_of_a_sure_sentence_is_masked_up_to_the_last(folder):
     assert policy.find(Sentence("", [], [])) == []
 
 
+def test_a_window_of_more_pieces_than_the_model_reads_is_read_in_parts(folder):
+    policy = make_policy(PolicyOptions(name="classifier", classifier=str(folder), threshold=0.6))
+    words = ["flight-" * 200, "flight-" * 200, "gate"]
+    text = " ".join(words)
+    starts = [0, 1_401, 2_802]
+    sentence = Sentence(text, starts, [a + len(w) for a, w in zip(starts, words, strict=True)])
+    parts = policy._readable(sentence, (0, 3))
+    assert parts[0][0] == 0
+    assert parts[-1][1] == 3
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(parts))
+    assert len(parts) > 1
+    assert all(0.6 < span.score <= 1 for span in policy.find(sentence))
+    with pytest.raises(ValueError, match="longer than the classifier can read"):
+        policy.find(Sentence("x-" * 2_000, [0], [4_000]))
+
+
 def test_changed_weights_and_bad_data_are_refused(folder, tmp_path):
     with pytest.raises(ConfigError, match="holds no classifier"):
         make_policy(PolicyOptions(name="classifier", classifier=str(tmp_path)))
@@ -40,7 +58,11 @@ def test_changed_weights_and_bad_data_are_refused(folder, tmp_path):
         train_classifier([("a", "x")] * 20, tmp_path)
     with pytest.raises(ConfigError, match="cannot be loaded"):
         train_classifier(ROWS, tmp_path, base=str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match="--overlap 6 must be smaller"):
+        train_classifier(ROWS, tmp_path, window_tokens=6, overlap_tokens=6)
     (tmp_path / "model.safetensors").write_bytes(b"other")
+    with pytest.raises(ConfigError, match="something else than a classifier"):
+        train_classifier(ROWS, tmp_path)
     (tmp_path / "reticent.json").write_text((folder / "reticent.json").read_text())
     with pytest.raises(ConfigError, match="not those"):
         make_policy(PolicyOptions(name="classifier", classifier=str(tmp_path)))
