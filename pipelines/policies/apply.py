@@ -27,6 +27,9 @@ CHUNK_SENTENCES: Final = 1_024
 WORKER_CHUNK_SENTENCES: Final = 128
 """Small, so that no worker waits long for another at the end."""
 
+_TOKENS_PER_SENTENCE: Final = 64
+"""Sentences longer than this on average make a chunk of fewer, since annotated tokens are what takes memory."""
+
 MAX_REMEMBERED: Final = 500_000
 _MANY_LANGUAGES: Final = "xx"
 """spaCy's code for models that are for no single language."""
@@ -164,9 +167,7 @@ class Redactor:
             elif key not in todo:
                 check_offsets(request.text, request.starts, request.ends)
                 todo[key] = request
-        pending = list(todo.items())
-        size = CHUNK_SENTENCES if self._pool is None else WORKER_CHUNK_SENTENCES
-        chunks = [pending[at : at + size] for at in range(0, len(pending), size)]
+        chunks = list(_chunks(todo.items(), CHUNK_SENTENCES if self._pool is None else WORKER_CHUNK_SENTENCES))
         for chunk, judged in zip(chunks, self._judge_chunks(chunks), strict=True):
             for (key, _), verdict in zip(chunk, judged, strict=True):
                 verdicts[key] = verdict
@@ -198,6 +199,20 @@ class Redactor:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Iterator[list[tuple[bytes, Request]]]:
+    """Requests in order, in chunks of bounded numbers of sentences and, but for a single one, of tokens."""
+    chunk: list[tuple[bytes, Request]] = []
+    num_tokens = 0
+    for key, request in pending:
+        num_tokens += len(request.starts)
+        if chunk and (len(chunk) == max_sentences or num_tokens > max_sentences * _TOKENS_PER_SENTENCE):
+            yield chunk
+            chunk, num_tokens = [], len(request.starts)
+        chunk.append((key, request))
+    if chunk:
+        yield chunk
 
 
 def _identity(request: Request) -> bytes:
