@@ -98,7 +98,7 @@ def evaluation_text(document: Mapping[str, Any]) -> str:
         lines.append(
             f"as a conservative policy: {texts['share_without_a_find']:.1%} of {document['unit']}s public; of "
             f"{texts['num_bearing_a_secret']:,} with a secret {texts['num_bearing_a_secret_without_a_find']:,} "
-            f"({texts['missed']:.2%}) among them"
+            f"({texts['missed']:.2%}, {texts['missed_low']:.2%}-{texts['missed_high']:.2%}) among them"
         )
     if document["num_failed_closed"]:
         lines.append(f"warning: a policy failed on {document['num_failed_closed']:,} {document['unit']}s")

@@ -3,7 +3,8 @@
 Recall is by gold label, whatever label the policy gave: a masked name is masked. Precision is by the policy's label:
 how much of what it masked under that label is labelled at all. A span counts as found when all its tokens are masked.
 F2 weighs recall four times as much as precision. Spans of one text tend to be missed together, so intervals treat
-texts as clusters; that of F2 combines the ends of the other two, which is wide enough since F2 grows with both.
+texts as clusters; that of F2 combines the ends of the other two, which is wide enough since F2 grows with both. The
+interval of the share of texts missed is Clopper and Pearson's, for independent texts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.miss_rate.intervals import ClusteredCounts, korn_graubard
+from pipelines.miss_rate.intervals import ClusteredCounts, clopper_pearson, korn_graubard
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import masked_runs, token_mask
 from pipelines.policies.texts import JudgedText
@@ -109,6 +110,7 @@ class Scores:
     def document(self) -> dict[str, Any]:
         """All figures as JSON values; no text."""
         labels = sorted({label for label, _ in self._measures} - {ALL})
+        low, high = clopper_pearson(self._bearing_untouched, self._bearing, self._confidence)
         missed = [
             {
                 "label": label,
@@ -135,6 +137,8 @@ class Scores:
                 "num_bearing_a_secret": self._bearing,
                 "num_bearing_a_secret_without_a_find": self._bearing_untouched,
                 "missed": self._bearing_untouched / self._bearing if self._bearing else None,
+                "missed_low": low if self._bearing else None,
+                "missed_high": high if self._bearing else None,
             },
         }
 

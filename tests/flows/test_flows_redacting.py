@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tomllib
@@ -230,6 +231,8 @@ def test_scores_of_a_policy_that_can_be_counted_by_hand(tmp_path: Path) -> None:
         "num_bearing_a_secret": 2,
         "num_bearing_a_secret_without_a_find": 0,
         "missed": 0.0,
+        "missed_low": 0.0,
+        "missed_high": pytest.approx(1 - math.sqrt(0.025)),
     }
     assert document["coverage"] == pytest.approx(3 / 11)
     assert "ann" not in evaluation_text(document) + json.dumps(document)
