@@ -1,7 +1,9 @@
 """Resolves very many generated keys, and says how long it took and how much memory.
 
-    python benchmarks/dedup_scale.py [--keys 100000000] [--duplicates 0.15]
+    python benchmarks/dedup_scale.py [--keys 2000000 20000000] [--duplicates 0.15]
 
+Each number of keys has a process of its own, with Arrow's memory in jemalloc, as the command line sets it. The filter
+and the bitmap grow with the keys by design; memory outside them should not.
 Keys are made as they are read, so that no file of keys has to be written; each partition can be read again. A share of
 them repeats an earlier key, by construction, so that the number of duplicates is known and checked.
 """
@@ -11,6 +13,10 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
+import json
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.dedup.bloom import ScalableBloomFilter, mix
-from pipelines.dedup.kernels import compiled
-from pipelines.dedup.resolve import KeyBatch, Tally, resolve
+from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
+from pipelines.dedup.resolve import MARK_BITS, KeyBatch, Tally, resolve
 
 BATCH_ROWS = 16_384
 PARTITION_ROWS = 100_000
@@ -83,31 +89,57 @@ def resolve_keys(num_keys: int, share: float, kernels: ModuleType | None, tally:
         )
 
 
-def main() -> None:
-    """Parses the command line, resolves, checks the number of duplicates, prints one line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=100_000_000)
-    parser.add_argument("--duplicates", type=float, default=0.15, help="share of repeats, 0 to 1")
-    args = parser.parse_args()
-    kernels = compiled(args.keys)
-    list(resolve_keys(10_000, args.duplicates, kernels, Tally()))  # imports and compiled code
-    before = peak_bytes()
+def one(num_keys: int, share: float) -> dict[str, float]:
+    """Resolves so many keys in this process, and checks the number of duplicates."""
+    kernels = compiled(max(num_keys, WORTHWHILE_ROWS))
+    list(resolve_keys(100_000, share, kernels, Tally()))  # imports, compiled code, and what Arrow keeps
     expected = sum(
-        int(repeats(np.arange(at, min(args.keys, at + BATCH_ROWS), dtype=np.uint64), args.duplicates).sum())
-        for at in range(0, args.keys, BATCH_ROWS)
+        int(repeats(np.arange(at, min(num_keys, at + BATCH_ROWS), dtype=np.uint64), share).sum())
+        for at in range(0, num_keys, BATCH_ROWS)
     )
-    tally = Tally()
-    start = time.perf_counter()
-    for _ in resolve_keys(args.keys, args.duplicates, kernels, tally):
+    tally, before = Tally(), peak_bytes()
+    start, cpu = time.perf_counter(), time.process_time()
+    for _ in resolve_keys(num_keys, share, kernels, tally):
         pass
-    seconds = time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     if tally.num_duplicates != expected:
         raise SystemExit(f"{tally.num_duplicates:,} duplicates found, {expected:,} made")
+    return {
+        "keys": num_keys,
+        "duplicates": expected,
+        "false_positives": tally.num_false_positives or 0,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "filter_bytes": tally.num_bits / 8 + MARK_BITS * num_keys / 8,
+        "before_bytes": before,
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def main() -> None:
+    """Parses the command line, resolves, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, nargs="+", default=[2_000_000, 20_000_000])
+    parser.add_argument("--duplicates", type=float, default=0.15, help="share of repeats, 0 to 1")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(one(args.keys[0], args.duplicates)))
+        return
     print(
-        f"{args.keys:,} keys, {expected:,} duplicates, {tally.num_false_positives} false positives removed:"
-        f" {seconds:,.0f} s (with making the keys twice), {args.keys / seconds:,.0f} keys/s,"
-        f" filter {tally.num_bits / 8e6:,.0f} MB, added memory {(peak_bytes() - before) / 1e6:,.0f} MB"
+        "| keys | duplicates | false positives removed | s | CPU s | filter and bitmap, MB | peak outside, MB | before |"
     )
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for keys in args.keys:
+        command = [sys.executable, __file__, "--one", "--keys", str(keys), "--duplicates", str(args.duplicates)]
+        environment = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
+        run = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+        print(
+            f"| {run['keys']:,} | {run['duplicates']:,} | {run['false_positives']} | {run['seconds']:.1f} |"
+            f" {run['cpu_seconds']:.1f} | {run['filter_bytes'] / 1e6:.1f} |"
+            f" {(run['peak_bytes'] - run['filter_bytes']) / 1e6:.1f} | {run['before_bytes'] / 1e6:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ never on how they are cut into partitions or batches:
    occurrences, numbers of occurrences, and no false positives. With ``verify=False`` (`resolve_unverified`) the
    nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
-Memory: first the filter (about 1.74 log2(1 / rate) bits per expected item) and the bitmap (`_MARK_BITS` per row), then
+Memory: first the filter (about 1.74 log2(1 / rate) bits per expected item) and the bitmap (`MARK_BITS` per row), then
 the bitmap and one bucket (a thread). The rest is on disk in ``scratch_dir``.
 
 With several threads, keys are read while earlier ones pass through the filter or are sorted out, buckets are decided
@@ -40,10 +40,11 @@ from pipelines.tables import SCHEMAS
 
 Int64Array = npt.NDArray[np.int64]
 
-_MARK_BITS = 4
+MARK_BITS = 4
 """A fifth of the rows nominated sets about 5 % of so many bits a row: so many others go to disk for nothing."""
 
 _MAX_BUCKETS = 256  # files open at a time
+_ROW_BYTES = 200  # of a candidate while its bucket is decided, about
 _BUFFERED_ROWS = 16_384
 _CANDIDATES = pa.schema(
     [
@@ -181,7 +182,8 @@ def resolve(
         tally: counts, filled in by the time the iterator ends.
         mode: ``mask_later`` reports every occurrence but the first, ``mask_all`` every occurrence of a repeated key.
         scratch_dir: an existing folder for temporary files, whose content is overwritten and left behind.
-        max_rows_in_memory: how many rows a bucket holds, about; bounds the memory and changes no result.
+        max_rows_in_memory: how many rows a bucket holds, about, or as many as there was room for in the filter; bounds
+            the memory and changes no result.
         num_rows: rows in all partitions, about; sizes the bitmap and changes no result.
         kernels: as for `BloomFilter`.
         num_threads: how many threads may be busy; changes no result.
@@ -192,12 +194,14 @@ def resolve(
     side_by_side = ahead if num_threads > 1 else iter
     marks: BloomFilter | None = None
     if bloom is not None:
-        marks = BloomFilter(max(64, _MARK_BITS * num_rows), 1, kernels)
+        marks = BloomFilter(max(64, MARK_BITS * num_rows), 1, kernels)
         keys = chain.from_iterable(partition() for partition in partitions)
         for batch, rows in nominate(side_by_side(keys), bloom, tally):
             marks.add_and_test(batch.high[rows], batch.low[rows])
         tally.describe(bloom)
         num_rows = 2 * tally.num_nominated
+        # Few buckets are quick to write and to merge, and what the filter gives up may be used.
+        max_rows_in_memory = max(max_rows_in_memory, tally.num_bits // 8 // _ROW_BYTES // num_threads)
     bloom = None
     num_buckets = min(_MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
     ends = _sort_out(side_by_side(_sorted_out(partitions, marks, tally)), len(partitions), scratch_dir, num_buckets)
