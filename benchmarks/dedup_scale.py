@@ -126,9 +126,17 @@ def main() -> None:
     if args.one:
         print(json.dumps(one(args.keys[0], args.duplicates)))
         return
-    print(
-        "| keys | duplicates | false positives removed | s | CPU s | filter and bitmap, MB | peak outside, MB | before |"
+    heads = (
+        "keys",
+        "duplicates",
+        "false positives removed",
+        "s",
+        "CPU s",
+        "filter, bitmap MB",
+        "peak outside MB",
+        "before",
     )
+    print(f"| {' | '.join(heads)} |")
     print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     for keys in args.keys:
         command = [sys.executable, __file__, "--one", "--keys", str(keys), "--duplicates", str(args.duplicates)]
@@ -136,7 +144,7 @@ def main() -> None:
         run = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
         print(
             f"| {run['keys']:,} | {run['duplicates']:,} | {run['false_positives']} | {run['seconds']:.1f} |"
-            f" {run['cpu_seconds']:.1f} | {run['filter_bytes'] / 1e6:.1f} |"
+            f" {run['cpu_seconds']:.2f} | {run['filter_bytes'] / 1e6:.1f} |"
             f" {(run['peak_bytes'] - run['filter_bytes']) / 1e6:.1f} | {run['before_bytes'] / 1e6:.1f} |",
             flush=True,
         )

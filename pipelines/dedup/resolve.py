@@ -44,7 +44,7 @@ MARK_BITS = 4
 """A fifth of the rows nominated sets about 5 % of so many bits a row: so many others go to disk for nothing."""
 
 _MAX_BUCKETS = 256  # files open at a time
-_ROW_BYTES = 200  # of a candidate while its bucket is decided, about
+_ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, about
 _BUFFERED_ROWS = 16_384
 _CANDIDATES = pa.schema(
     [
