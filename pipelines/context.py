@@ -109,6 +109,8 @@ class StageContext:
         private_dir, public_dir: empty folders to write into; None where the stage has no such root.
         scratch_dir: survives a kill and is handed to the next attempt; for checkpoints. Never published.
         seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
+        cache_dir: private; for what stages can make again, and not from the corpus. It outlives artifacts, and may be
+            emptied whenever no run is on. None where nothing is kept.
         secret: the store's secret, for `pseudonym` only.
         failures_dir: private; for what people should look at when the stage refuses to go on. Made when needed.
         processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
@@ -133,6 +135,7 @@ class StageContext:
     reviews: tuple[Path, int] | None = None
     ledger: ReleaseLedger | None = None
     failures_dir: Path | None = None
+    cache_dir: Path | None = None
     processes: int = 1
 
     @property

@@ -244,6 +244,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         context_length=config.context_length,
         default_context_length=DEFAULT_CONTEXT_LENGTH,
         revision=config.model_revision,
+        cache=ctx.cache_dir,
     )
     network = PretrainedNetwork(opened, **own)
     if Ranks.here().is_first:

@@ -24,7 +24,7 @@ from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
 from pipelines.store.publish import joint_manifest_damage, prepare_build, publish, quarantine, scratch_dir
 from pipelines.store.reviews import reviews_of
-from pipelines.store.roots import private_umask
+from pipelines.store.roots import MADE_AGAIN, private_umask
 from pipelines.store.session import Session
 
 State = Literal["cached", "completed", "failed", "skipped"]
@@ -204,6 +204,7 @@ def _build_locked(
         progress=progress,
         secret=session.roots.secret,
         failures_dir=session.roots.private / "failures" / f"{stage}-{key[:12]}",
+        cache_dir=session.roots.cache / MADE_AGAIN,
         ledger=StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None,
         processes=_own_processes(session, stage),
     )

@@ -26,7 +26,7 @@ from pipelines.store.publish import (
     quarantine,
     root_manifest_damage,
 )
-from pipelines.store.roots import Roots, private_umask
+from pipelines.store.roots import MADE_AGAIN, Roots, private_umask
 from pipelines.store.session import Session
 
 _ROOTS: tuple[Root, ...] = ("private", "public")
@@ -85,7 +85,8 @@ def gc(
     Args:
         keep_runs: how many of the newest runs keep their artifacts; at least 1.
         dry_run: only count.
-        work_days: unfinished work (checkpoints of killed runs) is kept this long.
+        work_days: unfinished work (checkpoints of killed runs), and what stages can make again, is kept this long after
+            its last use.
         failure_days: tracebacks, and what the gate found, are kept this long.
 
     Returns:
@@ -113,6 +114,7 @@ def gc(
             stale += _stale_work(roots, root, {key for _, key in existing}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
         stale += _old(roots.private / "failures", failure_days)
+        stale += _old(roots.cache / MADE_AGAIN, work_days)
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
         if not dry_run:
             for stage, key in existing:  # the manifest goes first: from here on it does not exist

@@ -15,6 +15,8 @@ from pipelines.graph import Root
 from pipelines.store.files import read_json, write_atomic, write_json
 
 SCHEMA_VERSION = 1
+MADE_AGAIN = "made_again"
+"""The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
 _SECRET_BYTES = 32
 
 
@@ -59,7 +61,7 @@ class Roots:
 
     @property
     def cache(self) -> Path:
-        """Folder of digest caches; safe to delete."""
+        """Folder of digest caches, and of what stages can make again (`MADE_AGAIN`); safe to delete."""
         return self.private / "cache"
 
 

@@ -50,15 +50,17 @@ def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
     assert said[1] == said[2]  # each step once
     assert read(one, "events.json") == read(two, "events.json")
     assert facts(one) == facts(two)
+    assert not list((tmp_path / "2" / "scratch").glob("meeting-*"))
+    if "light_noise" in name:
+        return  # its phase 1 finds a noise of its own, which no two trainings share
     for left, right in zip(read(one, "curves.json")["epochs"], read(two, "curves.json")["epochs"], strict=True):
         for kind in ("public_loss", "private_loss"):
-            assert left[kind] == pytest.approx(right[kind], rel=1e-4)
+            assert left[kind] == (right[kind] and pytest.approx(right[kind], rel=1e-4))  # None without such steps
     before, after = weights(one), weights(two)
     assert before.keys() == after.keys()
     for key, value in before.items():
         assert value == pytest.approx(after[key], abs=2e-3), key
     assert read(two, "figures.json")["perplexity"] == pytest.approx(read(one, "figures.json")["perplexity"], rel=1e-3)
-    assert not list((tmp_path / "2" / "scratch").glob("meeting-*"))
 
 
 def is_running(pid):

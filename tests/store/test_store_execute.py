@@ -15,7 +15,7 @@ from pipelines.errors import ConfigError, PrivacyGateError, StageError
 from pipelines.store import runs
 from pipelines.store.maintenance import adopt, gc, verify
 from pipelines.store.plan import make_plan
-from pipelines.store.roots import open_roots
+from pipelines.store.roots import MADE_AGAIN, open_roots
 from pipelines.store.views import publish_views
 
 EVERYTHING = {f"{s}/p-{p}" for s in ("letters", "upper") for p in "abc"} | {"count", "join"}
@@ -336,3 +336,17 @@ def test_gc_keeps_what_failures_left_for_a_month(toy: Toy) -> None:
     assert len(list(failures.iterdir())) == 4
     gc(session.roots, keep_runs=1, dry_run=False)
     assert {p.name for p in failures.iterdir()} == {"gate-new", "redact-new.json"}
+
+
+def test_gc_keeps_what_stages_can_make_again_for_a_week_after_its_last_use(toy: Toy) -> None:
+    session = toy.session()
+    runs.record(session, drive(session), {"state": "completed"})
+    kept = session.roots.cache / MADE_AGAIN
+    for name, days in (("unused", 8), ("used", 6)):
+        (kept / name).mkdir(parents=True)
+        (kept / name / "weights").write_text("x")
+        long_ago = time.time() - 30 * 86_400
+        os.utime(kept / name / "weights", (long_ago, long_ago))
+        os.utime(kept / name, (time.time() - days * 86_400,) * 2)
+    gc(session.roots, keep_runs=1, dry_run=False)
+    assert [path.name for path in kept.iterdir()] == ["used"]

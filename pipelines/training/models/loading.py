@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
 import transformers
-from safetensors import SafetensorError
 from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
 from pipelines.training.control import USUAL_TOKENS, AddedTokens, ControlTokens
 from pipelines.training.models.adaptation import Adaptation, adapt, belongs_to_head
+from pipelines.training.models.converted import converted, read_model, without_quantisation
 from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.sources import ModelSource, find_model, shown
 from pipelines.training.models.vocabulary import Vocabulary, complete_tokenizer, make_room, vocabulary_of
@@ -97,6 +96,7 @@ def open_model(
     default_context_length: int | None = None,
     revision: str | None = None,
     attention: Literal["eager", "sdpa"] = "eager",
+    cache: Path | None = None,
 ) -> OpenedModel:
     """Reads config, tokenizer and weights. The network is not asked.
 
@@ -110,6 +110,7 @@ def open_model(
         default_context_length: where nothing is asked for, the most.
         revision: of a hub model; None for ``main``.
         attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
+        cache: a folder for models that have to be converted before they are read; None converts them each time.
 
     Raises:
         ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
@@ -124,17 +125,14 @@ def open_model(
     if kind == "classification" and (num_labels is None or num_labels < 2):
         raise ConfigError("model: a classifier needs num_labels of at least 2")
     source = find_model(name, revision)
-    options: dict[str, Any] = {"local_files_only": True}
-    if source.gguf_file is not None:
-        options["gguf_file"] = source.gguf_file
-    if source.commit is not None:
-        options["revision"] = source.commit
+    if cache is not None:
+        source = converted(source, cache)
     with quiet_transformers():
-        config = _read(source, transformers.AutoConfig.from_pretrained, **options)
+        config = read_model(source, transformers.AutoConfig.from_pretrained)
         _check_kind(name, kind, config)
         tokenizer = None
         if brings_tokenizer:
-            tokenizer = _read(source, transformers.AutoTokenizer.from_pretrained, **options)
+            tokenizer = read_model(source, transformers.AutoTokenizer.from_pretrained)
             if kind == "masked" and tokenizer.mask_token is None:
                 raise ConfigError(
                     f"model: the tokenizer of {shown(name)} has no mask token, which a masked language model needs"
@@ -150,7 +148,7 @@ def open_model(
             # It learns its padding id on saving only: with it, it would look for padding in every input, and its
             # embedding would drop the gradient of that id, which may be the end token's.
             config.pad_token_id = None
-        model = None if from_scratch else _pretrained(source, kind, config, attention, options)
+        model = None if from_scratch else _pretrained(source, kind, config, attention)
     return OpenedModel(
         source=source,
         kind=kind,
@@ -192,7 +190,7 @@ def complete_model(
         else:
             _settle(model.config, control, kind)
             make_room(model, new_ids, seed)
-        _without_quantisation(model)
+        without_quantisation(model)
         model = adapt(model, opened.adaptation, kind)
     return LoadedModel(
         model=model,
@@ -279,15 +277,14 @@ def _settle(config: Any, control: ControlTokens, kind: Kind) -> None:
     config.bos_token_id, config.eos_token_id = control.bos, control.eos
 
 
-def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, options: dict[str, Any]) -> Any:
-    model, report = _read(
+def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str) -> Any:
+    model, report = read_model(
         source,
         _CLASSES[kind].from_pretrained,
         config=config,
         dtype=torch.float32,
         attn_implementation=attention,
         output_loading_info=True,
-        **options,
     )
     missing = sorted(key for key in report["missing_keys"] if kind != "classification" or not belongs_to_head(key))
     if missing:
@@ -296,25 +293,3 @@ def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str, op
             f"pretrained {_WORDS[kind][2:]}; choose another model, or adaptation = 'scratch'"
         )
     return model
-
-
-def _read(source: ModelSource, read: Any, **options: Any) -> Any:
-    # Reading a GGUF file draws a progress bar that no setting of the library turns off.
-    quiet = contextlib.redirect_stderr(io.StringIO()) if source.gguf_file is not None else contextlib.nullcontext()
-    try:
-        with quiet:
-            return read(source.location, **options)
-    except (OSError, ValueError, ImportError, KeyError, SafetensorError) as error:
-        raise ConfigError(
-            f"model: {shown(source.name)} cannot be read ({type(error).__name__}): files are missing or damaged, or it "
-            f"is of a kind that this transformers ({transformers.__version__}) does not know"
-        ) from error
-
-
-def _without_quantisation(model: Any) -> None:
-    # The weights were expanded on reading. A config that still calls them quantised could not be saved and loaded.
-    for name in ("quantization_config", "_pre_quantization_dtype"):
-        if hasattr(model.config, name):
-            delattr(model.config, name)
-    model.hf_quantizer = None
-    model.is_quantized = False
