@@ -135,7 +135,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("label", pa.string(), True),
     ),
     # What a model scored on held-out rows: of each token its characters, its word (-1: none), its loss, and whether the
-    # model ranks it first; of each word, whether all of it (null: not asked); in a record's last row, the end token.
+    # model ranks it first; of each word, whether all of it (null: not asked); in a record's last row, what ends it.
     "token_scores": _schema(
         *_ROW,
         ("token_starts", pa.list_(pa.uint32())),
@@ -145,8 +145,8 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("losses", pa.list_(pa.float64())),
         ("is_right", pa.list_(pa.bool_())),
         ("word_is_right", pa.list_(pa.bool_())),
-        ("end_loss", pa.float64(), True),
-        ("end_is_right", pa.bool_(), True),
+        ("end_losses", pa.list_(pa.float64())),
+        ("end_is_right", pa.list_(pa.bool_())),
     ),
     # What a model wrote for held-out inputs: what it read, what it wrote, and what people did. For such tasks only.
     "generated": _schema(

@@ -30,19 +30,19 @@ def write_token_scores(path: Path, model: torch.nn.Module, held_out: HeldOut) ->
 
 
 def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) -> None:
-    """The rows of one record, in the order of their sentence index. The end token goes with the last."""
+    """The rows of one record, in the order of their sentence index. The tokens that end it go with the last."""
     assert held_out.places is not None  # noqa: S101  # as the caller saw
     assert held_out.word_of_token is not None  # noqa: S101
     places = np.asarray(held_out.places[scored.number]).reshape(-1, 4)
     words = np.asarray(held_out.word_of_token[scored.number])
     keys = held_out.keys[scored.number]
-    end = len(places) - 1 if places[-1, 0] < 0 and scored.is_target[-1] else None
+    ends = np.flatnonzero((places[:, 0] < 0) & scored.is_target)
     for row, (doc_id, sentence_index) in enumerate(keys):
         at = np.flatnonzero((places[:, 0] == row) & scored.is_target)
         own = words[at]
         first = int(own[own != NO_WORD].min(initial=len(scored.right_words)))
         after = int(own.max(initial=first - 1)) + 1
-        is_last = row == len(keys) - 1 and end is not None
+        own_ends = ends if row == len(keys) - 1 else ends[:0]
         writer.append(
             doc_id=doc_id,
             sentence_index=sentence_index,
@@ -56,6 +56,6 @@ def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) ->
                 bool(right) if asked else None
                 for right, asked in zip(scored.right_words[first:after], scored.asked_words[first:after], strict=True)
             ],
-            end_loss=float(scored.losses[end]) if is_last else None,
-            end_is_right=bool(scored.is_right[end]) if is_last else None,
+            end_losses=scored.losses[own_ends].tolist(),
+            end_is_right=scored.is_right[own_ends].tolist(),
         )

@@ -23,7 +23,7 @@ OUTSIDE_EPSILON: Final = (
 _BATCH_ROWS = 2_048
 _SCORES = (
     *("doc_id", "sentence_index", "token_starts", "token_ends", "token_words", "token_bytes", "losses", "is_right"),
-    *("word_is_right", "end_loss", "end_is_right"),
+    *("word_is_right", "end_losses", "end_is_right"),
 )
 _MARKS = ("doc_id", "sentence_index", "spans", "num_masked_tokens", "is_duplicate", "failed_closed", "domain")
 
@@ -78,8 +78,8 @@ class Group:
 def split_utility(scores: Path, redacted: Iterable[Path]) -> dict[str, Any]:
     """Utility on private and on public tokens, and by domain.
 
-    A token is private if any of its characters is masked; a word, if any of its tokens is. The end of a record counts
-    as a public token and a public word. Rows that are masked as a whole (later copies, failures of a policy) were not
+    A token is private if any of its characters is masked; a word, if any of its tokens is. What ends a record counts
+    as public tokens and a public word. Rows that are masked as a whole (later copies, failures of a policy) were not
     looked into, and are a group of their own.
 
     Args:
@@ -136,10 +136,10 @@ def _add(row: Mapping[str, Any], mark: Mapping[str, Any], always: Sequence[Group
     for word, loss in word_loss.items():
         for group in (of(word in private_words), *always):
             group.add_word(loss, row["word_is_right"][word])
-    if row["end_loss"] is not None:
-        for group in (of(False), *always):
-            group.add_token(row["end_loss"], row["end_is_right"], 1)
-            group.add_word(row["end_loss"], None)
+    for group in (of(False), *always) if row["end_losses"] else ():
+        for loss, is_right in zip(row["end_losses"], row["end_is_right"], strict=True):
+            group.add_token(loss, is_right, 1)
+        group.add_word(sum(row["end_losses"]), None)
 
 
 def _perplexity(loss: float, count: int) -> float | None:

@@ -43,8 +43,8 @@ def scored(row, end_loss=None, pieces=TOKEN):
         "losses": losses,
         "is_right": [x < 1 for x in losses],
         "word_is_right": [None if word == 0 else is_right for word, is_right in enumerate(right)],
-        "end_loss": end_loss,
-        "end_is_right": None if end_loss is None else end_loss < 1,
+        "end_losses": [] if end_loss is None else [end_loss],
+        "end_is_right": [] if end_loss is None else [end_loss < 1],
     }
 
 
@@ -109,8 +109,8 @@ def test_the_groups_are_the_whole(tmp_path_factory, texts):
 
 
 @pytest.mark.parametrize(("method", "unit"), [("dpsgd", RecordUnit()), ("sdpsgd_lstm", RecordUnit(kind="dialogue"))])
-@pytest.mark.parametrize("kind", ["bpe_public", "bytes"])
-def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind):
+@pytest.mark.parametrize(("kind", "is_told"), [("bpe_public", False), ("bytes", False), ("bytes", True)])
+def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind, is_told):
     marked = ["I am {Ann Lee}.", "At {4 Elm} St. I think, ", "nothing", "{all of it}", "Yes, \N{SNOWMAN} please."]
     rows = [row_of(f"d{at // 3}", at % 3, marked[at % 5], "SYS" if at % 2 else None, "test") for at in range(8)]
     rows += [row_of(f"t{at}", 0, "I am at home, nothing else.", "SYS") for at in range(9)]
@@ -119,7 +119,7 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
         view=VIEWS[method],
         unit=unit,
         scratch=tmp_path,
-        make_vocabulary=making(kind),
+        make_vocabulary=making(kind, has_conversations=is_told, has_domains=is_told),
         make_encoder=lambda vocabulary: RecordEncoder(vocabulary, WIDE.context_length),
         speakers=(),
         min_speaker_rows=2,
@@ -136,7 +136,8 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
         assert found["all"][name] == pytest.approx(getattr(whole, name))
     blank = 0 if unit.kind == "sentence" else 1  # between rows of a record, but before a speaker's token
     texts = [sentence["text"] for sentence, _ in rows[:8]]
-    ends = 8 if unit.kind == "sentence" else len({sentence["doc_id"] for sentence, _ in rows[:8]})
+    num_documents = len({sentence["doc_id"] for sentence, _ in rows[:8]})
+    ends = (8 if unit.kind == "sentence" else num_documents) + is_told * num_documents
     blanks = blank * sum(not at % 2 and at % 3 > 0 for at in range(8))
     num_bytes = sum(len(text.encode()) for text in texts) + ends + blanks
     assert whole.bits_per_byte == pytest.approx(whole.loss * whole.num_tokens / math.log(2) / num_bytes)
