@@ -33,7 +33,9 @@ _EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U00
 
 _STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
 _ENDS_SENTENCE: Final = frozenset(".!?…")
-_DIVIDES: Final = frozenset(".,!?;:()…")
+_DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
+"""Marks that divide a sentence, as `find_announced` reads them."""
+
 _PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
 _HEALTH: Final = word_set(
     """
@@ -94,7 +96,7 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
         if not token[0].isalpha():
             if token in _PUNCTUATION:
                 starts_sentence = starts_sentence or token in _ENDS_SENTENCE
-                gap = token + " " if token in _DIVIDES else gap
+                gap = _DIVIDES.get(token, gap)
             elif _EMOTICONS.fullmatch(token) is None:
                 found.append((match.start(), match.end(), "CHARACTER"))
                 gap = ", "

@@ -1,6 +1,8 @@
 """Policies on slang, typos, scanned text, foreign names and dictated numbers, in frames they were not made from."""
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from noisy_text import SETS, noisy_sentences, read_set
 
 from pipelines.corpus.split import Splitter
@@ -139,6 +141,21 @@ def test_everyday_use_of_such_words_stays_public(find, text):
 def test_what_is_written_in_odd_characters_is_never_everyday(text):
     split = ConservativePolicy(PolicyOptions(name="conservative"))
     assert split.find(Sentence(text, [0], [len(text)])) != []
+
+
+PIECES = """
+name's name is called me go by find as password code's pin login use to log in from at the will
+. , : ; ( ) ! … ' ’ " 😂 hope cookie long day street two THE sooo
+"""
+
+
+@example([("(", " "), ("as", " "), ("password", "")])
+@given(st.lists(st.tuples(st.sampled_from(PIECES.split()), st.sampled_from(["", " ", "  ", "\n"])), max_size=12))
+def test_any_order_of_announcing_words_and_marks_is_judged(pieces):
+    text = "".join(piece + gap for piece, gap in pieces)
+    policy = ConservativePolicy(PolicyOptions(name="conservative"))
+    policy.find(Sentence(text, [0], [len(text)]) if text else Sentence("", [], []))  # no error is the test
+    assert policy.find(Sentence(f"{text} qwrtz", [0], [len(text) + 6])) != []
 
 
 SPELLED = [
