@@ -28,14 +28,18 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def is_on_gpu(name: str) -> bool:
+    """Whether that name of a device means a GPU here. None is touched."""
+    return name == "cuda" or (name == "auto" and torch.cuda.is_available())
+
+
 def check_devices(name: str, num_processes: int) -> None:
     """Checks that every process of a training finds a device of its own. No GPU is touched.
 
     Raises:
         ConfigError: there are fewer GPUs than processes.
     """
-    on_gpu = name == "cuda" or (name == "auto" and torch.cuda.is_available())
-    if on_gpu and num_processes > torch.cuda.device_count():
+    if is_on_gpu(name) and num_processes > torch.cuda.device_count():
         raise ConfigError(
             f"runtime.num_processes is {num_processes}, and {torch.cuda.device_count()} GPUs are to be seen here "
             "(CUDA_VISIBLE_DEVICES narrows them); set one process for each, or runtime.device = 'cpu'"

@@ -33,7 +33,7 @@ from pipelines import errors
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError, ReticentError, StageError
 from pipelines.processes import die_with_parent, withhold_library_messages
-from pipelines.training.devices import choose_device
+from pipelines.training.devices import is_on_gpu
 
 GRACE_SECONDS: Final = 2.0
 """After one process has failed, what the others have to say is heard for so long: the first word is often that of a
@@ -208,20 +208,20 @@ def _main(
 @contextlib.contextmanager
 def _group(rank: int, count: int, device: str, meeting: Path) -> Iterator[None]:
     """Torch's default group: NCCL between GPUs, gloo between CPUs."""
-    is_on_gpu = choose_device(device).type == "cuda"
-    if is_on_gpu:
-        torch.cuda.set_device(rank)  # what "cuda" means from here on
+    on_gpu = is_on_gpu(device)
+    if on_gpu:
+        torch.cuda.set_device(rank)  # what "cuda" means from here on; before anything else is put on the first GPU
     else:
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
     for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         os.environ[variable] = _loopback()
     torch.distributed.init_process_group(
-        "nccl" if is_on_gpu else "gloo",
+        "nccl" if on_gpu else "gloo",
         store=torch.distributed.FileStore(str(meeting / "store"), count),  # type: ignore[attr-defined]
         rank=rank,
         world_size=count,
         timeout=_PATIENCE,
-        device_id=torch.device("cuda", rank) if is_on_gpu else None,
+        device_id=torch.device("cuda", rank) if on_gpu else None,
     )
     yield
     torch.distributed.barrier()  # who is done first stays until the others need nothing more
