@@ -450,11 +450,13 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--tasks", default=",".join(JOBS), help="names, separated by commas")
+    parser.add_argument("--only", help="names of trainings, separated by semicolons")
     parser.add_argument("--work", type=Path, default=Path("build/tasks"))
     args = parser.parse_args(None if arguments is None else list(arguments))
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
     args.work.mkdir(parents=True, exist_ok=True)
+    only = None if args.only is None else {name.strip() for name in args.only.split(";")}
     log = args.work / "trainings.jsonl"
     rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()] if log.exists() else []
     done = {(row["job"], row["name"], row["seed"]) for row in rows}
@@ -466,7 +468,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         config, corpus = prepare(task, job, (args.work / task).absolute(), args.data_dir)
         for seed in range(min(args.seeds, job.num_seeds) if task in args.tasks.split(",") else 0):
             for name in job.trainings:
-                if (task, name, seed) in done:
+                if (task, name, seed) in done or (only is not None and name not in only):
                     continue
                 row = {"job": task, **train(config, job, name, seed)}
                 print(task, seed, name, row["state"], row.get("reason", ""), flush=True)
