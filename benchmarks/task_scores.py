@@ -52,9 +52,9 @@ adaptation = "lora"
 lora_alpha = 4
 epochs = 1
 public_batch_size = 32
-expected_batch_size = 360
+expected_batch_size = 180
 public_learning_rate = 2e-3
-private_learning_rate = 5e-3
+private_learning_rate = 1e-3
 context_length = 64
 max_eval_sentences = 500
 task = "classification"
@@ -402,6 +402,7 @@ def markdown(document: Mapping[str, Any]) -> str:
             ]
     lines += [
         "",
+        "Trainings of the command that are not in a table have not been run yet; given again, it goes on where it was.",
         "Means over seeds. Intervals are those of one model: over test rows (normal), or over tables (bootstrap).",
         "ε*: of the whole training on a row, replace-one, without credit for redaction, δ = 10⁻⁵; none: a part of it",
         "has no noise.",
