@@ -340,6 +340,7 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
             "num_steps": first["num_steps"],
             "num_public_records": first["num_public_records"],
             "num_private_records": first["num_private_records"],
+            "num_scored": first["num_eval_sentences"] if job.format == "glue" else first["num_outputs"],
             "train_seconds": float(np.mean([r["train_seconds"] for r in found])),
         }
         if job.format == "glue":
@@ -361,7 +362,8 @@ def summary(job: Job, rows: Sequence[Mapping[str, Any]], corpus: Sequence[Mappin
             row["examples"] = first["examples"]
         table.append(row)
     folds = Counter(row["fold"] for row in corpus)
-    return {"title": job.title, "num_train": folds["train"], "num_test": folds["test"], "rows": table}
+    sizes = {"num_train": folds["train"], "num_test": folds["test"], "num_scored": table[-1].get("num_scored")}
+    return {"title": job.title, **sizes, "rows": table}
 
 
 def markdown(document: Mapping[str, Any]) -> str:
@@ -377,7 +379,8 @@ def markdown(document: Mapping[str, Any]) -> str:
             "",
             f"## {found['title']}",
             "",
-            f"{found['num_train']:,} training and {found['num_test']:,} test rows.",
+            f"{found['num_train']:,} training and {found['num_test']:,} test rows; trained models are scored on "
+            f"{found['num_scored']} {'rows' if 'accuracy' in found['rows'][0] else 'tables, with every reference'}.",
         ]
         if "accuracy" in found["rows"][0]:
             lines += [
@@ -404,6 +407,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         "",
         "Trainings of the command that are not in a table have not been run yet; given again, it goes on where it was.",
         "Means over seeds. Intervals are those of one model: over test rows (normal), or over tables (bootstrap).",
+        "The ε of jft is that of its second phase; the first reads redacted text without noise.",
         "ε*: of the whole training on a row, replace-one, without credit for redaction, δ = 10⁻⁵; none: a part of it",
         "has no noise.",
     ]
