@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-SETS = ("A", "B", "C", "D")
+SETS = ("A", "B", "C", "D", "E")
 
 Gold = list[tuple[int, int, str]]
 _SLOT = re.compile(r"\{([^{}]+)\}")
