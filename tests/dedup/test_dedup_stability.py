@@ -81,6 +81,20 @@ def substitutions(one, other):
     return (one - other).total()
 
 
+def distances_of_neighbours(items, out):
+    """How far apart ``out`` is on neighbours of up to four items: by one added, and by one replaced."""
+    added, replaced = Counter(), Counter()
+    for length in range(4):
+        for corpus in itertools.product(items, repeat=length):
+            for at, new in itertools.product(range(length + 1), items):
+                added[additions_and_removals(out(corpus), out((*corpus[:at], new, *corpus[at:])))] += 1
+            for gone in range(length):
+                rest = (*corpus[:gone], *corpus[gone + 1 :])
+                for at, new in itertools.product(range(length), items):  # replaced, and possibly moved
+                    replaced[substitutions(out(corpus), out((*rest[:at], new, *rest[at:])))] += 1
+    return added, replaced
+
+
 @pytest.mark.parametrize("other", [(), ("a  b",)], ids=["alone", "against"])
 @pytest.mark.parametrize(("mode", "normalise"), SETTINGS)
 def test_no_small_pair_of_neighbours_exceeds_the_declared_stability_and_some_pair_attains_it(
@@ -90,15 +104,7 @@ def test_no_small_pair_of_neighbours_exceeds_the_declared_stability_and_some_pai
     def out(sentences):
         return outcome(sentences, mode, normalise, tmp_path, other)
 
-    added, replaced = Counter(), Counter()
-    for length in range(4):
-        for corpus in itertools.product(SENTENCES, repeat=length):
-            for at, new in itertools.product(range(length + 1), SENTENCES):
-                added[additions_and_removals(out(corpus), out((*corpus[:at], new, *corpus[at:])))] += 1
-            for gone in range(length):
-                rest = (*corpus[:gone], *corpus[gone + 1 :])
-                for at, new in itertools.product(range(length), SENTENCES):  # replaced, and possibly moved
-                    replaced[substitutions(out(corpus), out((*rest[:at], new, *rest[at:])))] += 1
+    added, replaced = distances_of_neighbours(SENTENCES, out)
     declared = dedup_stability(mode, normalise, verify=True)
     if not other:
         assert max(added) == declared.add_or_remove_one
@@ -168,15 +174,7 @@ def test_places_in_conversations_are_paid_for(tmp_path):
         assert kept.total() - kept[None, None, None, MASK] == len(corpus) - len(masked)
         return records([(text, place, None, None) for text, place in corpus], masked)
 
-    added, replaced = Counter(), Counter()
-    for length in range(4):
-        for corpus in itertools.product(items, repeat=length):
-            for at, new in itertools.product(range(length + 1), items):
-                added[additions_and_removals(out(corpus), out((*corpus[:at], new, *corpus[at:])))] += 1
-            for gone in range(length):
-                rest = (*corpus[:gone], *corpus[gone + 1 :])
-                for at, new in itertools.product(range(length), items):
-                    replaced[substitutions(out(corpus), out((*rest[:at], new, *rest[at:])))] += 1
+    added, replaced = distances_of_neighbours(items, out)
     declared = dedup_stability("mask_later", "none", verify=True, reads_places=True)
     assert (max(added), max(replaced)) == (declared.add_or_remove_one, declared.replace_one) == (3, 3)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.training.engine.uses import MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.training.engine.uses import CACHE_ELEMENTS, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -25,7 +25,7 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
     num_rows, size = logits.shape
     normalisers = logits.new_empty(num_rows)
     picked = logits.gather(1, labels[:, None])[:, 0]
-    step = max(1, _CACHE_ELEMENTS // size) if logits.device.type == "cpu" else max(1, num_rows)
+    step = max(1, CACHE_ELEMENTS // size) if logits.device.type == "cpu" else max(1, num_rows)
     for at in range(0, num_rows, step):
         part = logits[at : at + step]
         top = part.amax(dim=1, keepdim=True)
@@ -35,9 +35,6 @@ def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.
         normalisers[at : at + step] = (top + total.log())[:, 0]
     logits.scatter_add_(1, labels[:, None], -weights[:, None])
     return (normalisers - picked) * weights, normalisers
-
-
-_CACHE_ELEMENTS = 2**18
 
 
 def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
@@ -105,7 +102,7 @@ class HeadUse:
         compute_logits(hidden, self.weight, self.bias, out)
         weights, labels = self.weights[start:stop].flatten(), self.labels[start:stop].flatten()
         normalisers = self.normalisers[start:stop].flatten()
-        step = max(1, _CACHE_ELEMENTS // out.shape[1]) if out.device.type == "cpu" else max(1, len(out))
+        step = max(1, CACHE_ELEMENTS // out.shape[1]) if out.device.type == "cpu" else max(1, len(out))
         for at in range(0, len(out), step):
             part = slice(at, at + step)
             out[part].sub_(normalisers[part, None]).exp_().mul_(weights[part, None])

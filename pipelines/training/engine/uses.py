@@ -151,7 +151,8 @@ _DENSE_OVER_FACTORS: Final = 1.7
 """Gradients of single examples are kept in place of their factors up to this share of the factors' memory: the backward
 pass frees as much of what the layers between saved."""
 
-_CACHE_ELEMENTS: Final = 2**19
+CACHE_ELEMENTS: Final = 2**18
+"""Numbers that passes over one piece of memory on a CPU take at a time."""
 
 
 @dataclass
@@ -200,19 +201,19 @@ class OuterUse:
         gradients = torch.empty(num_examples, num_rows, num_columns, dtype=dtype, device=self.rows.device)
         norms = torch.empty(num_examples, dtype=torch.float64, device=self.rows.device)
         if self.rows.device.type == "cpu":  # the norm is taken while the gradient is in the cache
-            step = max(1, _CACHE_ELEMENTS // max(1, num_rows * num_columns))
+            step = max(1, CACHE_ELEMENTS // max(1, num_rows * num_columns))
         else:
             step = max(1, budget.working_bytes // max(1, dtype.itemsize * length * (num_rows + num_columns)))
         for at in range(0, num_examples, step):
-            rows, columns = self.rows[at : at + step].to(dtype), self.columns[at : at + step].to(dtype)
-            part = torch.bmm(rows.transpose(1, 2), columns, out=gradients[at : at + step])
+            part = self.instantiate(at, at + step, out=gradients[at : at + step])
             norms[at : at + step] = dense_squares(part)
         return DenseUse(gradients), Squares(norms)
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
-        """(n, R, C)."""
+    def instantiate(self, start: int, stop: int, out: torch.Tensor | None = None) -> torch.Tensor:
+        """(n, R, C), written to ``out`` where it is given."""
         dtype = compute_dtype(self.rows)
-        return torch.bmm(self.rows[start:stop].to(dtype).transpose(1, 2), self.columns[start:stop].to(dtype))
+        rows, columns = self.rows[start:stop].to(dtype), self.columns[start:stop].to(dtype)
+        return torch.bmm(rows.transpose(1, 2), columns, out=out)
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
