@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from pipelines.corpus.records import is_unicode
 from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def records(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
             raise InputError(f'{name}, line {number}: not a JSON object with a string "text"')
         if not isinstance(record.get("id"), str | int | float | None):
             raise InputError(f'{name}, line {number}: "id" must be a string or a number')
-        if not (_is_unicode(record["text"]) and _is_unicode(str(record.get("id")))):
+        if not (is_unicode(record["text"]) and is_unicode(str(record.get("id")))):
             raise InputError(f"{name}, line {number}: half of a surrogate pair stands alone, which is no character")
         yield {"id": str(number), **record}
 
@@ -191,15 +192,6 @@ def _parsed(line: bytes) -> Any:
         return json.loads(line)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether a text can be written down: JSON can name half of a pair of surrogates, UTF-8 cannot."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextmanager

@@ -7,7 +7,7 @@ conversation that cannot be used comes as a `Rejected` beside the document of th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -197,7 +197,11 @@ def parse_e2e(meaning: str) -> tuple[tuple[str, str], ...] | None:
 def linearise(meaning: str) -> str:
     """One line: ``name : The Mill | Type : pub``, as in Li et al. (2022), table 11; other text stays as it is."""
     pairs = parse_e2e(meaning)
-    return meaning if pairs is None else " | ".join(" : ".join(pair) for pair in pairs)
+    return meaning if pairs is None else _one_line(pairs)
+
+
+def _one_line(table: Iterable[Sequence[str]]) -> str:
+    return " | ".join(" : ".join(parts) for parts in table)
 
 
 def _detokenised(text: str) -> str:
@@ -221,7 +225,7 @@ def dart(source: Source, record: Record) -> Items:
     )
     if not is_usable or not triples or not annotations:
         raise BadRow("missing_text", "has no tripleset with annotations.")
-    meaning = " | ".join(" : ".join(triple) for triple in triples)
+    meaning = _one_line(triples)
     return [
         _pair(source, meaning, annotation["text"], record, source_id=f"{source.row}.{number}")
         for number, annotation in enumerate(annotations, start=1)

@@ -79,16 +79,19 @@ def document(
         gold=gold,
         layout=layout,
     )
-    try:
-        # JSON can escape half a surrogate pair, which no encoding of text can store.
-        for field in (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ())):
-            if field is not None:
-                field.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadRow(
-            "undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole."
-        ) from None
+    fields = (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ()))
+    if not all(field is None or is_unicode(field) for field in fields):
+        raise BadRow("undecodable", "holds half of a surrogate pair as a JSON escape. Write the character whole.")
     return made
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written down: JSON can escape half a surrogate pair, which no encoding can store."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plain(source: Source, record: Record) -> list[Document]:
