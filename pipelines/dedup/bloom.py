@@ -3,8 +3,8 @@
 Formal guarantees
     * No false negatives: a key that was inserted is reported as seen by every later call.
     * At most ``capacity`` items: the chance that a key never inserted is reported as seen is at most the target.
-      The chance is over the keys' hash, taken as uniform; the value is exact (`exact_false_positive_rate`), not the
-      usual approximation, which is too low for small filters.
+      The chance is over the keys' hash, taken as uniform; the value is exact
+      (`pipelines.dedup.bloom_rate.exact_false_positive_rate`), not the usual approximation, which is too low.
     * Past ``expected_items`` a `ScalableBloomFilter` chains further filters whose rates sum to at most the target.
     * Deterministic, and independent of how the keys are cut into batches: ``add_and_test`` answers exactly as if
       the keys were inserted one at a time.
@@ -14,99 +14,19 @@ Every quantity carries its unit in its name: ``num_bits`` are bits, never bytes.
 
 from __future__ import annotations
 
-import math
-from decimal import Context, Decimal
 from types import ModuleType
 
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.dedup.bloom_rate import BLOCK_BITS, WORD_BITS, WORDS_PER_BLOCK, choose_size, exact_false_positive_rate
+
 UInt64Array = npt.NDArray[np.uint64]
 BoolArray = npt.NDArray[np.bool_]
 
-_CHUNK_KEYS = 8_192  # bounds the temporary (keys, num_hashes) arrays to a few MB; never changes an answer
-_ARITHMETIC = Context(prec=120)
-_LOWEST_RATE = 1e-40
-
-
-def exact_false_positive_rate(num_bits: int, num_hashes: int, num_items: int) -> float:
-    """Probability that a key never inserted is reported as seen, for independent uniform hashes.
-
-    Args:
-        num_bits: size of the filter in bits, at least 1.
-        num_hashes: positions per key, drawn with replacement, at least 1.
-        num_items: distinct keys inserted.
-
-    Returns:
-        E[(X / num_bits)^num_hashes], X being the number of bits that are set.
-
-    Source: Bose et al., "On the false-positive rate of Bloom filters" (2008), in an inclusion-exclusion form. With
-    S the Stirling numbers of the second kind, a key hits exactly d distinct positions with probability
-    S(k, d) m(m-1)...(m-d+1) / m^k, and all d are occupied after t = k n throws with probability
-    sum_j (-1)^j C(d, j) (1 - j/m)^t. The sum alternates, hence 120 decimal digits.
-    """
-    m, k, throws = num_bits, num_hashes, num_hashes * num_items
-    largest = min(m, k)
-    a = _ARITHMETIC
-    share = [a.divide(Decimal(m - j), Decimal(m)) for j in range(largest + 1)]  # (1 - j/m)
-    empty = [a.power(s, throws) if s or throws else Decimal(1) for s in share]  # j given bits stay empty
-    stirling = _stirling_second_kind(k)
-    falling = Decimal(1)  # m (m-1) ... (m-d+1) / m^d
-    rate = Decimal(0)
-    for d in range(1, largest + 1):
-        falling = a.multiply(falling, share[d - 1])
-        exactly_d = a.divide(a.multiply(Decimal(stirling[d]), falling), a.power(Decimal(m), k - d))
-        occupied = Decimal(0)
-        for j in range(d + 1):
-            occupied = a.add(occupied, a.multiply(Decimal((-1) ** j * math.comb(d, j)), empty[j]))
-        rate = a.add(rate, a.multiply(exactly_d, occupied))
-    return float(rate)
-
-
-def _stirling_second_kind(k: int) -> list[int]:
-    """S(k, d) for d = 0..k: the number of ways to split k labelled things into d non-empty groups."""
-    row = [1]
-    for n in range(1, k + 1):
-        row = [0] + [d * (row[d] if d < n else 0) + row[d - 1] for d in range(1, n + 1)]
-    return row
-
-
-def smallest_num_bits(num_hashes: int, capacity: int, false_positive_rate: float) -> int:
-    """The fewest bits for which `exact_false_positive_rate` at ``capacity`` items is at most the target."""
-    # The textbook rate (1 - e^(-kn/m))^k gives a start that is a few bits off; gallop to a bracket, then bisect.
-    load = -math.log1p(-(false_positive_rate ** (1.0 / num_hashes)))
-    guess = max(1, math.ceil(num_hashes * capacity / load))
-
-    def enough(num_bits: int) -> bool:
-        return exact_false_positive_rate(num_bits, num_hashes, capacity) <= false_positive_rate
-
-    step, high = 1, guess
-    while not enough(high):
-        high, step = high + step, 2 * step
-    step, low = 1, high
-    while low > 0 and (low == high or enough(low)):
-        high, low, step = low, max(0, low - step), 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
-
-
-def choose_size(capacity: int, false_positive_rate: float) -> tuple[int, int]:
-    """The (num_bits, num_hashes) of a filter that meets the target at ``capacity`` items.
-
-    It has half as many hashes as the smallest such filter, log2(1 / rate): half the accesses to memory, which are what
-    a filter costs, for a fifth more bits (1.74 instead of 1.44 log2(1 / rate) an item).
-
-    Raises:
-        ValueError: ``capacity`` is below 1, or the rate is not between 1e-40 and 0.5.
-    """
-    if capacity < 1:
-        raise ValueError("capacity must be at least 1")
-    if not _LOWEST_RATE <= false_positive_rate <= 0.5:
-        raise ValueError("false_positive_rate must lie between 1e-40 and 0.5")
-    num_hashes = max(1, round(-math.log2(false_positive_rate) / 2))
-    return smallest_num_bits(num_hashes, capacity, false_positive_rate), num_hashes
+_CHUNK_KEYS = 8_192  # bounds the temporary (words, keys) arrays to a few MB; never changes an answer
+_LINE_BYTES = BLOCK_BITS // 8
+_BITS_OF_POSITION = np.uint64(6)  # of a position in a word
 
 
 def expected_false_positives(num_new: int, expected_items: int, false_positive_rate: float) -> float:
@@ -117,12 +37,16 @@ def expected_false_positives(num_new: int, expected_items: int, false_positive_r
     expected, passed, level = 0.0, 0.0, 0
     while num_new > 0:
         capacity, rate = _level(level, expected_items, false_positive_rate)
-        num_bits, num_hashes = choose_size(capacity, rate)
+        num_blocks, hashes_per_word, num_lines = choose_size(capacity, rate)
         held = min(num_new, capacity)
-        grid = [exact_false_positive_rate(num_bits, num_hashes, held * n // 64) for n in range(65)]
+        grid = [
+            exact_false_positive_rate(num_blocks, items, hashes_per_word=hashes_per_word, num_lines=num_lines)
+            for items in [*(held * n // 64 for n in range(65)), capacity]
+        ]
+        *grid, full = grid
         mean = (grid[0] + 4 * sum(grid[1::2]) + 2 * sum(grid[2:-1:2]) + grid[-1]) / (3 * 64)
         expected += held * (mean + passed)
-        passed += exact_false_positive_rate(num_bits, num_hashes, capacity)
+        passed += full
         num_new -= held
         level += 1
     return expected
@@ -160,57 +84,92 @@ def reduce_words(words: UInt64Array, size: int) -> UInt64Array:
 class BloomFilter:
     """One filter of a fixed size. It counts what it holds, but leaves the choice of when it is full to the caller.
 
+    Every key has a block of 512 bits, which is one cache line, and sets ``hashes_per_word`` bits in each of the
+    block's eight words. For low rates it has ``num_lines`` such blocks, each in a part of its own.
+    Source: Putze, Sanders and Singler, "Cache-, hash- and space-efficient Bloom filters" (2007), section 3; one or
+    more bits in every word as in the split blocks of Apache Parquet.
+
     Args:
-        num_bits: size in bits, at least 1; need not be a power of two or a multiple of 8.
-        num_hashes: positions per key, at least 1.
+        num_blocks: blocks of each part, at least 1; need not be a power of two.
+        hashes_per_word: bits per key and word, at least 1.
+        num_lines: parts, at least 1.
         kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no answer; None for numpy's.
 
     Attributes:
-        bits: the filter itself, uint8; bit ``b`` is bit ``b % 8`` of byte ``b // 8``.
+        words: the filter itself, uint64, shape (num_lines * num_blocks * 8,): part by part, block by block.
+        num_items: keys inserted, less those that were taken for seen.
 
     Raises:
         ValueError: a size below 1.
     """
 
-    def __init__(self, num_bits: int, num_hashes: int, kernels: ModuleType | None = None) -> None:
-        if num_bits < 1 or num_hashes < 1:
-            raise ValueError("num_bits and num_hashes must be at least 1")
-        self.num_bits = num_bits
-        self.num_hashes = num_hashes
+    def __init__(
+        self, num_blocks: int, hashes_per_word: int = 1, num_lines: int = 1, kernels: ModuleType | None = None
+    ) -> None:
+        if min(num_blocks, hashes_per_word, num_lines) < 1:
+            raise ValueError("num_blocks, hashes_per_word and num_lines must be at least 1")
+        self.num_blocks = num_blocks
+        self.hashes_per_word = hashes_per_word
+        self.num_lines = num_lines
         self.num_items = 0
-        self.bits = np.zeros((num_bits + 7) // 8, dtype=np.uint8)
         self._kernels = kernels
-        self._steps = np.arange(1, num_hashes + 1, dtype=np.uint64)
+        num_bytes = num_lines * num_blocks * _LINE_BYTES
+        memory = np.zeros(num_bytes + _LINE_BYTES, dtype=np.uint8)
+        start = -memory.ctypes.data % _LINE_BYTES  # a block that straddled two lines would cost two accesses
+        self.words = memory[start : start + num_bytes].view(np.uint64)
+
+    @property
+    def num_bits(self) -> int:
+        """Size in bits."""
+        return self.num_lines * self.num_blocks * BLOCK_BITS
+
+    @property
+    def num_hashes(self) -> int:
+        """Bits that a key sets, fewer where two fall on the same."""
+        return self.num_lines * self.hashes_per_word * WORDS_PER_BLOCK
 
     @property
     def num_set_bits(self) -> int:
         """How many bits are set."""
-        return int(np.bitwise_count(self.bits).sum(dtype=np.int64))
+        return int(np.bitwise_count(self.words).sum(dtype=np.int64))
 
-    def positions(self, high: UInt64Array, low: UInt64Array) -> UInt64Array:
-        """Bit positions of keys, uint64 of shape (keys, num_hashes), each below ``num_bits``.
+    def patterns(self, high: UInt64Array, low: UInt64Array) -> tuple[UInt64Array, UInt64Array]:
+        """Which words a key touches, and which bits of them.
 
-        Each key seeds its own SplitMix64 sequence: ``high`` is the start and ``low`` the increment, made odd. Plain
-        double hashing, high + i * low modulo the size, walks short cycles whenever ``low`` and the size share
-        a factor, which lifts the false-positive rate of small filters. The 64-bit word is reduced to the number of
-        *bits*, so that every bit can be reached whatever the size.
+        Each key seeds its own SplitMix64 sequence: ``high`` is the start and ``low`` the increment, made odd. For
+        every part, one number of the sequence is reduced to the number of blocks, and ``hashes_per_word`` more give
+        six bits for each of the eight words, from the lowest on.
+
+        Args:
+            high, low: the halves of the keys, uint64 of shape (keys,).
+
+        Returns:
+            The places in `words`, and the bits, both uint64 of shape (num_lines * 8, keys).
         """
-        return reduce_words(mix(high[:, None] + self._steps * (low | np.uint64(1))[:, None]), self.num_bits)
-
-    def _is_set(self, positions: UInt64Array) -> BoolArray:
-        in_byte = self.bits[(positions >> np.uint64(3)).astype(np.int64)] >> (positions & np.uint64(7)).astype(np.uint8)
-        found: BoolArray = (in_byte & np.uint8(1)).astype(np.bool_)
-        return found
+        step, state = low | np.uint64(1), high
+        of_word = np.arange(WORDS_PER_BLOCK, dtype=np.uint64)[:, None]
+        shape = (self.num_lines, WORDS_PER_BLOCK, len(high))
+        places, bits = np.empty(shape, dtype=np.uint64), np.zeros(shape, dtype=np.uint64)
+        for line in range(self.num_lines):
+            state = state + step
+            block = reduce_words(mix(state), self.num_blocks) + np.uint64(line * self.num_blocks)
+            np.add(block * np.uint64(WORDS_PER_BLOCK), of_word, out=places[line])
+            for _ in range(self.hashes_per_word):
+                state = state + step
+                at = (mix(state) >> (of_word * _BITS_OF_POSITION)) & np.uint64(WORD_BITS - 1)
+                bits[line] |= np.uint64(1) << at
+        return places.reshape(-1, len(high)), bits.reshape(-1, len(high))
 
     def contains(self, high: UInt64Array, low: UInt64Array) -> BoolArray:
         """Whether each key was inserted before; True by mistake at the false-positive rate, never False by mistake."""
         found = np.empty(len(high), dtype=np.bool_)
         if self._kernels is not None:
-            self._kernels.contains(self.bits, self.num_bits, self.num_hashes, high, low, found)
+            self._kernels.contains(self.words, self.num_blocks, self.hashes_per_word, self.num_lines, high, low, found)
             return found
         for at in range(0, len(high), _CHUNK_KEYS):
             part = slice(at, at + _CHUNK_KEYS)
-            found[part] = self._is_set(self.positions(high[part], low[part])).all(axis=1)
+            places, bits = self.patterns(high[part], low[part])
+            found[part] = np.bitwise_or.reduce(bits & ~self.words.take(places.view(np.int64)), axis=0) == 0
         return found
 
     def add_and_test(self, high: UInt64Array, low: UInt64Array, max_new: int | None = None) -> BoolArray:
@@ -227,7 +186,7 @@ class BloomFilter:
         if self._kernels is not None:
             mask = np.empty(len(high), dtype=np.bool_)
             taken, num_new = self._kernels.add_and_test(
-                self.bits, self.num_bits, self.num_hashes, high, low, room, mask
+                self.words, self.num_blocks, self.hashes_per_word, self.num_lines, high, low, room, mask
             )
             self.num_items += int(num_new)
             return mask[:taken]
@@ -245,31 +204,62 @@ class BloomFilter:
         """`add_and_test` for one chunk.
 
         Inserting a key that was seen changes no bit. So the bits before key i are those of the filter plus those of
-        all keys before i in the chunk, and key i is unseen exactly when it is the first to reach some clear bit.
-        Sorting (bit, row) pairs finds the first row of every clear bit at once.
+        all keys before i in the chunk, and key i is unseen exactly when it is the first to reach some clear bit. Of
+        most keys no other key of the chunk has a block; only the others are compared with each other.
         """
-        num_keys = np.uint64(len(high))
-        positions = self.positions(high, low)
-        clear = ~self._is_set(positions)
-        rows = np.broadcast_to(np.arange(num_keys, dtype=np.uint64)[:, None], positions.shape)
-        pairs = positions[clear] * num_keys + rows[clear]
-        pairs.sort()
-        bit = pairs // num_keys
-        first = np.ones(len(bit), dtype=np.bool_)
-        first[1:] = bit[1:] != bit[:-1]
-        bit, row = bit[first], (pairs[first] - bit[first] * num_keys).astype(np.int64)
-        seen = np.ones(len(high), dtype=np.bool_)
-        seen[row] = False
+        places, bits = self.patterns(high, low)
+        at = places.view(np.int64)
+        held = self.words.take(at)
+        clear = bits & ~held
+        seen: BoolArray = np.bitwise_or.reduce(clear, axis=0) == 0
+        shared = np.flatnonzero(self._share_a_block(places) & ~seen)
+        seen[shared] = True
+        seen[shared[_first_to_reach(places[:, shared], clear[:, shared])]] = False
         unseen = np.flatnonzero(~seen)
         if len(unseen) > room:
-            last = int(unseen[room - 1])
-            bit = bit[row <= last]
-            seen = seen[: last + 1]
-        np.bitwise_or.at(
-            self.bits, (bit >> np.uint64(3)).astype(np.int64), np.uint8(1) << (bit & np.uint64(7)).astype(np.uint8)
-        )
-        self.num_items += min(len(unseen), room)
+            seen = seen[: int(unseen[room - 1]) + 1]
+            unseen = unseen[:room]
+        self.words[at[:, unseen]] = held[:, unseen] | bits[:, unseen]  # right where a key has its blocks for itself
+        again = shared[shared < len(seen)]
+        np.bitwise_or.at(self.words, at[:, again].ravel(), bits[:, again].ravel())
+        self.num_items += len(unseen)
         return seen
+
+    def _share_a_block(self, places: UInt64Array) -> BoolArray:
+        """Whether some other key has one of a key's blocks too (shape (keys,))."""
+        blocks = places[::WORDS_PER_BLOCK] // np.uint64(WORDS_PER_BLOCK)
+        num_keys = np.uint64(blocks.shape[1])
+        pairs = blocks * num_keys + np.arange(num_keys, dtype=np.uint64)
+        pairs = np.sort(pairs, axis=None)
+        same = np.diff(pairs // num_keys) == 0
+        shared = np.zeros(int(num_keys), dtype=np.bool_)
+        shared[(pairs[:-1][same] % num_keys).view(np.int64)] = True
+        shared[(pairs[1:][same] % num_keys).view(np.int64)] = True
+        return shared
+
+
+def _first_to_reach(places: UInt64Array, clear: UInt64Array) -> npt.NDArray[np.int64]:
+    """Keys that are the first to set some bit, in the order in which they come.
+
+    Args:
+        places: words, shape (words, keys). clear: the bits of them that each key sets, and the filter has not.
+
+    Returns:
+        The keys' numbers, some of them more than once.
+    """
+    num_keys = np.uint64(places.shape[1])
+    rows = np.broadcast_to(np.arange(num_keys, dtype=np.uint64), places.shape)
+    found = []
+    while clear.any():
+        has = clear != 0
+        lowest = clear & (~clear + np.uint64(1))
+        bit = places * np.uint64(WORD_BITS) + np.bitwise_count(lowest - np.uint64(1))
+        found.append((bit * num_keys + rows)[has])
+        clear = clear ^ lowest
+    pairs = np.sort(np.concatenate(found)) if found else np.empty(0, dtype=np.uint64)
+    first = np.ones(len(pairs), dtype=np.bool_)
+    first[1:] = np.diff(pairs // num_keys) != 0
+    return (pairs[first] % num_keys).astype(np.int64)
 
 
 class ScalableBloomFilter:
@@ -305,7 +295,7 @@ class ScalableBloomFilter:
 
     def _append(self) -> None:
         capacity, rate = _level(len(self.filters), self.expected_items, self.false_positive_rate)
-        self.filters.append(BloomFilter(*choose_size(capacity, rate), self._kernels))
+        self.filters.append(BloomFilter(*choose_size(capacity, rate), kernels=self._kernels))
         self._capacities.append(capacity)
 
     def grow_to(self, num_filters: int) -> None:

@@ -10,6 +10,9 @@ import numpy as np
 
 _C1 = np.uint64(0x87C37B91114253D5)
 _C2 = np.uint64(0x4CF5AD432745937F)
+_WORDS = 8  # of a block
+_GROUP = 64  # keys whose blocks are fetched together
+_ONE, _SIX, _LAST = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 def _compile(function, **options):
@@ -153,44 +156,81 @@ def _hash_rows(data, offsets, prefixes, prefix_offsets, prefix_of, wanted, seed,
 hash_rows = _compile(_hash_rows)
 
 
-def _contains(bits, num_bits, num_hashes, high, low, found):
-    size = np.uint64(num_bits)
-    for row in range(len(high)):
+def _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched):
+    """Where the blocks of a group of keys begin, and their bits; see `pipelines.dedup.bloom.BloomFilter.patterns`.
+
+    Reads a word of every block: the processor waits for many lines of memory at once, and they are in the cache when
+    they are used. Keys one by one take three times as long.
+
+    Args:
+        bases: uint64 (group, parts), written; patterns: uint64 (group, parts, hashes a word), written.
+        fetched: uint64 (group,), written, so that no compiler leaves out the reading.
+    """
+    size = np.uint64(num_blocks)
+    for row in range(start, stop):
         step = low[row] | np.uint64(1)
         state = high[row]
-        is_in = True
-        for _ in range(num_hashes):
+        for line in range(bases.shape[1]):
             state += step
-            bit = _reduce(_mix(state), size)
-            if not (bits[bit >> np.uint64(3)] >> (bit & np.uint64(7))) & np.uint8(1):
-                is_in = False
-                break
-        found[row] = is_in
+            bases[row - start, line] = np.uint64(_WORDS) * (_reduce(_mix(state), size) + np.uint64(line) * size)
+            for i in range(patterns.shape[2]):
+                state += step
+                patterns[row - start, line, i] = _mix(state)
+    for key in range(stop - start):
+        fetched[key] = 0
+        for line in range(bases.shape[1]):
+            fetched[key] ^= words[bases[key, line]]
+
+
+_fetch = _compile(_fetch)
+
+
+def _contains(words, num_blocks, hashes_per_word, num_lines, high, low, found):
+    bases = np.empty((_GROUP, num_lines), dtype=np.uint64)
+    patterns = np.empty((_GROUP, num_lines, hashes_per_word), dtype=np.uint64)
+    fetched = np.empty(_GROUP, dtype=np.uint64)
+    for start in range(0, len(high), _GROUP):
+        stop = min(start + _GROUP, len(high))
+        _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched)
+        for row in range(start, stop):
+            missing = np.uint64(0)
+            for line in range(num_lines):
+                base = bases[row - start, line]
+                for i in range(hashes_per_word):
+                    pattern = patterns[row - start, line, i]
+                    for n in range(_WORDS):
+                        bit = _ONE << ((pattern >> (_SIX * np.uint64(n))) & _LAST)
+                        missing |= ~words[base + np.uint64(n)] & bit
+            found[row] = missing == 0
 
 
 contains = _compile(_contains)
 
 
-def _add_and_test(bits, num_bits, num_hashes, high, low, room, seen):
+def _add_and_test(words, num_blocks, hashes_per_word, num_lines, high, low, room, seen):
     """Inserts keys in order until ``room`` new ones were taken; returns how many rows were, and how many were new."""
-    size = np.uint64(num_bits)
+    bases = np.empty((_GROUP, num_lines), dtype=np.uint64)
+    patterns = np.empty((_GROUP, num_lines, hashes_per_word), dtype=np.uint64)
+    fetched = np.empty(_GROUP, dtype=np.uint64)
     num_new = 0
-    for row in range(len(high)):
-        if num_new == room:
-            return row, num_new
-        step = low[row] | np.uint64(1)
-        state = high[row]
-        missing = np.uint8(0)
-        for _ in range(num_hashes):  # without a branch: half of the bits are set, no processor guesses which
-            state += step
-            bit = _reduce(_mix(state), size)
-            at = bit >> np.uint64(3)
-            mask = np.uint8(1) << np.uint8(bit & np.uint64(7))
-            byte = bits[at]
-            missing |= ~byte & mask
-            bits[at] = byte | mask
-        seen[row] = missing == 0
-        num_new += missing != 0
+    for start in range(0, len(high), _GROUP):
+        stop = min(start + _GROUP, len(high))
+        _fetch(words, num_blocks, high, low, start, stop, bases, patterns, fetched)
+        for row in range(start, stop):
+            if num_new == room:
+                return row, num_new
+            missing = np.uint64(0)
+            for line in range(num_lines):
+                base = bases[row - start, line]
+                for i in range(hashes_per_word):
+                    pattern = patterns[row - start, line, i]
+                    for n in range(_WORDS):  # without a branch: no processor guesses which bits are set
+                        bit = _ONE << ((pattern >> (_SIX * np.uint64(n))) & _LAST)
+                        word = words[base + np.uint64(n)]
+                        missing |= ~word & bit
+                        words[base + np.uint64(n)] = word | bit
+            seen[row] = missing == 0
+            num_new += missing != 0
     return len(high), num_new
 
 

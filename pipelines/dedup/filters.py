@@ -9,23 +9,23 @@ A saved filter is private: whoever holds it can test guesses of the text against
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
-
-import numpy as np
+from typing import Any
 
 from pipelines.dedup.against import SUFFIX
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.errors import ConfigError, InputError
 
 MAGIC = b"RETICENT BLOOM FILTER\n"
-VERSION = 2
-HASH = "murmurhash3-x64-128, splitmix64 positions"
+VERSION = 3
+HASH = "murmurhash3-x64-128, splitmix64 positions in blocks of 512 bits"
 _MAX_HEADER_BYTES = 1 << 20
+_SIZES = ("num_bits", "num_hashes", "num_lines")
 
 
 def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any
     """
     payload = hashlib.sha256()
     for part in bloom.filters:
-        payload.update(part.bits.data)
+        payload.update(part.words.astype("<u8", copy=False).data)
     header = {
         "version": VERSION,
         "hash": HASH,
@@ -45,8 +45,7 @@ def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any
         "expected_items": bloom.expected_items,
         "false_positive_rate": bloom.false_positive_rate,
         "filters": [
-            {"num_bits": part.num_bits, "num_hashes": part.num_hashes, "num_items": part.num_items}
-            for part in bloom.filters
+            {"num_items": part.num_items, **{name: getattr(part, name) for name in _SIZES}} for part in bloom.filters
         ],
         "sha256": payload.hexdigest(),
     }
@@ -55,7 +54,7 @@ def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any
     with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(MAGIC + text)
         for part in bloom.filters:
-            file.write(part.bits.data)
+            file.write(part.words.astype("<u8", copy=False).data)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
@@ -82,7 +81,7 @@ def load_filter(path: Path, scheme: Mapping[str, Any], kernels: ModuleType | Non
         ) from None
 
 
-def _read(file: BinaryIO, scheme: Mapping[str, Any], kernels: ModuleType | None) -> ScalableBloomFilter:
+def _read(file: io.BufferedReader, scheme: Mapping[str, Any], kernels: ModuleType | None) -> ScalableBloomFilter:
     if file.read(len(MAGIC)) != MAGIC:
         raise InputError(
             f"dedup.against: a file named *{SUFFIX} is no saved filter. Write one with `reticent dedup-filter`."
@@ -100,7 +99,7 @@ def _read(file: BinaryIO, scheme: Mapping[str, Any], kernels: ModuleType | None)
     try:
         found: dict[str, Any] = dict(header["scheme"])
         bloom = ScalableBloomFilter(int(header["expected_items"]), float(header["false_positive_rate"]), kernels)
-        sizes = [(int(part["num_bits"]), int(part["num_hashes"])) for part in header["filters"]]
+        sizes = [tuple(int(part[name]) for name in _SIZES) for part in header["filters"]]
         num_items = [int(part["num_items"]) for part in header["filters"]]
         digest = str(header["sha256"])
     except (ValueError, KeyError, TypeError):
@@ -115,15 +114,14 @@ def _read(file: BinaryIO, scheme: Mapping[str, Any], kernels: ModuleType | None)
     if not sizes or min(num_items) < 0:
         raise _damaged()
     bloom.grow_to(len(sizes))
-    if [(part.num_bits, part.num_hashes) for part in bloom.filters] != sizes:
+    if [tuple(getattr(part, name) for name in _SIZES) for part in bloom.filters] != sizes:
         raise _damaged()  # the sizes follow from the rate and the items, so one of them was altered
     payload = hashlib.sha256()
     for part, count in zip(bloom.filters, num_items, strict=True):
-        data = file.read(len(part.bits))
-        if len(data) != len(part.bits):
+        if file.readinto(part.words.data) != part.words.nbytes:
             raise _damaged()
-        payload.update(data)
-        part.bits = np.frombuffer(bytearray(data), dtype=np.uint8)
+        payload.update(part.words.data)
+        part.words[:] = part.words.view("<u8")
         part.num_items = count
     if file.read(1) or payload.hexdigest() != digest:
         raise _damaged()

@@ -12,7 +12,7 @@ root.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Literal
 
@@ -65,10 +65,6 @@ def encode_sentence(text: str, speaker: str | None, domain: str | None, label: s
     return fields + text.encode("utf-8", "surrogatepass")
 
 
-Fields = tuple[str | None, str | None, str | None]
-"""(speaker, domain, label)."""
-
-
 class KeyMaker:
     """Turns sentences into 128-bit keys: MurmurHash3 x64-128 of `encode_sentence` under a fixed seed.
 
@@ -78,90 +74,69 @@ class KeyMaker:
         kernels: the compiled passes (`pipelines.dedup.kernels.compiled`), which change no key; None for mmh3.
     """
 
-    _MAX_CACHED_FIELDS = 65_536
-
     def __init__(self, normalise: Normalise, hash_seed: int, kernels: ModuleType | None = None) -> None:
         self._kernels = kernels
         self._normaliser = None if normalise == "none" else NORMALISERS[normalise]
         self._seed = hash_seed
-        # Few distinct (speaker, domain, label) occur, so their encoding is made once each. Bounded, because a
-        # corpus may use the speaker column for user names.
-        self._encoded: dict[Fields, bytes] = {}
 
     def key(self, text: str, speaker: str | None, domain: str | None, label: str | None) -> tuple[int, int]:
         """The (high, low) 64-bit halves of a sentence's key, both unsigned."""
-        high, low = self.keys([text], [(speaker, domain, label)], [True])
-        return high[0], low[0]
-
-    def keys(
-        self, texts: Iterable[str], fields: Iterable[Fields], in_scope: Iterable[bool]
-    ) -> tuple[list[int], list[int]]:
-        """Keys of many sentences, as a list of high and a list of low halves.
-
-        A row out of scope gets the key (0, 0), which nothing reads: a change of a held-out text then leaves the
-        keys' bytes alone, and deduplication is not run again.
-        """
-        digest, seed, normaliser, encoded = mmh3.mmh3_x64_128_utupledigest, self._seed, self._normaliser, self._encoded
-        high: list[int] = []
-        low: list[int] = []
-        for text, sentence_fields, wanted in zip(texts, fields, in_scope, strict=True):
-            if not wanted:
-                high.append(0)
-                low.append(0)
-                continue
-            prefix = encoded.get(sentence_fields)
-            if prefix is None:
-                if len(encoded) >= self._MAX_CACHED_FIELDS:
-                    encoded.clear()
-                prefix = encoded[sentence_fields] = encode_sentence("", *sentence_fields)
-            if normaliser is not None:
-                text = normaliser(text)
-            first, second = digest(prefix + text.encode("utf-8", "surrogatepass"), seed)
-            high.append(second)
-            low.append(first)
+        text = text if self._normaliser is None else self._normaliser(text)
+        low, high = mmh3.mmh3_x64_128_utupledigest(encode_sentence(text, speaker, domain, label), self._seed)
         return high, low
 
     def key_arrays(
         self, texts: pa.Array, fields: Sequence[pa.Array], in_scope: BoolArray
     ) -> tuple[UInt64Array, UInt64Array]:
-        """`keys`, from columns of equal length to arrays.
+        """`key` of many sentences, from columns of equal length to arrays.
+
+        A row out of scope gets the key (0, 0), which nothing reads: a change of a held-out text then leaves the
+        keys' bytes alone, and deduplication is not run again.
 
         Args:
             texts: strings without nulls, shape (rows,).
             fields: the columns speaker, domain and label; strings or dictionary arrays of strings, with nulls.
             in_scope: shape (rows,).
         """
-        if self._kernels is None:
-            columns = zip(*(column.to_pylist() for column in fields), strict=True)
-            pair = self.keys(texts.to_pylist(), columns, in_scope.tolist())
-            return np.array(pair[0], dtype=np.uint64), np.array(pair[1], dtype=np.uint64)
-        return self._compiled_keys(self._kernels, texts, *_prefixes(fields, len(texts)), in_scope)
+        return self._keys(texts, *_prefixes(fields, len(texts)), in_scope)
 
-    def _compiled_keys(
-        self,
-        kernels: ModuleType,
-        texts: pa.Array,
-        prefixes: Sequence[bytes],
-        prefix_of: npt.NDArray[np.int64],
-        in_scope: BoolArray,
+    def text_keys(self, texts: pa.Array, in_scope: BoolArray) -> tuple[UInt64Array, UInt64Array]:
+        """Keys of the texts alone, whoever speaks and whatever the domain and label are (shape (rows,))."""
+        nobody = np.zeros(len(texts), dtype=np.int64)
+        return self._keys(texts, [encode_sentence("", None, None, None)], nobody, in_scope)
+
+    def _keys(
+        self, texts: pa.Array, prefixes: Sequence[bytes], prefix_of: npt.NDArray[np.int64], in_scope: BoolArray
     ) -> tuple[UInt64Array, UInt64Array]:
         if self._normaliser is not None:
             texts = pa.array([self._normaliser(text) for text in texts.to_pylist()], pa.string())
+        if self._kernels is None:
+            return self._digests(texts, prefixes, prefix_of, in_scope)
         prefix_offsets = np.cumsum([0, *map(len, prefixes)], dtype=np.int64)
         high, low = np.empty(len(texts), dtype=np.uint64), np.empty(len(texts), dtype=np.uint64)
         data, offsets = _buffers(texts)
         joined = np.frombuffer(b"".join(prefixes), dtype=np.uint8)
         seed = np.uint64(self._seed)
-        kernels.hash_rows(data, offsets, joined, prefix_offsets, prefix_of, in_scope, seed, high, low)
+        self._kernels.hash_rows(data, offsets, joined, prefix_offsets, prefix_of, in_scope, seed, high, low)
         return high, low
 
-    def text_keys(self, texts: pa.Array, in_scope: BoolArray) -> tuple[UInt64Array, UInt64Array]:
-        """Keys of the texts alone, whoever speaks and whatever the domain and label are (shape (rows,))."""
-        if self._kernels is not None:
-            nobody = np.zeros(len(texts), dtype=np.int64)
-            return self._compiled_keys(self._kernels, texts, [encode_sentence("", None, None, None)], nobody, in_scope)
-        absent = pa.nulls(len(texts), pa.string())
-        return self.key_arrays(texts, [absent, absent, absent], in_scope)
+    def _digests(
+        self, texts: pa.Array, prefixes: Sequence[bytes], prefix_of: npt.NDArray[np.int64], in_scope: BoolArray
+    ) -> tuple[UInt64Array, UInt64Array]:
+        """`_keys` by mmh3, a call for each row."""
+        digest, seed = mmh3.mmh3_x64_128_digest, self._seed
+        # Arrow hands over bytes twice as fast as strings, which would have to be encoded again.
+        rows = texts.cast(pa.binary()).to_numpy(zero_copy_only=False)
+        if len(prefixes) == 1:
+            prefix = prefixes[0]
+            joined = b"".join([digest(prefix + text, seed) for text in rows])
+        else:
+            joined = b"".join(
+                [digest(prefixes[n] + text, seed) for n, text in zip(prefix_of.tolist(), rows, strict=True)]
+            )
+        halves = np.frombuffer(joined, dtype="<u8").reshape(-1, 2).astype(np.uint64)
+        halves[~in_scope] = 0
+        return halves[:, 1].copy(), halves[:, 0].copy()
 
 
 class DocumentKeys:

@@ -4,13 +4,13 @@ Both passes go in corpus order (partition, then row), so that the result depends
 never on how they are cut into partitions or batches:
 
 1. One pass through a Bloom filter. Every key that occurs twice is nominated, for the filter has no false negatives; a
-   few others are too. A bitmap marks the nominated keys; then the filter is given up.
+   few others are too. A small second filter marks the nominated keys; then the first is given up.
 2. Rows with a marked key go to files on disk, by bucket of the key, and each bucket is decided exactly: first
    occurrences, numbers of occurrences, and no false positives. With ``verify=False`` (`resolve_unverified`) the
    nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
-Memory: first the filter (about 1.74 log2(1 / rate) bits per expected item) and the bitmap (`MARK_BITS` per row), then
-the bitmap and one bucket (a thread). The rest is on disk in ``scratch_dir``.
+Memory: first the filter (up to 2 log2(1 / rate) bits per expected item) and the marks (`MARK_BITS` per row), then the
+marks and one bucket (a thread). The rest is on disk in ``scratch_dir``.
 
 With several threads, keys are read while earlier ones pass through the filter or are sorted out, buckets are decided
 at the same time, and duplicates are merged while earlier ones are used. Every order in which something is inserted or
@@ -35,13 +35,15 @@ import pyarrow.compute as pc
 
 from pipelines.dedup.ahead import ahead
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
+from pipelines.dedup.bloom_rate import BLOCK_BITS
 from pipelines.dedup.stability import Mode
 from pipelines.tables import SCHEMAS
 
 Int64Array = npt.NDArray[np.int64]
 
-MARK_BITS = 4
-"""A fifth of the rows nominated sets about 5 % of so many bits a row: so many others go to disk for nothing."""
+MARK_BITS = 2
+"""With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
+is nominated, and 6 % where three tenths are."""
 
 _MAX_BUCKETS = 256  # files open at a time
 _ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, about
@@ -93,7 +95,7 @@ class Tally:
         num_nominated: rows whose key the filter took for seen.
         num_repeats: rows whose key did occur earlier; None when not verified.
         num_duplicates: rows that are masked.
-        num_bits, num_hashes, num_filters: size of the filter (of its first part, for the hashes); 0 without one.
+        num_bits, num_hashes, num_filters: size of the chain of filters (of its first one, for the hashes); 0 without.
     """
 
     num_sentences: int = 0
@@ -184,7 +186,7 @@ def resolve(
         scratch_dir: an existing folder for temporary files, whose content is overwritten and left behind.
         max_rows_in_memory: how many rows a bucket holds, about, or as many as there was room for in the filter; bounds
             the memory and changes no result.
-        num_rows: rows in all partitions, about; sizes the bitmap and changes no result.
+        num_rows: rows in all partitions, about; sizes the marks and changes no result.
         kernels: as for `BloomFilter`.
         num_threads: how many threads may be busy; changes no result.
 
@@ -194,7 +196,7 @@ def resolve(
     side_by_side = ahead if num_threads > 1 else iter
     marks: BloomFilter | None = None
     if bloom is not None:
-        marks = BloomFilter(max(64, MARK_BITS * num_rows), 1, kernels)
+        marks = BloomFilter(1 + MARK_BITS * num_rows // BLOCK_BITS, kernels=kernels)
         keys = chain.from_iterable(partition() for partition in partitions)
         for batch, rows in nominate(side_by_side(keys), bloom, tally):
             marks.add_and_test(batch.high[rows], batch.low[rows])

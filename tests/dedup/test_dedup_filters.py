@@ -54,10 +54,10 @@ def test_header_says_what_the_file_is(saved):
     _, path = saved
     assert path.read_bytes().startswith(MAGIC)
     header = json.loads(path.read_bytes().split(b"\n")[1])
-    assert header["version"] == 2
-    assert header["hash"] == "murmurhash3-x64-128, splitmix64 positions"
+    assert header["version"] == 3
+    assert header["hash"] == "murmurhash3-x64-128, splitmix64 positions in blocks of 512 bits"
     assert header["scheme"] == SCHEME
-    assert header["filters"][0].keys() == {"num_bits", "num_hashes", "num_items"}
+    assert header["filters"][0].keys() == {"num_bits", "num_hashes", "num_lines", "num_items"}
 
 
 def test_other_settings_are_refused_by_name(saved):
@@ -68,11 +68,11 @@ def test_other_settings_are_refused_by_name(saved):
         load_filter(path, {**SCHEME, "split.mode": "rules"})
 
 
-@pytest.mark.parametrize("changes", [{"version": 1}, {"hash": "md5"}])
+@pytest.mark.parametrize("changes", [{"version": 2}, {"hash": "md5"}])
 def test_other_versions_and_hashes_are_refused(saved, changes):
     _, path = saved
     rewrite(path, **changes)
-    with pytest.raises(InputError, match="reads version 2"):
+    with pytest.raises(InputError, match="reads version 3"):
         load_filter(path, SCHEME)
 
 

@@ -152,7 +152,7 @@ def test_unverified_is_the_plain_filter(corpus, cuts, batch_rows):
     parts = cut(rows, cuts)
     found = list(resolve_unverified(as_partitions(parts, batch_rows), ScalableBloomFilter(100, 0.5), tally))
     size = ScalableBloomFilter(100, 0.5).filters[0]
-    plain = BloomFilter(size.num_bits, size.num_hashes)
+    plain = BloomFilter(size.num_blocks, size.hashes_per_word, size.num_lines)
     expected = []
     for doc_id, sentence_index, key, scope in rows:
         one = np.array([key], dtype=np.uint64)

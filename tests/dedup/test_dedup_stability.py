@@ -37,16 +37,15 @@ def as_partition(sentences, normalise, other=()):
     held = set(zip(*map(tuple, text_keys(pa.array(other, pa.string()), np.ones(len(other), bool))), strict=True))
     asked = text_keys(pa.array([s[0] for s in sentences], pa.string()), np.ones(len(sentences), bool))
     in_other = np.array([key in held for key in zip(*map(tuple, asked), strict=True)], dtype=bool)
-    high, low = KeyMaker(normalise, 1).keys(
-        [s[0] for s in sentences], [s[1:] for s in sentences], [True] * len(sentences)
-    )
+    texts, *fields = (pa.array([s[n] for s in sentences], pa.string()) for n in range(4))
+    high, low = KeyMaker(normalise, 1).key_arrays(texts, fields, np.ones(len(sentences), bool))
     return lambda: iter(
         [
             KeyBatch(
                 doc_id=pa.array(["d"] * len(sentences), type=pa.string()),
                 sentence_index=pa.array(range(len(sentences)), type=pa.uint32()),
-                high=np.array(high, dtype=np.uint64),
-                low=np.array(low, dtype=np.uint64),
+                high=high,
+                low=low,
                 in_scope=~in_other,
                 in_other=in_other,
             )
@@ -187,10 +186,10 @@ def test_unverified_has_no_stability_for_a_reason():
     assert "Bloom" in declared.reason
 
     def out(sentences):
-        (found,) = resolve_unverified([as_partition(sentences, "none")], ScalableBloomFilter(10, 0.3), Tally())
+        (found,) = resolve_unverified([as_partition(sentences, "none")], ScalableBloomFilter(100, 0.5), Tally())
         return records(sentences, set(found["sentence_index"].to_pylist()))
 
-    corpus = [(str(n), None, None, None) for n in range(200)]
+    corpus = [(str(n), None, None, None) for n in range(1_000)]
     base = out(corpus)
     worst = max(additions_and_removals(base, out([(f"new {n}", None, None, None), *corpus])) for n in range(20))
     assert worst > 10

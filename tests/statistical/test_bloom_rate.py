@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter, exact_false_positive_rate
+from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
+from pipelines.dedup.bloom_rate import choose_size, exact_false_positive_rate
 
-AWKWARD_SIZES = [2**e + d for e in (9, 12, 16, 19) for d in (-1, 0, 1)]
-NUM_HASHES = 7
+AWKWARD_BLOCKS = [2**e + d for e in (2, 4, 7, 9) for d in (-1, 0, 1)]
 NUM_QUERIES = 400_000
 
 
@@ -21,15 +21,17 @@ def random_keys(rng, size):
     return (rng.integers(0, 2**64, size, dtype=np.uint64) for _ in range(2))
 
 
-def capacity_for(num_bits, target):
-    """The most items for which the exact rate meets the target."""
-    low, high = 1, num_bits
+def capacity_for(num_blocks, hashes_per_word, num_lines, target):
+    """The most items for which the exact rate meets the target, and that rate."""
+
+    def rate(num_items):
+        return exact_false_positive_rate(num_blocks, num_items, hashes_per_word=hashes_per_word, num_lines=num_lines)
+
+    low, high = 1, 500 * num_blocks
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (middle, high) if exact_false_positive_rate(num_bits, NUM_HASHES, middle) <= target else (low, middle)
-        )
-    return low
+        low, high = (middle, high) if rate(middle) <= target else (low, middle)
+    return low, rate(low)
 
 
 def measure(rng, make, num_items, num_filters):
@@ -51,39 +53,41 @@ def within_band(hits, rate):
     return abs(hits.sum() - num_queries * rate) <= norm.ppf(0.9995) * math.sqrt(variance)
 
 
-class MaskedByBytes(BloomFilter):
-    """The fault found elsewhere: positions are masked with the size in bytes, not reduced modulo the bits."""
+class MaskedBlocks(BloomFilter):
+    """The fault found elsewhere: numbers are masked with the size, not reduced modulo it."""
 
-    def positions(self, high, low):
-        words = super().positions(high, low)
-        return words & np.uint64(max(1, self.num_bits // 8))
-
-
-class SharedIncrement(BloomFilter):
-    """Too few distinct hashes: all positions of a key but the first are the same."""
-
-    def positions(self, high, low):
-        words = super().positions(high, low)
-        words[:, 1:] = words[:, 1:2]
-        return words
+    def patterns(self, high, low):
+        places, bits = super().patterns(high, low)
+        return (places // 8 & np.uint64(self.num_blocks - 1)) * 8 + places % 8, bits
 
 
-@pytest.mark.parametrize("num_bits", AWKWARD_SIZES)
-def test_rate_at_capacity_is_the_target_and_half_the_bits_are_rejected(num_bits):
-    target = 0.01
-    num_items = capacity_for(num_bits, target)
-    rate = exact_false_positive_rate(num_bits, NUM_HASHES, num_items)
-    assert 0.9 * target < rate <= target  # the granularity of one item
-    num_filters = max(1, min(400, 2**17 // num_bits))
-    rng = np.random.default_rng(num_bits)
-    assert within_band(measure(rng, lambda: BloomFilter(num_bits, NUM_HASHES), num_items, num_filters), rate)
-    for wrong in (
-        lambda: BloomFilter(num_bits // 2, NUM_HASHES),
-        lambda: BloomFilter(num_bits, NUM_HASHES - 3),
-        lambda: MaskedByBytes(num_bits, NUM_HASHES),
-        lambda: SharedIncrement(num_bits, NUM_HASHES),
-    ):
-        assert not within_band(measure(rng, wrong, num_items, num_filters), rate)
+class SharedBits(BloomFilter):
+    """Too few distinct hashes: the same bit in every word."""
+
+    def patterns(self, high, low):
+        places, bits = super().patterns(high, low)
+        bits[1:] = bits[:1]
+        return places, bits
+
+
+@pytest.mark.parametrize(("hashes_per_word", "num_lines"), [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("num_blocks", AWKWARD_BLOCKS)
+def test_rate_at_capacity_is_the_target_and_half_the_blocks_are_rejected(num_blocks, hashes_per_word, num_lines):
+    target, sizes = 0.01, (num_blocks, hashes_per_word, num_lines)
+    num_items, rate = capacity_for(*sizes, target)
+    assert 0.8 * target < rate <= target  # the granularity of one item
+    num_filters = max(20, min(400, 2**9 // num_blocks))
+    rng = np.random.default_rng(sizes)
+    assert within_band(measure(rng, lambda: BloomFilter(*sizes), num_items, num_filters), rate)
+    wrong = [
+        lambda: BloomFilter(num_blocks // 2, hashes_per_word, num_lines),
+        lambda: BloomFilter(num_blocks, hashes_per_word + 2, num_lines),
+        lambda: SharedBits(*sizes),
+    ]
+    if num_blocks & (num_blocks - 1) and num_lines == 1:  # a mask is right for powers of two
+        wrong.append(lambda: MaskedBlocks(*sizes))
+    for make in wrong:
+        assert not within_band(measure(rng, make, num_items, num_filters), rate)
 
 
 @pytest.mark.parametrize("num_keys", [1_000, 2_500, 20_000])
@@ -94,7 +98,7 @@ def test_chain_stays_under_its_target_however_far_past_the_expected_items(num_ke
     hits, fixed_hits = np.zeros(num_chains), 0
     for n in range(num_chains):
         chain = ScalableBloomFilter(1_000, target)
-        fixed = BloomFilter(chain.filters[0].num_bits, chain.filters[0].num_hashes)
+        fixed = BloomFilter(chain.filters[0].num_blocks)
         keys = tuple(random_keys(rng, num_keys))
         chain.add_and_test(*keys)
         fixed.add_and_test(*keys)
@@ -104,43 +108,40 @@ def test_chain_stays_under_its_target_however_far_past_the_expected_items(num_ke
     slack = norm.ppf(0.9995) * math.sqrt(num_chains * max(hits.var(ddof=1), num_queries * target))
     limit = NUM_QUERIES * target + slack
     assert hits.sum() <= limit
-    if num_keys == 1_000:  # at the expected size the budget is used, not wasted: seven eighths of it
-        assert abs(hits.sum() - NUM_QUERIES * target * 7 / 8) <= slack
+    if num_keys == 1_000:  # at the expected size the budget is used, not wasted: seven eighths of it, to one block
+        rate = exact_false_positive_rate(chain.filters[0].num_blocks, num_keys)
+        assert 0.7 * target < rate <= target * 7 / 8
+        assert abs(hits.sum() - NUM_QUERIES * rate) <= slack
     else:  # a filter of fixed size drifts, and the limit sees it
         assert fixed_hits > 1.5 * limit
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [1e-3, 1e-4])
-@pytest.mark.parametrize("num_bits", [2**16 + d for d in (-1, 0, 1)] + [2**20 + d for d in (-1, 0, 1)])
-def test_low_targets_at_capacity_and_a_rate_half_as_high_again_is_rejected(num_bits, target):
-    """Few hits a filter, so many queries; wrong are a filter past its capacity and one with a hash too few."""
-    num_hashes = round(-math.log2(target))
-    low, high = 1, num_bits
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = exact_false_positive_rate(num_bits, num_hashes, middle) <= target
-        low, high = (middle, high) if fits else (low, middle)
-    num_queries, num_filters = 10_000_000, 4 if num_bits > 2**18 else 40
-    rng = np.random.default_rng([num_bits, num_hashes])
+@pytest.mark.parametrize("capacity", [2**e + d for e in (12, 16) for d in (-1, 0, 1)])
+def test_low_targets_at_capacity_and_a_rate_half_as_high_again_is_rejected(capacity, target):
+    """Few hits a filter, so many queries; wrong are a filter past its capacity and one with other hashes."""
+    num_blocks, hashes_per_word, num_lines = choose_size(capacity, target)
+    assert num_lines == 1
+    rate = exact_false_positive_rate(num_blocks, capacity, hashes_per_word=hashes_per_word)
+    assert 0.9 * target < rate <= target  # the granularity of one block
+    num_queries, num_filters = 10_000_000, 40
+    rng = np.random.default_rng([num_blocks, hashes_per_word])
 
-    def deviation(num_items, hashes=num_hashes):
-        """Hits less those at the target, in standard deviations of the binomial and the filters' own spread."""
+    def deviation(num_items, hashes=hashes_per_word):
+        """Hits less those at the rate, in standard deviations of the binomial and the filters' own spread."""
         hits = np.empty(num_filters)
         for n in range(num_filters):
-            bloom = BloomFilter(num_bits, hashes)
+            bloom = BloomFilter(num_blocks, hashes)
             bloom.add_and_test(*random_keys(rng, num_items))
             hits[n] = bloom.contains(*random_keys(rng, num_queries // num_filters)).sum()
-        rate = exact_false_positive_rate(num_bits, num_hashes, low)
-        variance = num_queries * rate * (1 - rate)
-        if num_filters >= 20:
-            variance = max(variance, num_filters * hits.var(ddof=1))
+        variance = max(num_queries * rate * (1 - rate), num_filters * hits.var(ddof=1))
         return (hits.sum() - num_queries * rate) / math.sqrt(variance)
 
     band = norm.ppf(0.9995)
-    assert abs(deviation(low)) <= band
-    assert deviation(int(1.15 * low)) > band
-    assert abs(deviation(low, num_hashes - 3)) > band
+    assert abs(deviation(capacity)) <= band
+    assert deviation(int(1.15 * capacity)) > band
+    assert abs(deviation(capacity, hashes_per_word + 2)) > band
 
 
 @pytest.mark.slow
