@@ -29,35 +29,19 @@ from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipelines.dedup.ahead import ahead
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.bloom_rate import BLOCK_BITS
+from pipelines.dedup.buckets import CANDIDATES, DUPLICATES, MAX_BUCKETS, Buckets, Int64Array, decide, open_writer
 from pipelines.dedup.stability import Mode
-from pipelines.tables import SCHEMAS
-
-Int64Array = npt.NDArray[np.int64]
 
 MARK_BITS = 2
 """With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
 is nominated, and 6 % where three tenths are."""
 
-_MAX_BUCKETS = 256  # files open at a time
 _ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, about
-_BUFFERED_ROWS = 16_384
-_CANDIDATES = pa.schema(
-    [
-        pa.field("row", pa.uint64()),
-        pa.field("high", pa.uint64()),
-        pa.field("low", pa.uint64()),
-        pa.field("doc_id", pa.string()),
-        pa.field("sentence_index", pa.uint32()),
-    ]
-)
-_DUPLICATES = SCHEMAS["duplicates"]
 
 
 @dataclass(frozen=True)
@@ -159,7 +143,7 @@ def resolve_unverified(
             found.append(_of_unknown(batch, np.flatnonzero(is_masked), at))
             at += len(batch.in_scope)
         tally.num_duplicates += sum(map(len, found))
-        yield pa.Table.from_batches(found, schema=_DUPLICATES)
+        yield pa.Table.from_batches(found, schema=DUPLICATES)
     tally.describe(bloom)
 
 
@@ -205,13 +189,13 @@ def resolve(
         # Few buckets are quick to write and to merge, and what the filter gives up may be used.
         max_rows_in_memory = max(max_rows_in_memory, tally.num_bits // 8 // _ROW_BYTES // num_threads)
     bloom = None
-    num_buckets = min(_MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
+    num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
     ends = _sort_out(side_by_side(_sorted_out(partitions, marks, tally)), len(partitions), scratch_dir, num_buckets)
     marks = None
     found = [scratch_dir / f"found-{n}" for n in range(num_buckets)]
     with ThreadPoolExecutor(num_threads) as threads:
         decided = threads.map(
-            lambda n: _decide(scratch_dir / f"bucket-{n}", found[n], mode, num_buckets), range(num_buckets)
+            lambda n: decide(scratch_dir / f"bucket-{n}", found[n], mode, num_buckets), range(num_buckets)
         )
         tally.num_repeats = sum(decided)
     yield from side_by_side(_merge([scratch_dir / "other", *found], ends, tally))
@@ -231,38 +215,7 @@ def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
         pa.nulls(len(rows), pa.string()),
         pa.array(np.zeros(len(rows), dtype=np.uint32)),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_DUPLICATES)
-
-
-class _Buckets:
-    """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came."""
-
-    def __init__(self, folder: Path, num_buckets: int, stack: ExitStack) -> None:
-        self._pending: list[pa.RecordBatch] = []
-        self._num_pending = 0
-        self._writers = [_writer(folder / f"bucket-{n}", _CANDIDATES, stack) for n in range(num_buckets)]
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._pending.append(batch)
-        self._num_pending += len(batch)
-        if self._num_pending >= _BUFFERED_ROWS:
-            self.flush()
-
-    def flush(self) -> None:
-        table = pa.Table.from_batches(self._pending, schema=_CANDIDATES).combine_chunks()
-        buckets = table["low"].to_numpy() % np.uint64(len(self._writers))
-        order = np.argsort(buckets, kind="stable")
-        table = table.take(order)
-        edges = np.searchsorted(buckets[order], np.arange(len(self._writers) + 1, dtype=np.uint64)).tolist()
-        for n, writer in enumerate(self._writers):
-            if edges[n] < edges[n + 1]:
-                writer.write_table(table.slice(edges[n], edges[n + 1] - edges[n]))
-        self._pending, self._num_pending = [], 0
-
-
-def _writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.RecordBatchStreamWriter:
-    file = stack.enter_context(pa.OSFile(str(path), "wb"))
-    return stack.enter_context(pa.ipc.new_stream(file, schema))
+    return pa.RecordBatch.from_arrays(columns, schema=DUPLICATES)
 
 
 class _SortedOut(NamedTuple):
@@ -297,7 +250,7 @@ def _sorted_out(partitions: Sequence[KeyPartition], marks: BloomFilter | None, t
             ]
             other = _of_unknown(batch, np.flatnonzero(batch.in_other), at)
             at += len(batch.in_scope)
-            yield _SortedOut(pa.RecordBatch.from_arrays(columns, schema=_CANDIDATES), other, number, at)
+            yield _SortedOut(pa.RecordBatch.from_arrays(columns, schema=CANDIDATES), other, number, at)
 
 
 def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Path, num_buckets: int) -> list[int]:
@@ -308,8 +261,8 @@ def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Pat
     """
     ends = np.zeros(num_partitions, dtype=np.int64)
     with ExitStack() as stack:
-        buckets = _Buckets(scratch_dir, num_buckets, stack)
-        other = _writer(scratch_dir / "other", _DUPLICATES, stack)
+        buckets = Buckets(scratch_dir, num_buckets, stack)
+        other = open_writer(scratch_dir / "other", DUPLICATES, stack)
         for part in found:
             buckets.add(part.candidates)
             if part.other.num_rows:
@@ -318,47 +271,6 @@ def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Pat
         buckets.flush()
     ends = np.maximum.accumulate(ends)  # a partition without rows ends where the one before does
     return ends.tolist()
-
-
-def _decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
-    """Writes the duplicates among the candidates of one bucket, by row, and removes the bucket.
-
-    Returns:
-        How many candidates repeat an earlier key.
-    """
-    with pa.OSFile(str(source), "rb") as file, pa.ipc.open_stream(file) as reader:
-        table = reader.read_all().combine_chunks()
-    source.unlink()
-    high, low = table["high"].to_numpy(), table["low"].to_numpy()
-    order = np.argsort(low, kind="stable")  # stable: rows of equal key stay in corpus order
-    differs = np.ones(len(order), dtype=np.bool_)
-    differs[1:] = np.diff(low[order]) != 0
-    if (~differs[1:] & (np.diff(high[order]) != 0)).any():  # two keys with one lower half: once in 2^64 pairs
-        order = np.lexsort((low, high))
-        differs[1:] = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
-    starts = np.flatnonzero(differs)
-    lengths = np.diff(starts, append=len(order))
-    first, occurrence, total = (np.empty(len(order), dtype=np.int64) for _ in range(3))
-    first[order] = order[np.repeat(starts, lengths)]
-    occurrence[order] = np.arange(len(order)) - np.repeat(starts, lengths) + 1
-    total[order] = np.repeat(lengths, lengths)
-    is_repeat = occurrence > 1
-    rows = np.flatnonzero(is_repeat if mode == "mask_later" else total > 1)
-    firsts = table.take(first[rows])
-    names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
-    masked = table.take(rows)
-    columns = [
-        masked["row"],
-        masked["doc_id"],
-        masked["sentence_index"],
-        pc.if_else(pa.array(is_repeat[rows]), names, pa.scalar(None, pa.string())),
-        pa.array(occurrence[rows], type=pa.uint32()),
-    ]
-    with ExitStack() as stack:
-        found = pa.Table.from_arrays(columns, schema=_DUPLICATES)
-        # All buckets are merged at once, one batch of each in memory.
-        _writer(target, _DUPLICATES, stack).write_table(found, max_chunksize=max(256, _BUFFERED_ROWS // num_buckets))
-    return int(is_repeat.sum())
 
 
 class _Cursor:
@@ -387,8 +299,8 @@ def _merge(paths: Sequence[Path], ends: Sequence[int], tally: Tally) -> Iterator
         start = 0
         for end in ends:
             batches = [batch for cursor in cursors for batch in cursor.read(end)]
-            found = pa.Table.from_batches(batches, schema=_DUPLICATES).sort_by("row")
+            found = pa.Table.from_batches(batches, schema=DUPLICATES).sort_by("row")
             rows = pa.array(found["row"].to_numpy() - np.uint64(start))
             tally.num_duplicates += len(rows)
-            yield found.set_column(0, _DUPLICATES.field("row"), rows)
+            yield found.set_column(0, DUPLICATES.field("row"), rows)
             start = end
