@@ -184,18 +184,30 @@ def schema_of(name: str) -> pa.Schema:
 
 # Hashes: neither a dictionary nor compression makes them smaller, and both take most of the time of writing them.
 _INCOMPRESSIBLE = frozenset({"key_high", "key_low", "text_key_high", "text_key_low"})
+# Numbers that count up, and references that occur once or twice: larger with a dictionary than without.
+_PLAIN = _INCOMPRESSIBLE | {"row", "sentence_index", "duplicate_of"}
 
 
 def _layout(schema: pa.Schema) -> dict[str, Any]:
     """How columns are encoded; part of the bytes, like the row groups."""
-    if _INCOMPRESSIBLE.isdisjoint(schema.names):
-        return {"compression": "zstd", "compression_level": 3}
-    plain = {name: name in _INCOMPRESSIBLE for name in schema.names}
+    leaves = [leaf for field in schema for leaf in _leaves(field.name, field.type)]
+    compressed = [name for name in leaves if name not in _INCOMPRESSIBLE]
     return {
-        "compression": {name: "none" if is_plain else "zstd" for name, is_plain in plain.items()},
-        "compression_level": {name: 3 for name, is_plain in plain.items() if not is_plain},
-        "use_dictionary": [name for name, is_plain in plain.items() if not is_plain],
+        "compression": {name: "none" if name in _INCOMPRESSIBLE else "zstd" for name in leaves},
+        "compression_level": dict.fromkeys(compressed, 3),
+        "use_dictionary": [name for name in leaves if name not in _PLAIN],
     }
+
+
+def _leaves(path: str, type: pa.DataType) -> Iterator[str]:
+    """The columns of the file that hold a field, as Parquet names them."""
+    if pa.types.is_list(type):
+        yield from _leaves(f"{path}.list.element", type.value_type)
+    elif pa.types.is_struct(type):
+        for child in type:
+            yield from _leaves(f"{path}.{child.name}", child.type)
+    else:
+        yield path
 
 
 class TableWriter:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.tables import ROW_GROUP_ROWS, TableWriter, iter_batches, read_table
+from pipelines.tables import ROW_GROUP_ROWS, SCHEMAS, TableWriter, iter_batches, read_table
 
 NUM_ROWS = 2 * ROW_GROUP_ROWS + 1_000
 
@@ -72,3 +72,25 @@ def test_the_bytes_do_not_depend_on_how_rows_are_given(table: str, data: st.Data
         batches = list(iter_batches(path, table, [first], 1_000, as_dictionary=[first]))
         assert pa.types.is_dictionary(batches[0].schema.field(first).type)
         assert [value for batch in batches for value in batch[first].to_pylist()] == TABLES[table][first]
+
+
+@pytest.mark.parametrize("table", SCHEMAS)
+def test_everything_but_hashes_is_compressed_at_any_depth(tmp_path: Path, table: str) -> None:
+    with TableWriter(tmp_path / "x.parquet", table) as writer:
+        writer.write({field.name: _one_value(field.type) for field in SCHEMAS[table]})
+    group = pq.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0)
+    columns = [group.column(n) for n in range(group.num_columns)]
+    assert {c.path_in_schema for c in columns if c.compression != "ZSTD"} == (
+        {"key_high", "key_low", "text_key_high", "text_key_low"} if table == "keys" else set()
+    )
+    plain = {c.path_in_schema for c in columns if not c.has_dictionary_page and c.physical_type != "BOOLEAN"}
+    assert plain <= {"key_high", "key_low", "text_key_high", "text_key_low", "row", "sentence_index", "duplicate_of"}
+
+
+def _one_value(type: pa.DataType) -> pa.Array:
+    """A row that holds a value at every depth."""
+    if pa.types.is_struct(type):
+        return pa.StructArray.from_arrays([_one_value(child.type) for child in type], fields=list(type))
+    if pa.types.is_list(type):
+        return pa.array([_one_value(type.value_type).to_pylist()], type)
+    return pa.array(["x" if pa.types.is_string(type) else 1]).cast(type)
