@@ -9,7 +9,8 @@ the share of duplicates stay as they are. Each contestant runs in its own proces
 which sentences repeat an earlier one; rounds are interleaved and the fastest counts, by wall clock and by CPU seconds,
 which say the same where other jobs share the machine. Answers must be equal (a Bloom filter that does not verify may
 add as many false positives as its rate allows) before a figure is printed. Added memory is the peak resident size
-above that of a process that reads and writes the same Parquet files in batches and decides nothing.
+above that of a process that reads and writes the same Parquet files in batches and decides nothing. Two runs at once
+that know nothing of each other say how much faster two workers could be at best on this machine at this moment.
 
 Peers come with the extra ``bench``; one that cannot be imported is left out, and the reason printed. datatrove gets
 the first tenth of the sentences, for it would take minutes. The work is not equal: ours also covers speaker, domain
@@ -87,33 +88,39 @@ def read(folder: Path, times: int) -> list[str]:
     return [*sentences, *(f"{sentence} {n}" for n in range(1, times) for sentence in sentences)]
 
 
-def write_inputs(sentences: list[str], folder: Path) -> None:
-    """The sentences as our tables, and as dolma's documents of so many lines."""
+def write_partition(folder: Path, part: int, texts: list[str]) -> None:
+    """Consecutive sentences as one partition of our tables."""
     from pipelines.tables import TableWriter
 
+    at = part * PARTITION_ROWS
+    documents, index = np.divmod(np.arange(at, at + len(texts)), DOCUMENT_ROWS)
+    rows = pa.array([[0, 1]] * len(texts), pa.list_(pa.uint32()))
+    none = pa.nulls(len(texts), pa.string())
+    (folder / f"split-{part:04d}").mkdir()
+    with TableWriter(folder / f"split-{part:04d}" / "sentences.parquet", "sentences") as writer:
+        writer.write(
+            {
+                "doc_id": pa.array([f"{n:032x}" for n in documents.tolist()]),
+                "sentence_index": index.astype(np.uint32),
+                "text": pa.array(texts),
+                "token_starts": rows,
+                "token_ends": rows,
+                "char_start": np.zeros(len(texts), dtype=np.uint32),
+                "is_overlong_piece": np.zeros(len(texts), dtype=bool),
+                "speaker": none,
+                "domain": none,
+                "fold": pa.array(["train"] * len(texts)),
+                "label": none,
+            }
+        )
+
+
+def write_inputs(sentences: list[str], folder: Path) -> None:
+    """The sentences as our tables, and as dolma's documents of so many lines."""
     (folder / "documents").mkdir()
     for part, at in enumerate(range(0, len(sentences), PARTITION_ROWS)):
         texts = sentences[at : at + PARTITION_ROWS]
-        documents, index = np.divmod(np.arange(at, at + len(texts)), DOCUMENT_ROWS)
-        rows = pa.array([[0, 1]] * len(texts), pa.list_(pa.uint32()))
-        none = pa.nulls(len(texts), pa.string())
-        (folder / f"split-{part:04d}").mkdir()
-        with TableWriter(folder / f"split-{part:04d}" / "sentences.parquet", "sentences") as writer:
-            writer.write(
-                {
-                    "doc_id": pa.array([f"{n:032x}" for n in documents.tolist()]),
-                    "sentence_index": index.astype(np.uint32),
-                    "text": pa.array(texts),
-                    "token_starts": rows,
-                    "token_ends": rows,
-                    "char_start": np.zeros(len(texts), dtype=np.uint32),
-                    "is_overlong_piece": np.zeros(len(texts), dtype=bool),
-                    "speaker": none,
-                    "domain": none,
-                    "fold": pa.array(["train"] * len(texts)),
-                    "label": none,
-                }
-            )
+        write_partition(folder, part, texts)
         with gzip.open(folder / "documents" / f"{part:04d}.jsonl.gz", "wt", compresslevel=1) as file:
             for n in range(0, len(texts), DOCUMENT_ROWS):
                 document = {"id": str(at + n), "text": "\n".join(texts[n : n + DOCUMENT_ROWS]), "source": "x"}
@@ -341,6 +348,7 @@ CONTESTANTS = {
     "nothing": lambda folder: write_masks(folder, lambda batch: np.zeros(len(batch), dtype=bool)),
     "Reticent": ours,
     "Reticent, 2 workers": ours,
+    "Reticent, 2 runs at once": ours,
     "Reticent, exact": lambda folder: ours(folder, backend="exact"),
     "Reticent, plain Bloom": lambda folder: ours(folder, verify=False),
     "dolma": dolma,
@@ -378,30 +386,50 @@ def warm(folder: Path) -> None:
         ours(Path(small))
 
 
+def link(folder: Path, work: Path) -> None:
+    """The inputs in a folder of their own: outputs of one run are no business of the next."""
+    for path in folder.iterdir():
+        (work / path.name).symlink_to(path)
+    # dolma looks for the folder's name in the real path.
+    (work / "documents").unlink()
+    (work / "documents").mkdir()
+    for path in (folder / "documents").iterdir():
+        os.link(path, work / "documents" / path.name)
+
+
+def alone(folder: Path, core: int) -> None:
+    """One of two runs that know nothing of each other."""
+    os.sched_setaffinity(0, {core})
+    ours(folder)
+
+
 def one(name: str, folder: Path) -> dict[str, object]:
     """Runs one contestant in this process."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, set(cores[: 2 if "2 workers" in name else 1]))
-    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        for path in folder.iterdir():  # outputs of one run are no business of the next
-            (Path(work) / path.name).symlink_to(path)
-        if name == "dolma":  # it looks for the folder's name in the real path
-            (Path(work) / "documents").unlink()
-            (Path(work) / "documents").mkdir()
-            for path in (folder / "documents").iterdir():
-                os.link(path, Path(work) / "documents" / path.name)
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    num_runs = 2 if "2 runs" in name else 1
+    os.sched_setaffinity(0, set(cores if "2" in name else cores[:1]))
+    with tempfile.TemporaryDirectory(dir=folder.parent) as top:
+        works = [Path(top) / str(n) for n in range(num_runs)]
+        for work in works:
+            work.mkdir()
+            link(folder, work)
         warm(folder.parent)
         pool = None
-        if "2 workers" in name:
+        if "2" in name:
             pool = ProcessPoolExecutor(2, get_context("spawn"), initializer=warm, initargs=(folder.parent,))
             list(pool.map(time.sleep, [1, 1, 1, 1]))
         start, cpu = time.perf_counter(), time.process_time()
-        rows = CONTESTANTS[name](Path(work)) if pool is None else ours(Path(work), pool)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+        if pool is None:
+            rows = CONTESTANTS[name](works[0])
+        elif num_runs == 2:
+            list(pool.map(alone, works, cores))
+        else:
+            ours(works[0], pool)
+        seconds, cpu = (time.perf_counter() - start) / num_runs, time.process_time() - cpu
         peak = peak_bytes()
         if pool is not None:
             pool.shutdown()
-        rows = AFTER[name](Path(work)) if name in AFTER else rows
+        rows = AFTER[name](works[0]) if name in AFTER else rows
         np.save(folder.parent / f"{name}.npy", rows)
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak}
 
@@ -478,8 +506,8 @@ def main() -> None:
             rate = counts[name] / result["seconds"]
             added = (result["peak_bytes"] - baseline["peak_bytes"]) / 1e6
             cpu = result["cpu_seconds"] / counts[name] * 1e6
-            by_cpu = " | " if "workers" in name else f"{cpu:.2f} | {cpu / own_cpu:.2f}x"
-            lines.append(f"| {name} | {rate:,.0f} | {own_rate / rate:.2f}x | {by_cpu} | {added:.1f} | {errors} |")
+            by_cpu = " | | " if "2" in name else f"{cpu:.2f} | {cpu / own_cpu:.2f}x | {added:.1f}"
+            lines.append(f"| {name} | {rate:,.0f} | {own_rate / rate:.2f}x | {by_cpu} | {errors} |")
     text = "\n".join(lines) + "\n"
     print(text)
     if args.out:

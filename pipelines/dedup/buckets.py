@@ -17,7 +17,8 @@ from pipelines.tables import SCHEMAS
 Int64Array = npt.NDArray[np.int64]
 
 MAX_BUCKETS = 256  # files open at a time; their numbers are bytes
-_BUFFERED_ROWS = 16_384
+_BUFFERED_ROWS = 65_536  # candidates, some 6 MB; in files of many small batches a bucket takes longer to read
+_MERGED_ROWS = 16_384  # duplicates, of all buckets at once
 
 CANDIDATES = pa.schema(
     [
@@ -98,7 +99,7 @@ def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
     with ExitStack() as stack:
         found = pa.Table.from_arrays(columns, schema=DUPLICATES)
         # All buckets are merged at once, one batch of each in memory.
-        open_writer(target, DUPLICATES, stack).write_table(found, max_chunksize=max(256, _BUFFERED_ROWS // num_buckets))
+        open_writer(target, DUPLICATES, stack).write_table(found, max_chunksize=max(256, _MERGED_ROWS // num_buckets))
     return len(order) - len(starts)
 
 

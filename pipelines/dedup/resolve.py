@@ -203,7 +203,9 @@ def resolve(
 
 def _names(batch: KeyBatch, rows: Int64Array) -> pa.Array:
     """The documents of some rows, as strings."""
-    return batch.doc_id.take(rows).cast(pa.string())
+    if pa.types.is_dictionary(batch.doc_id.type):
+        return batch.doc_id.dictionary.take(batch.doc_id.indices.take(rows))
+    return batch.doc_id.take(rows)
 
 
 def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
@@ -227,7 +229,7 @@ class _SortedOut(NamedTuple):
     """
 
     candidates: pa.RecordBatch
-    other: pa.RecordBatch
+    other: pa.RecordBatch | None
     partition: int
     end: int
 
@@ -248,7 +250,7 @@ def _sorted_out(partitions: Sequence[KeyPartition], marks: BloomFilter | None, t
                 _names(batch, rows),
                 batch.sentence_index.take(rows),
             ]
-            other = _of_unknown(batch, np.flatnonzero(batch.in_other), at)
+            other = _of_unknown(batch, np.flatnonzero(batch.in_other), at) if batch.in_other.any() else None
             at += len(batch.in_scope)
             yield _SortedOut(pa.RecordBatch.from_arrays(columns, schema=CANDIDATES), other, number, at)
 
@@ -265,7 +267,7 @@ def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Pat
         other = open_writer(scratch_dir / "other", DUPLICATES, stack)
         for part in found:
             buckets.add(part.candidates)
-            if part.other.num_rows:
+            if part.other is not None:
                 other.write_batch(part.other)
             ends[part.partition] = part.end
         buckets.flush()
