@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 from pipelines.corpus.formats import RowKind
 from pipelines.corpus.opening import DamagedFile
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.standing import Standing, StandingFiles
 
 _BATCH_ROWS = 1_024
 _ARROW_FILE_MAGIC = b"ARROW1"
@@ -87,10 +90,8 @@ def index_rows(path: Path, kind: RowKind, options: ReadOptions, partition_docume
     return RowIndex(pieces, at, is_damaged)
 
 
-def read_rows(
-    path: Path, kind: RowKind, options: ReadOptions, start: int = 0, stop: int | None = None
-) -> Iterator[Values]:
-    """The mapped columns of rows ``start`` (from 0) to ``stop``; a text that is not UTF-8 comes as bytes.
+def read_rows(path: Path, kind: RowKind, options: ReadOptions, start: int = 0) -> Generator[Values, None, None]:
+    """The mapped columns of the rows from ``start`` (from 0) on; a text that is not UTF-8 comes as bytes.
 
     Raises:
         DamagedFile: the file is no such file, or ends too early.
@@ -104,15 +105,56 @@ def read_rows(
             columns = {field: _values(column) for field, column in zip(batch.schema.names, batch.columns, strict=True)}
             for at in range(skip, batch.num_rows):
                 yield {field: values[at] for field, values in columns.items()}
-                start += 1
-                if start == stop:  # what comes behind may be damaged
-                    return
     except pa.ArrowException as error:
         raise DamagedFile from error
     except OSError as error:
         if error.errno is None:
             raise DamagedFile from error
         raise
+
+
+class _Rows:
+    """Rows of a file from one on, which may be looked at before they are taken."""
+
+    def __init__(self, rows: Generator[Values, None, None]) -> None:
+        self._rows = rows
+        self._ahead: list[Values] = []
+
+    def __iter__(self) -> _Rows:
+        return self
+
+    def __next__(self) -> Values:
+        return self._ahead.pop() if self._ahead else next(self._rows)
+
+    def is_at_end(self) -> bool:
+        """Whether there are no more; damage is an end too."""
+        try:
+            self._ahead.extend(islice(self, 1))
+        except DamagedFile:
+            return True
+        return not self._ahead
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._rows.close()
+
+
+# A row group further on is entered faster at its own start.
+_STANDING: StandingFiles[_Rows] = StandingFiles(at_most=4, reach=100_000)
+
+
+def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop: int) -> Iterator[Values]:
+    """`read_rows` up to ``stop``; for pieces in order, each row group is read once by a process. Raises as it does."""
+    with ExitStack() as stack:
+        rows, at = _STANDING.take(path, (kind, options), start) or (_Rows(read_rows(path, kind, options, start)), start)
+        stack.enter_context(closing(rows))
+        for values in islice(rows, stop - at):
+            if at >= start:
+                yield values
+            at += 1
+        if at == stop and not rows.is_at_end():
+            stack.pop_all()
+            _STANDING.leave(path, (kind, options), Standing(rows, stop))
 
 
 def _parquet(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:

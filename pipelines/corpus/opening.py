@@ -71,3 +71,11 @@ def skip_to(file: BinaryIO, position: int, at: int) -> None:
         if not data:
             return
         at += len(data)
+
+
+def is_at_end(file: BinaryIO) -> bool:
+    """Whether a stream of `open_bytes` has no more bytes; damage is an end too."""
+    try:
+        return not cast("io.BufferedReader", file).peek(1)
+    except DamagedFile:
+        return True

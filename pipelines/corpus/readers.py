@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,21 @@ from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.items import BadRow, Document, Rejected
-from pipelines.corpus.opening import DamagedFile, open_bytes
+from pipelines.corpus.opening import DamagedFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
 from pipelines.corpus.rows import BOM, SEGMENT_BYTES, Row, RowReader
 from pipelines.corpus.scan import DAMAGED
+from pipelines.corpus.standing import Standing, StandingFiles
 from pipelines.errors import InputError
 
 # A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.
 _TXT_BYTES_PER_CHAR = 4
 _JSON_BYTES_PER_CHAR = 12
 _OTHER_BYTES = 1 << 20
+
+# However far behind: what is left out has to be decompressed from the start otherwise.
+_BYTES: StandingFiles[RowReader] = StandingFiles(at_most=4, reach=1 << 62)
 
 _CHANGED = "an input file changed while it was being read. Run again when nothing writes to it."
 
@@ -60,8 +65,14 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
     limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
     if not is_text:
         limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _OTHER_BYTES
-    with open_bytes(Path(piece.path)) as file:
-        reader = RowReader(file, piece.name, piece.format, options)
+    path = Path(piece.path)
+    with ExitStack() as stack:
+        standing = _BYTES.take(path, (piece.format, options), piece.start_byte)
+        if standing is None:
+            file = stack.enter_context(open_bytes(path))
+            reader = RowReader(file, piece.name, piece.format, options)
+        else:
+            reader = stack.enter_context(closing(standing.reader))
         columns = _Columns(reader.header, piece, options)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         at_file_start = piece.start_byte == 0
@@ -74,14 +85,17 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             at_file_start = False
         if stream.cut() != piece.digest:
             raise InputError(_CHANGED)
+        if not reader.file.seekable() and not is_at_end(reader.file):
+            stack.pop_all()
+            _BYTES.leave(path, (piece.format, options), Standing(reader, piece.end_byte))
 
 
 def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
-    from pipelines.corpus.columnar import RowHash, read_rows
+    from pipelines.corpus.columnar import RowHash, take_rows
 
     hashed = RowHash()
     kind = row_kind(piece.format, piece.name, options)
-    rows = read_rows(Path(piece.path), kind, options, piece.start_byte, piece.end_byte)
+    rows = take_rows(Path(piece.path), kind, options, piece.start_byte, piece.end_byte)
     for number, values in enumerate(rows, start=piece.first_row):
         hashed.add(values)
         source = Source(piece.name, piece.format, number, options)

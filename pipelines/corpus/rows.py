@@ -106,20 +106,27 @@ class RowReader:
         options: how its rows become documents.
 
     Attributes:
+        file: the same.
         header: the first line of a table, empty for other files.
     """
 
     def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions) -> None:
-        self._file = file
+        self.file = file
         self._kind = row_kind(format, name, options)
         self._quoted_after = delimiter(name, format).encode() if is_quoted(name, format, options) else None
         self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind) else b""
+        self._position = len(self.header)
 
     def stream(self, start_byte: int | None = None, num_bytes: int | None = None) -> HashedStream:
-        """A range of the file, by default everything behind the header; to be called once."""
+        """A range of the file, by default everything behind the header; behind a range that was read to its end."""
         start = len(self.header) if start_byte is None else start_byte
-        skip_to(self._file, start, at=len(self.header))
-        return HashedStream(self._file, start, num_bytes, self.header)
+        skip_to(self.file, start, at=self._position)
+        self._position = start if num_bytes is None else start + num_bytes
+        return HashedStream(self.file, start, num_bytes, self.header)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self.file.close()
 
     def rows(self, stream: HashedStream, first_row: int = 1, limit_bytes: int = 0) -> Iterator[Row]:
         """The rows of a range; see `iter_rows`."""

@@ -17,7 +17,7 @@ from pipelines.tables import SCHEMAS
 Int64Array = npt.NDArray[np.int64]
 
 MAX_BUCKETS = 256  # files open at a time; their numbers are bytes
-_BUFFERED_ROWS = 65_536  # candidates, some 6 MB; in files of many small batches a bucket takes longer to read
+_BUFFERED_ROWS = 32_768  # candidates, some 3 MB; in files of many small batches a bucket takes longer to read
 _MERGED_ROWS = 16_384  # duplicates, of all buckets at once
 
 CANDIDATES = pa.schema(
