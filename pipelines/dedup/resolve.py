@@ -23,10 +23,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -181,8 +179,8 @@ def resolve(
     marks: BloomFilter | None = None
     if bloom is not None:
         marks = BloomFilter(1 + MARK_BITS * num_rows // BLOCK_BITS, kernels=kernels)
-        keys = chain.from_iterable(partition() for partition in partitions)
-        for batch, rows in nominate(side_by_side(keys), bloom, tally):
+        batches = (batch for _, batch in side_by_side(_numbered(partitions)))
+        for batch, rows in nominate(batches, bloom, tally):
             marks.add_and_test(batch.high[rows], batch.low[rows])
         tally.describe(bloom)
         num_rows = 2 * tally.num_nominated
@@ -190,7 +188,8 @@ def resolve(
         max_rows_in_memory = max(max_rows_in_memory, tally.num_bits // 8 // _ROW_BYTES // num_threads)
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
-    ends = _sort_out(side_by_side(_sorted_out(partitions, marks, tally)), len(partitions), scratch_dir, num_buckets)
+    keys = side_by_side(_numbered(partitions))
+    ends = _sort_out(keys, len(partitions), marks, tally, scratch_dir, num_buckets)
     marks = None
     found = [scratch_dir / f"found-{n}" for n in range(num_buckets)]
     with ThreadPoolExecutor(num_threads) as threads:
@@ -199,6 +198,11 @@ def resolve(
         )
         tally.num_repeats = sum(decided)
     yield from side_by_side(_merge([scratch_dir / "other", *found], ends, tally))
+
+
+def _numbered(partitions: Sequence[KeyPartition]) -> Iterator[tuple[int, KeyBatch]]:
+    """The keys of the whole corpus, with the number of the partition."""
+    return ((number, batch) for number, partition in enumerate(partitions) for batch in partition())
 
 
 def _names(batch: KeyBatch, rows: Int64Array) -> pa.Array:
@@ -220,24 +224,29 @@ def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=DUPLICATES)
 
 
-class _SortedOut(NamedTuple):
-    """What one batch of keys gives: candidates, what another corpus holds, and where the batch ends.
+def _sort_out(
+    keys: Iterable[tuple[int, KeyBatch]],
+    num_partitions: int,
+    marks: BloomFilter | None,
+    tally: Tally,
+    scratch_dir: Path,
+    num_buckets: int,
+) -> list[int]:
+    """Writes rows whose key is marked to their buckets, and what another corpus holds to ``other``.
 
-    Attributes:
-        partition: its number.
-        end: rows up to the end of the batch, in all partitions.
+    Args:
+        keys: the corpus in order, with the number of the partition.
+        marks: None marks every key; then the rows are counted here.
+
+    Returns:
+        The number of rows up to the end of each partition.
     """
-
-    candidates: pa.RecordBatch
-    other: pa.RecordBatch | None
-    partition: int
-    end: int
-
-
-def _sorted_out(partitions: Sequence[KeyPartition], marks: BloomFilter | None, tally: Tally) -> Iterator[_SortedOut]:
+    ends = np.zeros(num_partitions, dtype=np.int64)
     at = 0
-    for number, partition in enumerate(partitions):
-        for batch in partition():
+    with ExitStack() as stack:
+        buckets = Buckets(scratch_dir, num_buckets, stack)
+        other = open_writer(scratch_dir / "other", DUPLICATES, stack)
+        for partition, batch in keys:
             rows = np.flatnonzero(batch.in_scope)
             if marks is None:
                 tally.count(batch)
@@ -250,26 +259,11 @@ def _sorted_out(partitions: Sequence[KeyPartition], marks: BloomFilter | None, t
                 _names(batch, rows),
                 batch.sentence_index.take(rows),
             ]
-            other = _of_unknown(batch, np.flatnonzero(batch.in_other), at) if batch.in_other.any() else None
+            buckets.add(pa.RecordBatch.from_arrays(columns, schema=CANDIDATES))
+            if batch.in_other.any():
+                other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), at))
             at += len(batch.in_scope)
-            yield _SortedOut(pa.RecordBatch.from_arrays(columns, schema=CANDIDATES), other, number, at)
-
-
-def _sort_out(found: Iterable[_SortedOut], num_partitions: int, scratch_dir: Path, num_buckets: int) -> list[int]:
-    """Writes the candidates to their buckets, and what another corpus holds to ``other``.
-
-    Returns:
-        The number of rows up to the end of each partition.
-    """
-    ends = np.zeros(num_partitions, dtype=np.int64)
-    with ExitStack() as stack:
-        buckets = Buckets(scratch_dir, num_buckets, stack)
-        other = open_writer(scratch_dir / "other", DUPLICATES, stack)
-        for part in found:
-            buckets.add(part.candidates)
-            if part.other is not None:
-                other.write_batch(part.other)
-            ends[part.partition] = part.end
+            ends[partition] = at
         buckets.flush()
     ends = np.maximum.accumulate(ends)  # a partition without rows ends where the one before does
     return ends.tolist()
