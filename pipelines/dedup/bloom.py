@@ -239,13 +239,13 @@ class BloomFilter:
 
 
 def _first_to_reach(places: UInt64Array, clear: UInt64Array) -> npt.NDArray[np.int64]:
-    """Keys that are the first to set some bit, in the order in which they come.
+    """Keys that are the first of these to set some bit.
 
     Args:
         places: words, shape (words, keys). clear: the bits of them that each key sets, and the filter has not.
 
     Returns:
-        The keys' numbers, some of them more than once.
+        The keys' numbers, in no order, some of them more than once.
     """
     num_keys = np.uint64(places.shape[1])
     rows = np.broadcast_to(np.arange(num_keys, dtype=np.uint64), places.shape)
