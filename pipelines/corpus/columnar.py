@@ -24,6 +24,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.standing import Standing, StandingFiles
 
 _BATCH_ROWS = 1_024
+_BUFFER_BYTES = 1 << 20  # of a column; without it Arrow holds whole columns of a row group
 _ARROW_FILE_MAGIC = b"ARROW1"
 
 Values = dict[str, Any]
@@ -159,7 +160,7 @@ def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop:
 
 def _parquet(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Batches from the row group of row ``start`` on, each with the number of its rows to leave out."""
-    with pq.ParquetFile(path, pre_buffer=False) as file:
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
         present = [name for name in columns if name in file.schema_arrow.names]
         first = 0
         while first < file.num_row_groups and start >= file.metadata.row_group(first).num_rows:
@@ -192,7 +193,9 @@ def _arrow(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[p
                 if not present:
                     yield from _nothing(batch.num_rows, skip)
                     continue
-                taken = [_as_bytes(batch.column(name)) for name in present]
+                # The last of several columns of one name, as in the other formats.
+                at = [batch.schema.get_all_field_indices(name)[-1] for name in present]
+                taken = [_as_bytes(batch.column(index)) for index in at]
                 for column in taken:
                     column.validate(full=True)  # the file's offsets may point anywhere
                 named = [_named(column, names.get(name)) for name, column in zip(present, taken, strict=True)]
@@ -237,6 +240,10 @@ def _values(column: pa.Array) -> list[Any]:
         return [_decoded(value) for value in _as_bytes(column).to_pylist()]
     except UnicodeDecodeError:  # inside a list or a struct
         return [_value(column[at]) for at in range(len(column))]
+    except pa.ArrowException:
+        raise
+    except (ValueError, OverflowError, LookupError):  # Python has no such value: a year, a nanosecond, a time zone
+        return [_value(column[at]) for at in range(len(column))]
 
 
 def _value(scalar: pa.Scalar) -> Any:
@@ -244,6 +251,8 @@ def _value(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError:
         return b"\xff"  # readers reject what is not UTF-8
+    except (ValueError, OverflowError, LookupError):
+        return (str(scalar.type),)  # and what is neither a string nor a number
 
 
 def _decoded(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.corpus.columnar import read_rows
 from pipelines.corpus.datasets import linearise, parse_e2e
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
@@ -351,6 +353,51 @@ def test_text_that_is_not_utf8_in_a_table(tmp_path):
     items = read(tmp_path / "a.parquet")
     assert [d.text for d in documents(items)] == ["ab", "cd"]
     assert rejections(items) == [(2, "undecodable")]
+
+
+def write_table(path, table):
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 123_456_789_123_456_789], pa.timestamp("ns")),
+        pa.array([0, 2**62], pa.timestamp("us")),
+        pa.array([0, 2**30], pa.date32()),
+        pa.array([0, 0], pa.timestamp("us", tz="Nowhere/Bad")),
+        pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([1, 2])], names=["x", "x"]),
+    ],
+    ids=lambda column: str(column.type),
+)
+@pytest.mark.parametrize("field", ["text", "id", "label", "fold", "spans"])
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_values_that_python_cannot_hold_are_rejected(tmp_path, column, field, name):
+    table = pa.table({**({} if field == "text" else {"text": ["a", "b"]}), field: column})
+    assert [item.reason for item in read(write_table(tmp_path / name, table))] == [
+        {"fold": "bad_fold", "spans": "bad_spans"}.get(field, "wrong_type")
+    ] * 2
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow"])
+def test_the_last_of_two_columns_of_one_name_is_read(tmp_path, name):
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    assert [item.text for item in read(write_table(tmp_path / name, table))] == ["b"]
+
+
+def test_a_large_row_group_is_not_held_in_memory(tmp_path):
+    texts = [random.Random(n).randbytes(400).hex() for n in range(20_000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", use_dictionary=False, compression="none")
+    before = pa.total_allocated_bytes()
+    rows = read_rows(tmp_path / "a.parquet", "parquet", ReadOptions())
+    assert next(rows)["text"] == texts[0]
+    assert pa.total_allocated_bytes() - before < 8 << 20  # the column takes 16 MB
+    rows.close()
 
 
 def test_huggingface_folder(tmp_path):
