@@ -20,7 +20,7 @@ from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.opening import DamagedFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
-from pipelines.corpus.rows import BOM, SEGMENT_BYTES, Row, RowReader
+from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED
 from pipelines.corpus.standing import Standing, StandingFiles
 from pipelines.errors import InputError
@@ -29,6 +29,7 @@ from pipelines.errors import InputError
 _TXT_BYTES_PER_CHAR = 4
 _JSON_BYTES_PER_CHAR = 12
 _OTHER_BYTES = 1 << 20
+_LARGEST_COLUMN = (1 << 31) - 1  # the limit is the process's, so that each thread has to set the same one
 
 # However far behind: what is left out has to be decompressed from the start otherwise.
 _BYTES: StandingFiles[RowReader] = StandingFiles(at_most=4, reach=1 << 62)
@@ -137,12 +138,15 @@ class _Columns:
         text = text.removesuffix("\n").removesuffix("\r")
         if not self._is_quoted:
             return text.split(self._delimiter)
-        csv.field_size_limit(len(text) + SEGMENT_BYTES)
+        csv.field_size_limit(_LARGEST_COLUMN)
         try:
-            (cells,) = csv.reader([text], delimiter=self._delimiter)
+            # Strict: a quote that opens a column by mistake must not make one text of the rows up to the next quote.
+            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
         except (csv.Error, ValueError):
             raise BadRow(
-                "bad_columns", 'a quoted column does not end. Set corpus.quoting = "none" if quotes mean nothing here.'
+                "bad_columns",
+                "a quoted column does not end, or goes on behind its closing quote, or a carriage return stands outside"
+                ' quotes. Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
             ) from None
         return cells
 

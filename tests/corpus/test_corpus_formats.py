@@ -300,6 +300,23 @@ def test_quoting_can_be_chosen(tmp_path):
     assert [d.text for d in read(path, quoting="none")] == ['"open', "b"]
 
 
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        ('id,text\n1,"open\n2,b\n3,c\n', []),
+        ('text\n"open\nb\n', []),
+        ('id,text\n1,"open\n2,"b"\n3,c\n', ["c"]),  # up to the next quote
+        ('id,text\n1,"shut" here\n2,b\n', ["b"]),
+        ("id,text\n1,one\rtwo\n2,b\n", ["b"]),
+        ('id,text\n1,"one\rtwo"\n2,in "quotes"\n3,""\n', ["one\rtwo", 'in "quotes"']),
+    ],
+)
+def test_a_stray_quote_makes_no_text_of_several_rows(tmp_path, content, kept):
+    items = read(dump("", "a.csv", content, tmp_path))
+    assert [d.text for d in documents(items)] == kept
+    assert len(rejections(items)) == 1
+
+
 TABLE = {
     "text": ["one", "two", None, "four", "five"],
     "id": [1, 2, 3, 4, 5],
