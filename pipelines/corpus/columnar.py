@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pipelines.corpus.formats import RowKind
 from pipelines.corpus.opening import DamagedFile
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.standing import Standing, StandingFiles
+from pipelines.corpus.standing import Standing, StandingFiles, key_of
 
 _BATCH_ROWS = 1_024
 _BUFFER_BYTES = 1 << 20  # of a column; without it Arrow holds whole columns of a row group
@@ -147,7 +147,8 @@ _STANDING: StandingFiles[_Rows] = StandingFiles(at_most=4, reach=100_000)
 def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop: int) -> Iterator[Values]:
     """`read_rows` up to ``stop``; for pieces in order, each row group is read once by a process. Raises as it does."""
     with ExitStack() as stack:
-        rows, at = _STANDING.take(path, (kind, options), start) or (_Rows(read_rows(path, kind, options, start)), start)
+        key = key_of(path, (kind, options))
+        rows, at = _STANDING.take(key, start) or (_Rows(read_rows(path, kind, options, start)), start)
         stack.enter_context(closing(rows))
         for values in islice(rows, stop - at):
             if at >= start:
@@ -155,7 +156,7 @@ def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop:
             at += 1
         if at == stop and not rows.is_at_end():
             stack.pop_all()
-            _STANDING.leave(path, (kind, options), Standing(rows, stop))
+            _STANDING.leave(key, Standing(rows, stop))
 
 
 def _parquet(path: Path, columns: tuple[str, ...], start: int) -> Iterator[tuple[pa.RecordBatch, int]]:

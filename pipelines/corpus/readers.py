@@ -22,7 +22,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED
-from pipelines.corpus.standing import Standing, StandingFiles
+from pipelines.corpus.standing import Standing, StandingFiles, key_of
 from pipelines.errors import InputError
 
 # A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.
@@ -68,7 +68,8 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
         limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _OTHER_BYTES
     path = Path(piece.path)
     with ExitStack() as stack:
-        standing = _BYTES.take(path, (piece.format, options), piece.start_byte)
+        key = key_of(path, (piece.format, options))
+        standing = _BYTES.take(key, piece.start_byte)
         if standing is None:
             file = stack.enter_context(open_bytes(path))
             reader = RowReader(file, piece.name, piece.format, options)
@@ -88,7 +89,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             raise InputError(_CHANGED)
         if not reader.file.seekable() and not is_at_end(reader.file):
             stack.pop_all()
-            _BYTES.leave(path, (piece.format, options), Standing(reader, piece.end_byte))
+            _BYTES.leave(key, Standing(reader, piece.end_byte))
 
 
 def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:

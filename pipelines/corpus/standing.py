@@ -53,27 +53,21 @@ class StandingFiles(Generic[T]):
     def __len__(self) -> int:
         return len(self._standing)
 
-    def take(self, path: Path, how: Hashable, position: int) -> Standing[T] | None:
-        """Gives up a reader that stands at ``position`` or before it, unless the file has changed since.
+    def take(self, key: Hashable, position: int) -> Standing[T] | None:
+        """Gives up a reader that stands at ``position`` or before it.
 
         Args:
-            path: the file.
-            how: what else the reader depends on.
+            key: `key_of` the file.
             position: of what is read next.
-
-        Raises:
-            OSError: the file is gone.
         """
-        key = _key(path, how)
         with self._lock:
             found = self._standing.get(key)
             if found is None or not found.position <= position <= found.position + self._reach:
                 return None
             return self._standing.pop(key)
 
-    def leave(self, path: Path, how: Hashable, standing: Standing[T]) -> None:
-        """Keeps a reader for the next `take`."""
-        key = _key(path, how)
+    def leave(self, key: Hashable, standing: Standing[T]) -> None:
+        """Keeps a reader for the next `take`; ``key`` is that of the file when it was opened."""
         with self._lock:
             closed = [other] if (other := self._standing.pop(key, None)) is not None else []
             self._standing[key] = standing
@@ -83,6 +77,15 @@ class StandingFiles(Generic[T]):
             one.reader.close()
 
 
-def _key(path: Path, how: Hashable) -> Hashable:
+def key_of(path: Path, how: Hashable) -> Hashable:
+    """What a reader reads. Asked before the file is opened: one that is replaced or written to later has another key.
+
+    Args:
+        path: the file.
+        how: what else the reader depends on.
+
+    Raises:
+        OSError: the file is gone.
+    """
     status = path.stat()
-    return path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, how
+    return path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, how

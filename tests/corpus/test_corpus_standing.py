@@ -117,6 +117,19 @@ def test_a_file_that_changes_between_pieces_is_noticed(tmp_path, opened, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_is_replaced_while_a_piece_is_read_is_opened_anew(tmp_path, opened, kind):
+    path, pieces = corpus(tmp_path, kind)
+    rows = read_documents(pieces[0], ReadOptions())
+    next(rows)
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    (tmp_path / "copy").replace(path)
+    assert len(list(rows)) == 6
+    opened.clear()
+    assert texts(pieces[1]) == [text(row) for row in range(7, 14)]
+    assert opened == [path]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_pieces_read_at_the_same_time_do_not_share_a_file(tmp_path, opened, kind):
     _, pieces = corpus(tmp_path, kind)
     opened.clear()
