@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from flows.settings import load_settings
 from pipelines.context import Progress, silent
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, InputError
 
 
 def write_filter(
@@ -23,7 +24,7 @@ def write_filter(
 
     Raises:
         ConfigError: ``out`` has another suffix.
-        InputError: an input cannot be read.
+        InputError: an input cannot be read, too many of its rows were rejected, or ``out`` cannot be written.
     """
     from pipelines.corpus.split import Splitter
     from pipelines.dedup.against import SUFFIX, is_filter
@@ -40,17 +41,24 @@ def write_filter(
     dedup: Any = stages["dedup"]
     bloom = ScalableBloomFilter(dedup.expected_items, dedup.false_positive_rate)
     counts = ReadCounts()
-    for high, low in read_keys(
-        [str(Path(given).absolute()) for given in inputs],
-        corpus.read_options(),
-        Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
-        KeyMaker(dedup.normalise, dedup.hash_seed),
-        dedup.unit,
-        counts,
-        lambda done: progress(done, None, "documents read"),
-    ):
-        bloom.add_and_test(high, low)
-    save_filter(out, bloom, dedup.key_scheme(split))
+    try:
+        for high, low in read_keys(
+            [str(Path(given).absolute()) for given in inputs],
+            corpus.read_options(),
+            Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
+            KeyMaker(dedup.normalise, dedup.hash_seed),
+            dedup.unit,
+            counts,
+            lambda done: progress(done, None, "documents read"),
+        ):
+            bloom.add_and_test(high, low)
+        counts.check(corpus.max_rejected_fraction)
+    except InputError as error:
+        raise InputError(str(error).replace("dedup.against", "dedup-filter")) from None
+    try:
+        save_filter(out, bloom, dedup.key_scheme(split))
+    except OSError as error:
+        raise InputError(f"--out: {out} cannot be written ({os.strerror(error.errno or 0)}).") from None
     return {
         "path": str(out),
         "unit": dedup.unit,

@@ -33,4 +33,10 @@ def listed(given: Sequence[str]) -> FileList:
     try:
         return list_files(given, Path("/"))
     except InputError as error:
-        raise InputError(str(error).replace("corpus.inputs", "dedup.against")) from None
+        raise of_other(error) from None
+
+
+def of_other(error: InputError) -> InputError:
+    """What reading the other corpus raised, by the name of the setting that gives it; its paths are absolute."""
+    text = str(error).replace(" (relative paths start at the settings file's folder)", "")
+    return InputError(text.replace("corpus.inputs", "dedup.against"))

@@ -20,12 +20,13 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.corpus.split import Splitter
-from pipelines.dedup.against import is_filter, listed
+from pipelines.dedup.against import is_filter, of_other
 from pipelines.dedup.bloom import BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.filters import load_filter
 from pipelines.dedup.index import KeyIndex
 from pipelines.dedup.keys import DocumentKeys, KeyMaker
 from pipelines.dedup.stability import Unit
+from pipelines.errors import InputError
 
 _BATCH_DOCUMENTS = 256
 _PARTITION_DOCUMENTS = 100_000
@@ -38,6 +39,20 @@ class ReadCounts:
 
     num_documents: int = 0
     num_rejected: int = 0
+
+    def check(self, max_rejected_fraction: float) -> None:
+        """Refuses a corpus of which too much cannot be read, for that would not be masked.
+
+        Raises:
+            InputError: more than this share of its rows was rejected.
+        """
+        num_rows = self.num_documents + self.num_rejected
+        if self.num_rejected > max_rejected_fraction * num_rows:
+            raise InputError(
+                f"dedup.against: {self.num_rejected} rows of {num_rows} cannot be used, more than"
+                f" corpus.max_rejected_fraction = {max_rejected_fraction:g}; what they hold would not be masked. Check"
+                " the files and the names of their fields, or raise the limit."
+            )
 
 
 def read_keys(
@@ -63,20 +78,21 @@ def read_keys(
     Raises:
         InputError: a file is missing or cannot be read.
     """
-    listed(given)  # for its messages
-    partitions = scan(
-        given, base_dir=Path("/"), options=options, partition_documents=_PARTITION_DOCUMENTS, secret=_NAMES
-    )
 
     def documents() -> Iterator[Document]:
-        for partition in partitions:
-            for piece in partition.pieces:
+        try:
+            partitions = scan(
+                given, base_dir=Path("/"), options=options, partition_documents=_PARTITION_DOCUMENTS, secret=_NAMES
+            )
+            for piece in (piece for partition in partitions for piece in partition.pieces):
                 for item in read_documents(piece, options):
                     if isinstance(item, Document):
                         counts.num_documents += 1
                         yield item
                     else:
                         counts.num_rejected += 1
+        except InputError as error:
+            raise of_other(error) from None
 
     texts: list[str] = []
     names: list[str] = []

@@ -52,7 +52,6 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
     from pipelines.corpus.split import Splitter
     from pipelines.dedup.keys import KeyMaker
     from pipelines.dedup.other import OtherCorpus, read_keys
-    from pipelines.errors import InputError
 
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
@@ -68,12 +67,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
         )
 
     other = OtherCorpus.open(config.against, config.key_scheme(split), read, kernels)
-    if counts.num_rejected > corpus.max_rejected_fraction * (counts.num_documents + counts.num_rejected):
-        raise InputError(
-            f"dedup.against: {counts.num_rejected} rows of {counts.num_documents + counts.num_rejected} cannot be"
-            " used, more than corpus.max_rejected_fraction; what they hold would not be masked. Check the files and"
-            " the names of their fields, or raise the limit."
-        )
+    counts.check(corpus.max_rejected_fraction)
     return other
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.dedup_stats import stats_document
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, InputError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -85,3 +85,31 @@ def test_a_filter_is_saved_and_used(config: Path) -> None:
     config.write_text(config.read_text() + f'against = ["{out}"]\n')
     drive(config, STAGES)
     assert stats_document(config, {})["num_in_other"] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "out", "said"),
+    [
+        ("missing.txt", "x.bloom", "dedup-filter: there is no file"),
+        ("nothing.jsonl", "x.bloom", "dedup-filter holds no text"),
+        ("other.jsonl", "x.bloom", "dedup-filter: 1 rows of 1 cannot be used"),
+        ("other.txt", "no/folder/x.bloom", "x.bloom cannot be written"),
+    ],
+)
+def test_a_filter_of_what_cannot_be_read_or_written_is_refused(config: Path, given: str, out: str, said: str) -> None:
+    (config.parent / "other.txt").write_text("Bye now.")
+    (config.parent / "other.jsonl").write_text('{"words": "Bye now."}')
+    (config.parent / "nothing.jsonl").write_text("")
+    done = CliRunner().invoke(
+        app, ["dedup-filter", str(config.parent / given), "-c", str(config), "--out", str(config.parent / out)]
+    )
+    assert isinstance(done.exception, InputError)
+    assert said in str(done.exception)
+    assert not list(config.parent.rglob("*.bloom*"))
+
+
+def test_messages_about_the_other_corpus_name_its_setting(config: Path) -> None:
+    (config.parent / "other.jsonl").write_text("")
+    config.write_text(config.read_text() + f'against = ["{config.parent / "other.jsonl"}"]\n')
+    with pytest.raises(InputError, match=r"^dedup\.against holds no text"):
+        drive(config, STAGES)
