@@ -216,7 +216,7 @@ class BloomFilter:
         seen[shared] = True
         seen[shared[_first_to_reach(places[:, shared], clear[:, shared])]] = False
         unseen = np.flatnonzero(~seen)
-        if len(unseen) > room:
+        if len(unseen) >= room:
             seen = seen[: int(unseen[room - 1]) + 1]
             unseen = unseen[:room]
         self.words[at[:, unseen]] = held[:, unseen] | bits[:, unseen]  # right where a key has its blocks for itself
