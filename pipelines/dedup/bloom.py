@@ -37,7 +37,7 @@ def expected_false_positives(num_new: int, expected_items: int, false_positive_r
     expected, passed, level = 0.0, 0.0, 0
     while num_new > 0:
         capacity, rate = _level(level, expected_items, false_positive_rate)
-        num_blocks, hashes_per_word, num_lines = choose_size(capacity, rate)
+        num_blocks, hashes_per_word, num_lines = _size(capacity, rate)
         held = min(num_new, capacity)
         grid = [
             exact_false_positive_rate(num_blocks, items, hashes_per_word=hashes_per_word, num_lines=num_lines)
@@ -57,6 +57,15 @@ def _level(level: int, expected_items: int, false_positive_rate: float) -> tuple
     chain = ScalableBloomFilter
     rate = false_positive_rate * (1 - chain.TIGHTENING) * chain.TIGHTENING**level
     return expected_items * chain.GROWTH**level, rate
+
+
+def _size(capacity: int, rate: float) -> tuple[int, int, int]:
+    """As `choose_size`, for a filter that is full when it has taken ``capacity`` keys for new.
+
+    Then it also holds the keys that it took for seen by mistake while it filled. Their share is the mean rate so far,
+    less than half of the final one, for the rate rises ever faster until it is near one half.
+    """
+    return choose_size(round(capacity / (1 - rate / 2)), rate)
 
 
 def mix(x: UInt64Array) -> UInt64Array:
@@ -295,7 +304,7 @@ class ScalableBloomFilter:
 
     def _append(self) -> None:
         capacity, rate = _level(len(self.filters), self.expected_items, self.false_positive_rate)
-        self.filters.append(BloomFilter(*choose_size(capacity, rate), kernels=self._kernels))
+        self.filters.append(BloomFilter(*_size(capacity, rate), kernels=self._kernels))
         self._capacities.append(capacity)
 
     def grow_to(self, num_filters: int) -> None:

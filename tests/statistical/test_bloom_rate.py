@@ -92,6 +92,17 @@ def test_rate_at_capacity_is_the_target_and_half_the_blocks_are_rejected(num_blo
         assert not within_band(measure(rng, make, num_items, num_filters), rate)
 
 
+@pytest.mark.parametrize("target", [0.1, 0.3, 0.5])
+def test_keys_taken_for_seen_do_not_fill_a_chain_past_its_target(target):
+    """Where many are, the filters hold far more keys than they count."""
+    rng = np.random.default_rng(7)
+    chain = ScalableBloomFilter(5_000, target)
+    while len(chain.filters) < 4:  # three filters are full
+        chain.add_and_test(*random_keys(rng, 500))
+        rate = chain.contains(*random_keys(rng, 5_000)).mean()
+        assert rate <= target + norm.ppf(0.9999) * math.sqrt(target * (1 - target) / 5_000)
+
+
 @pytest.mark.parametrize("num_keys", [1_000, 2_500, 20_000])
 def test_chain_stays_under_its_target_however_far_past_the_expected_items(num_keys):
     target, num_chains = 0.02, 20
