@@ -102,7 +102,7 @@ def _read(file: io.BufferedReader, scheme: Mapping[str, Any], kernels: ModuleTyp
         sizes = [tuple(int(part[name]) for name in _SIZES) for part in header["filters"]]
         num_items = [int(part["num_items"]) for part in header["filters"]]
         digest = str(header["sha256"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, MemoryError):  # a size that was altered may be any
         raise _damaged() from None
     different = sorted(name for name in {*found, *scheme} if found.get(name) != scheme.get(name))
     if different:

@@ -80,6 +80,8 @@ def test_other_versions_and_hashes_are_refused(saved, changes):
     "changes",
     [
         {"expected_items": 101},
+        {"expected_items": 10**15},
+        {"expected_items": float("inf")},
         {"false_positive_rate": 2e-3},
         {"false_positive_rate": 0.9},
         {"filters": []},
