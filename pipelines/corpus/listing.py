@@ -60,7 +60,7 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
 
     Raises:
         InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
-            file is unknown, or there is nothing to read at all.
+            file is unknown, a link points to no file, or there is nothing to read at all.
     """
     found = FileList()
     names: dict[str, Path] = {}
@@ -121,6 +121,9 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
 def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
     matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
     files = [match for match in matches if match.is_file()]
+    for match in matches:
+        if format_of(match.name, format) is not None:
+            _refuse_dangling(match, given)
     if not files:
         raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
     # Names are relative to the part of the pattern that holds no wildcard.
@@ -159,12 +162,23 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
             stem = path.stem.lower()
             spare = stem in IGNORED_STEMS or (stem.startswith("cache-") and path.suffix == ".arrow")
             is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
+            if is_wanted and not hidden and not spare:
+                _refuse_dangling(path, given)
             if hidden or spare or not is_wanted or not entry.is_file():
                 found.num_ignored += 1
             else:
                 chosen.append((path, _decoded(path.relative_to(root).as_posix())))
     # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
     return sorted(chosen, key=lambda item: item[1])
+
+
+def _refuse_dangling(path: Path, given: str) -> None:
+    """A link to a file that is not there is a part of the corpus that is missing, not one to leave out."""
+    if path.is_symlink() and not path.exists():
+        raise InputError(
+            f"corpus.inputs: a link in {given} points to no file. Fetch the file or remove the link;"
+            f" `find {given} -xtype l` shows which."
+        )
 
 
 def _decoded(name: str) -> str:

@@ -44,7 +44,8 @@ class DedupConfig(StageConfig):
     min_tokens: int = Field(
         default=0,
         ge=0,
-        description="Sentences with fewer tokens are never duplicates; 0 leaves none out.",
+        description="Sentences (with unit document: documents) with fewer tokens are never duplicates; 0 leaves none"
+        " out.",
     )
     verify: bool = Field(
         default=True,

@@ -77,6 +77,16 @@ def test_a_link_back_to_a_folder_above_does_not_loop(tmp_path):
     assert [f.name for f in list_files(["in"], tmp_path)] == ["sub/a.txt"]
 
 
+@pytest.mark.parametrize("given", ["in", "in/*.txt", "in/gone.txt"])
+def test_a_link_to_no_file_is_refused_not_left_out(tmp_path, given):
+    write(tmp_path / "in" / "a.txt", "x")
+    (tmp_path / "in" / "gone.txt").symlink_to(tmp_path / "nowhere.txt")
+    with pytest.raises(InputError, match=r"points to no file|no file or folder"):
+        list_files([given], tmp_path)
+    (tmp_path / "in" / "gone.txt").rename(tmp_path / "in" / ".gone.txt")
+    assert [f.name for f in list_files(["in"], tmp_path)] == ["a.txt"]
+
+
 def test_a_name_that_is_not_utf8_is_usable(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
