@@ -60,6 +60,8 @@ def wikitext(source: Source, text: str) -> Items:
 def dialogue(source: Source, text: str) -> Items:
     """Lines ``SPEAKER: utterance`` (the blank after the colon may be missing), blank lines aside."""
     lines: list[str] = []
+    if text.strip() == END_OF_TEXT.decode():
+        return []  # the end of the last dialogue, and no dialogue
     for line in _BREAKS.split(text.removeprefix(END_OF_TEXT.decode())):
         line = line.strip()
         if line:
@@ -80,6 +82,8 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
     gold: list[GoldSpan] = []
     num_chars = 0
     conversation: str | None = None
+    if "utterance" not in header:
+        raise BadRow("missing_text", "the first line of the file names no column utterance.")
     for number, line in enumerate(text.split("\n"), start=1):
         cells = line.removesuffix("\r").split("\t")
         if cells == [""]:

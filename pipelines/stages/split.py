@@ -35,8 +35,9 @@ class CorpusConfig(StageConfig):
         "auto",
         description="Format of the files. auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a "
         "pattern, .csv and .tsv. json: an array of objects. huggingface: a folder saved by the datasets library. "
-        "wikitext: a document an article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or at "
-        "<|endoftext|>. multidogo, personachat: their own files, a document a conversation. e2e, dart, glue: their "
+        "wikitext: a document an article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or "
+        "before a line that starts with <|endoftext|>. multidogo, personachat: their own files, a document a "
+        "conversation. e2e, dart, glue: their "
         "own files, a document a row, two texts joined by ' || '.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(

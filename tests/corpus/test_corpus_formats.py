@@ -282,6 +282,16 @@ def test_layouts_reach_the_splitter(tmp_path):
     assert [s.speaker for s in turns] == ["SYS", "USR", "ACT"]
 
 
+def test_the_mark_behind_the_last_dialogue_is_no_dialogue(tmp_path):
+    items = read(dump("", "a.txt", "SYS: a\nUSR: b\n<|endoftext|>\nSYS: c\n<|endoftext|>\n \n", tmp_path), "dialogue")
+    assert [item.text for item in items] == ["SYS: a\nUSR: b", "SYS: c"]
+
+
+def test_multidogo_without_utterances_says_so(tmp_path):
+    items = read(dump("", "a.tsv", "conversationId\tturn\ttext\nc-1\t0\thello\nc-1\t1\tyes\n", tmp_path), "multidogo")
+    assert rejections(items) == [(1, "missing_text")]
+
+
 def test_dialogue_without_turns_is_rejected(tmp_path):
     assert rejections(read(dump("", "a.txt", "just a text\n", tmp_path), "dialogue")) == [(1, "no_turns")]
 
