@@ -20,7 +20,7 @@ from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.opening import DamagedFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
-from pipelines.corpus.rows import BOM, Row, RowReader
+from pipelines.corpus.rows import BOM, SEGMENT_BYTES, Row, RowReader
 from pipelines.corpus.scan import DAMAGED
 from pipelines.corpus.standing import Standing, StandingFiles, key_of
 from pipelines.errors import InputError
@@ -130,9 +130,9 @@ class _Columns:
         if has_header(piece.format, self.kind):
             try:
                 line = header.removeprefix(BOM).decode("utf-8", "replace")
-                self.names = self.cut(line)
+                self.names = self.cut(line) if len(header) < SEGMENT_BYTES else [line]
             except BadRow:
-                self.names = [line]  # every row is rejected, for its columns do not match
+                self.names = [line]  # every row is rejected, for its columns do not match, here and for half a header
 
     def cut(self, text: str) -> list[str]:
         """The columns of a row. Raises `BadRow`."""
@@ -144,10 +144,12 @@ class _Columns:
             # Strict: a quote that opens a column by mistake must not make one text of the rows up to the next quote.
             (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
         except (csv.Error, ValueError):
+            num_lines = text.count("\n") + 1
+            extent = f" The row runs on over {num_lines} lines." if num_lines > 1 else ""
             raise BadRow(
                 "bad_columns",
                 "a quoted column does not end, or goes on behind its closing quote, or a carriage return stands outside"
-                ' quotes. Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
+                f' quotes.{extent} Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
             ) from None
         return cells
 

@@ -26,7 +26,7 @@ from pipelines.dedup.filters import load_filter
 from pipelines.dedup.index import KeyIndex
 from pipelines.dedup.keys import DocumentKeys, KeyMaker
 from pipelines.dedup.stability import Unit
-from pipelines.errors import InputError
+from pipelines.errors import ConfigError, InputError
 
 _BATCH_DOCUMENTS = 256
 _PARTITION_DOCUMENTS = 100_000
@@ -148,7 +148,14 @@ class OtherCorpus:
         Raises:
             InputError, ConfigError: as `load_filter` and `read_keys`.
         """
-        filters = [load_filter(Path(path), scheme, kernels) for path in given if is_filter(path)]
+        filters = []
+        for number, path in enumerate(given, start=1):
+            if is_filter(path):
+                try:
+                    filters.append(load_filter(Path(path), scheme, kernels))
+                except (InputError, ConfigError) as error:
+                    text = str(error).replace("dedup.against:", f"dedup.against, entry {number}:", 1)
+                    raise type(error)(text) from None
         corpora = [path for path in given if not is_filter(path)]
         parts = list(read(corpora)) if corpora else []
         nothing = np.empty(0, dtype=np.uint64)

@@ -327,6 +327,19 @@ def test_a_stray_quote_makes_no_text_of_several_rows(tmp_path, content, kept):
     assert len(rejections(items)) == 1
 
 
+def test_a_row_that_a_stray_quote_makes_says_how_far_it_runs(tmp_path):
+    items = read(dump("", "a.csv", 'id,text\n1,"Hello\n2,there\n3,you\n', tmp_path))
+    assert "runs on over 3 lines" in items[0].detail
+
+
+def test_half_a_header_loses_no_columns_in_silence(tmp_path):
+    names = ",".join(["text", *(f"{'x' * 60}{n}" for n in range(1_200))])
+    row = ",".join(["hello", *["1"] * 1_200])
+    items = read(dump("", "a.csv", f"{names}\n{row}\nhello,1\n", tmp_path))
+    assert not documents(items)
+    assert len(rejections(items)) == 3
+
+
 TABLE = {
     "text": ["one", "two", None, "four", "five"],
     "id": [1, 2, 3, 4, 5],
