@@ -114,7 +114,7 @@ def test_a_saved_filter_stands_for_its_corpus(tmp_path, unit):
     assert outcomes(both) == [*outcomes(alone), OTHER]
     assert figures["num_other_documents"] == 1
     (tmp_path / "wrong").mkdir()
-    with pytest.raises(ConfigError, match="entry 2: .*hash_seed"):
+    with pytest.raises(ConfigError, match=r"entry 2: .*hash_seed"):
         dedup(tmp_path / "wrong", corpus, unit=unit, against=[str(tmp_path / "more.txt"), str(path)], hash_seed=1)
 
 
