@@ -19,6 +19,9 @@ from pipelines.store.ledger import read_ledger
 from pipelines.store.roots import open_roots
 
 
+pytestmark = pytest.mark.slow  # one run after the other, each with a server of its own
+
+
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished run, to go on with."""
@@ -51,7 +54,6 @@ def test_a_cached_model_is_one_release_and_a_forced_one_a_second(config: Path) -
     assert "2 releases that may share records" in ledger_text(second)
 
 
-@pytest.mark.slow
 def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
     before, trained = ledger_document(config, {}), train_objects(config)
     spent = before["groups"][0]["epsilon"]
@@ -128,7 +130,6 @@ def test_runs_are_listed_and_found_by_a_unique_beginning(config: Path) -> None:
             diff_document(config, {}, wrong, "latest")
 
 
-@pytest.mark.slow
 def test_a_model_from_before_the_ledger_counts(config: Path) -> None:
     roots = open_roots(config.parent / "reticent-store/private", config.parent / "reticent-store/public")
     (roots.private / "ledger" / "releases.jsonl").unlink()
