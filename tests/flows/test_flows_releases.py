@@ -18,7 +18,6 @@ from pipelines.store import manifest as manifests
 from pipelines.store.ledger import read_ledger
 from pipelines.store.roots import open_roots
 
-
 pytestmark = pytest.mark.slow  # one run after the other, each with a server of its own
 
 
