@@ -50,9 +50,6 @@ class StandingFiles(Generic[T]):
         self._standing: OrderedDict[Hashable, Standing[T]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return len(self._standing)
-
     def take(self, key: Hashable, position: int) -> Standing[T] | None:
         """Gives up a reader that stands at ``position`` or before it.
 

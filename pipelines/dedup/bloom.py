@@ -14,6 +14,7 @@ Every quantity carries its unit in its name: ``num_bits`` are bits, never bytes.
 
 from __future__ import annotations
 
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -38,15 +39,12 @@ def expected_false_positives(num_new: int, expected_items: int, false_positive_r
     while num_new > 0:
         capacity, rate = _level(level, expected_items, false_positive_rate)
         num_blocks, hashes_per_word, num_lines = _size(capacity, rate)
+        rate_at = partial(exact_false_positive_rate, num_blocks, hashes_per_word=hashes_per_word, num_lines=num_lines)
         held = min(num_new, capacity)
-        grid = [
-            exact_false_positive_rate(num_blocks, items, hashes_per_word=hashes_per_word, num_lines=num_lines)
-            for items in [*(held * n // 64 for n in range(65)), capacity]
-        ]
-        *grid, full = grid
+        grid = [rate_at(held * n // 64) for n in range(65)]
         mean = (grid[0] + 4 * sum(grid[1::2]) + 2 * sum(grid[2:-1:2]) + grid[-1]) / (3 * 64)
         expected += held * (mean + passed)
-        passed += full
+        passed += rate_at(capacity)
         num_new -= held
         level += 1
     return expected
@@ -221,7 +219,7 @@ class BloomFilter:
         held = self.words.take(at)
         clear = bits & ~held
         seen: BoolArray = np.bitwise_or.reduce(clear, axis=0) == 0
-        shared = np.flatnonzero(self._share_a_block(places) & ~seen)
+        shared = np.flatnonzero(_share_a_block(places) & ~seen)
         seen[shared] = True
         seen[shared[_first_to_reach(places[:, shared], clear[:, shared])]] = False
         unseen = np.flatnonzero(~seen)
@@ -234,17 +232,18 @@ class BloomFilter:
         self.num_items += len(unseen)
         return seen
 
-    def _share_a_block(self, places: UInt64Array) -> BoolArray:
-        """Whether some other key has one of a key's blocks too (shape (keys,))."""
-        blocks = places[::WORDS_PER_BLOCK] // np.uint64(WORDS_PER_BLOCK)
-        num_keys = np.uint64(blocks.shape[1])
-        pairs = blocks * num_keys + np.arange(num_keys, dtype=np.uint64)
-        pairs = np.sort(pairs, axis=None)
-        same = np.diff(pairs // num_keys) == 0
-        shared = np.zeros(int(num_keys), dtype=np.bool_)
-        shared[(pairs[:-1][same] % num_keys).view(np.int64)] = True
-        shared[(pairs[1:][same] % num_keys).view(np.int64)] = True
-        return shared
+
+def _share_a_block(places: UInt64Array) -> BoolArray:
+    """Whether some other key has one of a key's blocks too (shape (keys,))."""
+    blocks = places[::WORDS_PER_BLOCK] // np.uint64(WORDS_PER_BLOCK)
+    num_keys = np.uint64(blocks.shape[1])
+    pairs = blocks * num_keys + np.arange(num_keys, dtype=np.uint64)
+    pairs = np.sort(pairs, axis=None)
+    same = np.diff(pairs // num_keys) == 0
+    shared = np.zeros(int(num_keys), dtype=np.bool_)
+    shared[(pairs[:-1][same] % num_keys).view(np.int64)] = True
+    shared[(pairs[1:][same] % num_keys).view(np.int64)] = True
+    return shared
 
 
 def _first_to_reach(places: UInt64Array, clear: UInt64Array) -> npt.NDArray[np.int64]:
