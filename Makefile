@@ -10,7 +10,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden bench docs lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -20,6 +20,7 @@ help:
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make bench      the benchmarks"
 	@echo "make golden     regenerate the golden files; review the diff"
+	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -61,6 +62,9 @@ format: setup
 
 golden: setup
 	RETICENT_GOLDEN=write $(BIN)/python -m pytest -k golden
+
+own-words: setup
+	$(BIN)/python -m flows.own_words
 
 bench: run
 	$(BIN)/python benchmarks/startup.py --config $(DEMO)/reticent.toml

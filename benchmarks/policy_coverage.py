@@ -6,6 +6,9 @@ The paper's figures are of the training file. A sample of its lines is counted a
 spaCy's tokens, before collapsing), and then with one thing changed at a time: another sample (the first lines of the
 validation file, a handful of articles), whole lines instead of sentences, rare words written <unk> as in the tokenised
 release, GPT-2's tokens instead of words, and masks counted after collapsing.
+
+Every level reads the original text once, as the paper's do and as ``redact.also_levels`` in a run. A run that masks
+with a level stabilises it (``redact.stabilise``) and masks somewhat more.
 """
 
 from __future__ import annotations

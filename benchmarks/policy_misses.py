@@ -70,10 +70,11 @@ def by_sentence(texts: Iterable[Text], mode: str = "turns") -> dict[str, Any]:
 
 
 def token_recall(texts: Iterable[Text], policies: tuple[str, ...], kinds: set[str] | None = None) -> dict[str, Any]:
-    """Share of the secrets' tokens that policies mask, every text being a document."""
+    """Share of the secrets' tokens that policies mask as a run lets them (stabilised), every text being a document."""
     rows = list(sentences_of(texts, "turns"))
     found = total = masked = tokens = 0
-    verdicts = Redactor.from_spec(RedactorSpec(policies=policies)).judge([request for request, _ in rows])
+    spec = RedactorSpec(policies=policies, stabilise=True)
+    verdicts = Redactor.from_spec(spec).judge([request for request, _ in rows])
     for (request, gold), verdict in zip(rows, verdicts, strict=True):
         mask = token_mask(len(request.starts), verdict.spans)
         sentence = Sentence(*request[:3])

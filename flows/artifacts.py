@@ -127,10 +127,13 @@ def summary(run_id: str, state: str, stages: list[dict[str, Any]], metrics: Mapp
         "",
         f"Built: {', '.join(built) if built else 'nothing, all of it was up to date'}. Taken from the store: {cached}.",
     ]
-    told = [(label, metrics[name]) for name, label in _HEADLINES if name in metrics]
+    told = [(label, metrics[name], name in _BOUNDS) for name, label in _HEADLINES if name in metrics]
     if told:
         lines += ["", "| figure | value |", "|---|---|"]
-        lines += [f"| {label} | {_number(value)} |" for label, value in told]
+        lines += [
+            f"| {label} | {'no bound' if is_bound and value is None else _number(value)} |"
+            for label, value, is_bound in told
+        ]
     lines += [
         "",
         f"What changed: `reticent diff previous {run_id}`. Data and reports stay in the store.",
@@ -145,10 +148,15 @@ _HEADLINES = (
     ("miss_rate", "missed tokens / all tokens, m"),
     ("false_negative_rate_upper", "secrets missed, upper bound, γ"),
     ("delta2_upper", "secrets published, upper bound, δ₂"),
-    ("epsilon", "ε of the headline claim"),
+    ("epsilon", "ε of the headline claim, all releases on these files together"),
     ("delta", "δ of the headline claim"),
+    ("epsilon_this_model", "ε of this model alone"),
+    ("num_releases", "releases that may share records"),
     ("perplexity", "held-out perplexity"),
 )
+
+
+_BOUNDS = frozenset({"epsilon", "delta", "epsilon_this_model"})
 
 
 def _number(value: float | int | None) -> str:

@@ -7,12 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-import typer
-
-import flows.commands  # noqa: F401  (registers the commands)
-from flows.commands.common import app
-from flows.signals import INTERRUPTED, TERMINATED, Terminated, install
-from pipelines.errors import ReticentError, StoreError
+from flows.signals import INTERRUPTED, exit_code, install, was_received
 
 
 def _quiet_defaults() -> None:
@@ -32,32 +27,44 @@ def _quiet_defaults() -> None:
 def main() -> NoReturn:
     """Runs the command line and exits.
 
-    Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted.
+    Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted, 143 terminated.
     """
-    _quiet_defaults()
-    install()
+    install()  # before anything that takes its time
     try:
-        result = app(standalone_mode=False)  # an exit code where a command asked for one
-        code = result if isinstance(result, int) else 0
-    except typer.Exit as stop:
-        code = stop.exit_code
-    except ReticentError as error:
-        print(f"reticent: {error}", file=sys.stderr)
-        code = error.exit_code
-    except (KeyboardInterrupt, typer.Abort) as stop:
-        print("reticent: interrupted; what was finished is kept, run again to go on", file=sys.stderr)
-        code = TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 5
-    except OSError as error:
-        code = _disk_failed(error)
-    except Exception as error:
-        code = _unexpected(error)
+        code, failed = _run(), False
+    except BaseException as error:
+        code, failed = _code_of(error), True
+    code = exit_code(code, failed=failed)
     sys.stdout.flush()
     sys.exit(code)
 
 
+def _run() -> int:
+    _quiet_defaults()
+    from flows.commands import app
+
+    result = app(standalone_mode=False)  # an exit code where a command asked for one
+    return result if isinstance(result, int) else 0
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code of an error, which it also tells, unless a signal is behind it."""
+    if was_received() or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's
+        return INTERRUPTED
+    from pipelines.errors import ReticentError
+
+    if isinstance(error, ReticentError):
+        print(f"reticent: {error}", file=sys.stderr)
+        return error.exit_code
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 5
+    if isinstance(error, OSError):
+        return _disk_failed(error)
+    return _unexpected(error)
+
+
 def _disk_failed(error: OSError) -> int:
+    from pipelines.errors import StoreError
     from pipelines.store.files import DISK_ERRORS, disk_error
 
     if error.errno not in DISK_ERRORS:
@@ -66,7 +73,7 @@ def _disk_failed(error: OSError) -> int:
     return StoreError.exit_code
 
 
-def _unexpected(error: Exception) -> int:
+def _unexpected(error: BaseException) -> int:
     if hasattr(error, "format_message") and hasattr(
         error, "show"
     ):  # click's usage errors; typer may bring its own click

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from flows.running import run_job
-from flows.settings import ENV_PREFIX, Settings, load_settings
+from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from flows.spec import open_store
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.graph import config_class, config_references
+from pipelines.stages.train_uses import PROTECTIONS
 from pipelines.store import runs
 from pipelines.store.files import read_json, write_json
 from pipelines.store.manifest import load
@@ -44,12 +45,14 @@ class Variant:
         method: ``jft/light_noise`` stands for the variant of a method.
         repetition: `train.repetition`.
         settings: further overrides, by environment variable.
+        dropped: settings of protections that the method does not give, which are left out for it.
     """
 
     config: Path
     method: str
     repetition: int
     settings: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -58,6 +61,8 @@ class Variant:
         own = {"TRAIN__METHOD": method, "TRAIN__REPETITION": str(self.repetition)}
         if variant:
             own["TRAIN__JFT_VARIANT"] = variant
+        # An empty variable takes back what the file says.
+        own |= {name.replace(".", "__").upper(): "" for name in self.dropped}
         return {**self.settings, **{ENV_PREFIX + name: value for name, value in own.items()}}
 
 
@@ -89,16 +94,18 @@ def compare_document(
     extra = dict(_override(text) for text in overrides)
     variants = []
     for config in configs:
-        settings = load_settings(config, {**environ, **extra})
+        settings = load_settings(config, {**environ, **extra}, refuses_idle=False)
         names = tuple(methods) or settings.sweep.methods or (_own_method(settings),)
         for name in names:
             _check_method(name)
         count = repetitions if repetitions is not None else settings.sweep.repetitions
         variants += [Variant(config, name, number, extra) for name in names for number in range(count)]
-    for variant in variants:
-        load_settings(variant.config, {**environ, **variant.environment})
+    variants = [_without_idle(variant, environ) for variant in variants]
     rows = [{"config": v.config.name if len(configs) > 1 else None, **run_variant(v, environ)} for v in variants]
-    document: dict[str, Any] = {"variants": rows, "methods": _summary(rows)}
+    # A variant knows of those before it, so the one with the most releases knows of all.
+    known = [row["together"] for row in rows if row.get("together")]
+    together = max(known, key=lambda whole: whole["num_releases"], default=None)
+    document: dict[str, Any] = {"variants": rows, "methods": _summary(rows), "together": together}
     folder = open_store(load_settings(configs[0], environ)).private / "comparisons" / runs.new_run_id()
     folder.mkdir(parents=True, mode=0o700)
     document["outputs"] = {"json": str(folder / "comparison.json"), "html": str(folder / "comparison.html")}
@@ -107,6 +114,19 @@ def compare_document(
 
     (folder / "comparison.html").write_text(render_comparison(document), encoding="utf-8")
     return document
+
+
+def _without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:
+    """The variant without the protections that its method does not give; a run that asked for them would be refused.
+
+    Raises:
+        ConfigError: the settings are wrong otherwise.
+    """
+    settings = load_settings(variant.config, {**environ, **variant.environment}, refuses_idle=False)
+    given = [name for name in idle_settings(settings.stages["train"]) if name in PROTECTIONS]
+    found = replace(variant, dropped=tuple(f"train.{name}" for name in given))
+    load_settings(found.config, {**environ, **found.environment})
+    return found
 
 
 def _override(text: str) -> tuple[str, str]:
@@ -138,7 +158,11 @@ def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
     Returns:
         ``state`` is ``completed``, or ``failed`` with the ``reason``.
     """
-    row: dict[str, Any] = {"method": variant.method, "repetition": variant.repetition}
+    row: dict[str, Any] = {
+        "method": variant.method,
+        "repetition": variant.repetition,
+        "dropped": list(variant.dropped),
+    }
     try:
         record = run_job(
             variant.config,
@@ -174,6 +198,7 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
         "record": events["record"],
         "delta": events["target_delta"],
         "epsilon_unamplified": claims["claims"][0].get("epsilon_unamplified") if claims.get("claims") else None,
+        "together": claims.get("together"),
         "headline": None
         if headline is None
         else {name: headline[name] for name in ("notion", "epsilon", "delta", "is_guarantee", "theorem")},
@@ -239,12 +264,26 @@ def compare_text(document: Mapping[str, Any]) -> str:
             )
         )
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
-    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    shown = [*_cost(document["together"]), *table]
+    dropped = dict.fromkeys((row["method"], *row["dropped"]) for row in document["variants"] if row["dropped"])
+    shown += [f"{method} gives no such protection, so left out: {', '.join(names)}" for method, *names in dropped]
     failed = [row for row in document["variants"] if row["state"] == "failed"]
     shown += [f"failed: {row['method']}, repetition {row['repetition']}: {row['reason']}" for row in failed]
     shown.append("* of the training as a whole, replace-one, no credit for redaction; none: a part of it has no noise")
     shown.append(f"page: {document['outputs']['html']}")
     return "\n".join(shown)
+
+
+def _cost(whole: Mapping[str, Any] | None) -> list[str]:
+    """What all models of the comparison, and earlier ones on the same files, cost together."""
+    if whole is None:
+        return []
+    total = "no bound" if whole["epsilon"] is None else f"epsilon {_short(whole['epsilon'])}"
+    return [
+        f"{whole['num_releases']} releases on these files together: {total}, delta {whole['delta']:g} (reticent "
+        "ledger); below, each model alone"
+    ]
 
 
 def _short(value: float | None) -> str:

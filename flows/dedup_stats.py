@@ -31,7 +31,7 @@ def stats_document(
     Raises:
         ConfigError: deduplication did not run yet.
     """
-    roots = open_store(load_settings(config, environ))
+    roots = open_store(load_settings(config, environ), create=False)
     record = runs.latest(roots) or {}
     key = next((key for stage, _, key in record.get("artifacts", []) if stage == "dedup_resolve"), None)
     figures = read_json(roots.object_dir("private", "dedup_resolve", key) / FIGURES) if key else None

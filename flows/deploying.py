@@ -6,6 +6,7 @@ wrong with an installation even where importing more would fail.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -18,15 +19,15 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from flows.environment import DEFAULTS
+from flows.credentials import HOW_TO_CLOSE, check_password_is_needed, close_home
+from flows.guard import check_heartbeat
+from flows.pool import ENTRYPOINTS, make_pool
 from pipelines.errors import ConfigError, ReticentError, StoreError
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-ENTRYPOINT = "flows.nightly.nightly"
 TAGS = ("reticent", "nightly")
-HEARTBEAT_SECONDS = 30
 SILENCE_SECONDS = 120
 """A run that was heard once and then not for this long is taken for dead: three heartbeats and some delay."""
 
@@ -71,19 +72,20 @@ def deploy(
         name: name of the deployment.
 
     Returns:
-        ``deployment``, ``deployment_id``, ``pool``, ``cron``, ``timezone``, ``config``, ``automation``, and
-        ``next_run``, the time of the next scheduled run as the server planned it (None if it has planned none yet).
+        ``deployment``, ``deployment_id``, ``pool``, ``pool_template`` (``made``, ``replaced`` or ``kept``), ``cron``,
+        ``timezone``, ``config``, ``automation``, and ``next_run``, the time of the next scheduled run as the server
+        planned it (None if it has planned none yet).
 
     Raises:
-        ConfigError: no server is named, the settings, schedule or zone are wrong, or the pool is of another type.
+        ConfigError: no server is named, it asks for no password or for another one, the settings, schedule or zone are
+            wrong, or the pool is of another type or not ours alone.
         StoreError: the server does not answer.
     """
     from flows.settings import load_settings
 
     if not environ.get("PREFECT_API_URL"):
         raise ConfigError(
-            "PREFECT_API_URL is not set, and a deployment needs a Prefect server that stays: start one with "
-            "`prefect server start --host 127.0.0.1`, then set PREFECT_API_URL=http://127.0.0.1:4200/api"
+            f"PREFECT_API_URL is not set, and a deployment needs a Prefect server that stays: {HOW_TO_CLOSE}"
         )
     load_settings(config, environ)
     check_installation()
@@ -91,11 +93,14 @@ def deploy(
     path = str(config.resolve())
     import httpx
     from prefect import get_client
+    from prefect.settings import PREFECT_HOME
 
+    close_home(PREFECT_HOME.value())
+    check_password_is_needed()
     try:
         with get_client(sync_client=True) as client:
-            _make_pool(client, pool)
-            deployment_id = _make_deployment(client, path, environ, cron=cron, timezone=timezone, pool=pool, name=name)
+            pool_template = make_pool(client, pool, name)
+            deployment_id = _make_deployment(client, path, cron=cron, timezone=timezone, pool=pool, name=name)
             automation = _make_automation(client, deployment_id, name)
             next_run = _next_run(client, deployment_id)
     except (httpx.TransportError, RuntimeError) as error:
@@ -105,6 +110,11 @@ def deploy(
             "the Prefect server that PREFECT_API_URL names does not answer; start it (prefect server start)"
         ) from None
     except httpx.HTTPStatusError as error:
+        if error.response.status_code in (401, 403):
+            raise ConfigError(
+                "the Prefect server asks for a password that PREFECT_API_AUTH_STRING does not hold; read the file that "
+                "the server was started with (`set -a; . FILE; set +a`)"
+            ) from None
         raise StoreError(
             f"the Prefect server refused a request with status {error.response.status_code}; is its version 3.8?"
         ) from None
@@ -112,6 +122,7 @@ def deploy(
         "deployment": f"nightly/{name}",
         "deployment_id": str(deployment_id),
         "pool": pool,
+        "pool_template": pool_template,
         "cron": cron,
         "timezone": timezone,
         "config": path,
@@ -133,26 +144,9 @@ def _check_schedule(cron: str, timezone: str) -> None:
         raise ConfigError(f'--cron "{cron}" is no cron schedule; write five fields as in "0 2 * * *"') from None
 
 
-def _make_pool(client: SyncPrefectClient, pool: str) -> None:
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.exceptions import ObjectNotFound
-
-    try:
-        found = client.read_work_pool(pool)
-    except ObjectNotFound:
-        from prefect.workers.process import ProcessWorker
-
-        template = ProcessWorker.get_default_base_job_template()
-        client.create_work_pool(WorkPoolCreate(name=pool, type="process", base_job_template=template))
-        return
-    if found.type != "process":
-        raise ConfigError(f"work pool {pool} is of type {found.type}, not process; choose another with --pool")
-
-
 def _make_deployment(
     client: SyncPrefectClient,
     config: str,
-    environ: Mapping[str, str],
     *,
     cron: str,
     timezone: str,
@@ -167,11 +161,10 @@ def _make_deployment(
     from flows.nightly import nightly
 
     when = CronSchedule(cron=cron, timezone=timezone)
-    variables = {key: environ.get(key, value) for key, value in DEFAULTS.items()}
     return client.create_deployment(
         flow_id=client.create_flow_from_name(nightly.name),
         name=name,
-        entrypoint=ENTRYPOINT,  # a module, not a file: the worker runs what is installed, and copies no code
+        entrypoint=ENTRYPOINTS[0],  # a module, not a file: the worker runs what is installed, and copies no code
         work_pool_name=pool,
         schedules=[DeploymentScheduleCreate(schedule=when, active=True, slug="nightly")],
         concurrency_limit=1,
@@ -182,7 +175,7 @@ def _make_deployment(
         tags=list(TAGS),
         description="Prepare, train, state the guarantee, report. Runs only what changed.",
         version=importlib.metadata.version("reticent"),
-        job_variables={"env": {**variables, "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_SECONDS)}},
+        job_variables={},
         pull_steps=[],
         paused=False,
     )
@@ -255,11 +248,17 @@ def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     if document["next_run"]:
         instant = datetime.fromisoformat(document["next_run"].replace("Z", "+00:00"))
         when = f"{instant.astimezone(ZoneInfo(document['timezone'])):%Y-%m-%d %H:%M} {document['timezone']}"
+    template = {
+        "made": "made; no run can choose what its worker runs",
+        "replaced": "its template is replaced, for it let any run choose what the worker runs",
+        "kept": "as it was; no run can choose what its worker runs",
+    }
     lines = [
         f"deployment  {document['deployment']}, one run at a time, a second one is cancelled",
         f"settings    {document['config']}",
         f'schedule    "{document["cron"]}" {document["timezone"]}',
         f"next run    {when}",
+        f"pool        {document['pool']}: {template[document['pool_template']]}",
         f"automation  runs without heartbeat for {SILENCE_SECONDS} s are marked crashed",
         f"a worker    prefect worker start --pool {document['pool']} --type process",
         f"run now     prefect deployment run {document['deployment']}",
@@ -269,12 +268,23 @@ def deploy_text(document: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def check_worker(environ: Mapping[str, str]) -> None:
+    """What a worker needs before it starts; the server may still be starting.
+
+    Raises:
+        ConfigError: another distribution hides ours, the environment lacks something, or the server is open.
+    """
+    check_installation()
+    if not environ.get("PREFECT_API_URL"):
+        raise ConfigError("PREFECT_API_URL is not set; the worker needs to know its server")
+    check_heartbeat(environ)
+    with contextlib.suppress(StoreError):
+        check_password_is_needed()
+
+
 if __name__ == "__main__":
     try:
-        check_installation()
+        check_worker(os.environ)
     except ReticentError as error:
         print(f"reticent: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    if not os.environ.get("PREFECT_API_URL"):
-        print("reticent: PREFECT_API_URL is not set; the worker needs to know its server", file=sys.stderr)
-        sys.exit(ConfigError.exit_code)

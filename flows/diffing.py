@@ -39,7 +39,7 @@ _UTILITY = (
     "num_steps",
     "num_parameters",
 )
-_CLAIM = ("epsilon", "delta", "epsilon_unamplified", "is_guarantee", "refused")
+_CLAIM = ("epsilon", "delta", "epsilon_unamplified", "is_guarantee", "refused", "together")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def diff_document(
     Raises:
         ConfigError: there is no such run, or it never finished.
     """
-    roots = open_store(load_settings(config, environ))
+    roots = open_store(load_settings(config, environ), create=False)
     one, two = (_load(roots, name) for name in (before, after))
     return {
         "runs": [{"run_id": r.record["run_id"], "state": r.record["state"]} for r in (one, two)],
@@ -345,7 +345,12 @@ def _claim_side(claim: Mapping[str, Any] | None) -> str:
     if claim["refused"]:
         return "refused"
     void = "" if claim["is_guarantee"] else ", no guarantee"
-    return f"ε {_value(claim['epsilon'])}, δ {_value(claim['delta'])}{void}"
+    alone = f"ε {_value(claim['epsilon'])}, δ {_value(claim['delta'])}{void}"
+    whole = claim.get("together")
+    if whole is None:
+        return alone
+    bound = "no bound" if whole["refused"] else f"ε {_value(whole['epsilon'])}, δ {_value(whole['delta'])}"
+    return f"{bound} for {whole['num_releases']} releases together ({alone} for the model alone)"
 
 
 def _value(value: Any) -> str:
@@ -356,7 +361,7 @@ def _value(value: Any) -> str:
 
 def runs_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Every run of the store, newest first: what it built, and whether it finished."""
-    roots = open_store(load_settings(config, environ))
+    roots = open_store(load_settings(config, environ), create=False)
     return {"runs": runs.list_runs(roots)}
 
 

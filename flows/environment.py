@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -11,3 +13,12 @@ DEFAULTS = {
     # Arrow's own default, mimalloc, keeps several times the memory that it needs; jemalloc gives it back.
     "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
 }
+
+HEARTBEAT = "PREFECT_FLOWS_HEARTBEAT_FREQUENCY"
+HEARTBEAT_SECONDS = 30
+
+
+def apply_defaults() -> None:
+    """For a process that did not start as ``reticent``; call it before heavy libraries are imported."""
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)

@@ -72,8 +72,9 @@ def estimate_text(document: Mapping[str, Any]) -> str:
         f"  {'m      missed tokens / all tokens':<40} {_rate(m['value'])}  {confidence} {_interval(m['recommended'])}"
     )
     for name, key in (
-        ("gamma  missed secrets / secrets", "false_negative_rate"),
-        ("delta2 missed in public", "delta2"),
+        ("gamma  not masked stably / secrets", "false_negative_rate"),
+        ("       not masked / secrets", "false_negative_rate_masked"),
+        ("delta2 not masked, in public", "delta2"),
     ):
         rate = document[key]
         lines.append(f"  {name:<40} {_rate(rate['value'])}  at most {rate['upper']:.6f}")
@@ -88,10 +89,10 @@ def estimate_text(document: Mapping[str, Any]) -> str:
 
 
 def _row(row: Mapping[str, Any]) -> str:
-    return (
-        f"{row['num_missed_spans']:,} of {row['num_secret_spans']:,} missed, "
-        f"at most {row['false_negative_rate_upper']:.6f}"
-    )
+    counts = f"{row['num_missed_spans']:,} of {row['num_secret_spans']:,} missed"
+    if row["num_unstable_spans"]:
+        counts += f" ({row['num_unmasked_spans']:,} not masked, {row['num_unstable_spans']:,} not stably)"
+    return f"{counts}, at most {row['false_negative_rate_upper']:.6f}"
 
 
 def _rate(value: float | None) -> str:

@@ -49,6 +49,7 @@ def evaluation_document(
         raise InputError(f"{gold} holds no gold record")
     return {
         "policies": list(spec.policies),
+        "stabilise": spec.stabilise,
         "unit": "sentence" if by_sentence else "text",
         **scores.document(),
     }
@@ -79,8 +80,9 @@ def _sentences(found: Iterator[dict[str, Any]], language: str) -> Iterator[dict[
 def evaluation_text(document: Mapping[str, Any]) -> str:
     """For people."""
     texts = document["texts"]
+    once = "" if document["stabilise"] else " (not stabilised)"
     lines = [
-        f"policies {', '.join(document['policies'])}: {document['num_texts']:,} {document['unit']}s, "
+        f"policies {', '.join(document['policies'])}{once}: {document['num_texts']:,} {document['unit']}s, "
         f"{document['num_tokens']:,} tokens, {document['coverage']:.1%} masked, "
         f"{document['gold_coverage']:.1%} labelled",
         f"{'':24}{'token recall':>24}{'precision':>11}{'F2':>7}{'span recall':>24}{'precision':>11}{'F2':>7}",

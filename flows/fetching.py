@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from flows.settings import Settings
 from flows.spec import make_spec, open_store, read_corpus
+from flows.temporary import temporary_files
 from pipelines.graph import FIGURES, GRAPH, OUTSIDE
 from pipelines.store.execute import PartitionKeys, execute
 from pipelines.store.files import read_json
@@ -28,6 +30,11 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
     Raises:
         ReticentError: as the stages raise it.
     """
+    with temporary_files():
+        return _fetch(settings, stages)
+
+
+def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
     needed = _needed(*stages)
     keys: Keys = {}

@@ -41,7 +41,7 @@ def inspect_document(
     Raises:
         ConfigError: no such stage or table, or it was not built yet.
     """
-    roots = open_store(load_settings(config, environ))
+    roots = open_store(load_settings(config, environ), create=False)
     return {"tables": [_describe(roots, table, rows, show_text) for table in _tables_of(name)]}
 
 

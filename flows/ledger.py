@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from flows.settings import load_settings
 from flows.spec import open_store
+from pipelines.accounting.credit import credit_of, releases_digest
+from pipelines.context import Releases
+from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.files import read_json
 from pipelines.store.ledger import read_ledger
+from pipelines.store.ledger_check import check_releases
+from pipelines.store.releases import adopted_models
 from pipelines.store.roots import Roots
 
 if TYPE_CHECKING:
@@ -22,15 +27,17 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Every release, and what overlapping ones cost together.
 
     Raises:
-        StoreError: the ledger is damaged.
+        LedgerError: the ledger is not as it was written.
     """
     from pipelines.accounting.ledger import composed_epsilon, overlapping
 
     settings = load_settings(config, environ)
-    roots = open_store(settings)
+    roots = open_store(settings, create=False)
     guarantee: Any = settings.stages["guarantee"]
     releases = read_ledger(roots)
+    check_releases(roots, releases)
     latest = next((key for stage, _, key in (runs.latest(roots) or {}).get("artifacts", []) if stage == "train"), None)
+    latest = Releases(adopted=adopted_models(roots)).trained_as(latest) if latest else None
     groups = []
     rows: dict[str, dict[str, Any]] = {}
     for number, members in enumerate(overlapping(releases, guarantee.budget_scope), 1):
@@ -47,12 +54,14 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 "left": None
                 if guarantee.budget_epsilon is None
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
-                "amplified": _amplified(roots, total, delta) if is_latest and delta is not None else None,
+                "credit": _credit(roots, members) if is_latest else None,
+                "not_guaranteed_because": _too_large(counted, delta),
             }
         )
         rows |= {r.release_id: _row(r, number) for r in members}
     return {
-        "releases": [rows[r.release_id] for r in releases],
+        "releases": [rows[r.release_id] for r in releases if not r.is_table],
+        "tables": [rows[r.release_id] for r in releases if r.is_table],
         "groups": groups,
         "budget": {
             "epsilon": guarantee.budget_epsilon,
@@ -60,6 +69,32 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             "scope": guarantee.budget_scope,
         },
     }
+
+
+def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
+    """Begins a damaged ledger anew (`pipelines.store.acknowledge`); what came of it, and the same for people.
+
+    Raises:
+        ConfigError: nothing is damaged.
+        StoreError: a run is using the store.
+    """
+    from pipelines.store.acknowledge import acknowledge_damage, acknowledged_text
+    from pipelines.store.roots import open_roots
+
+    roots = open_roots(*load_settings(config, environ).roots(), is_checked=False)
+    document = acknowledge_damage(roots, reason)
+    return document, acknowledged_text(document)
+
+
+def _too_large(releases: Sequence[Release], delta: float | None) -> str | None:
+    """Why a composed figure promises nothing: its delta is not below one over the number of records."""
+    known = [r.facts.num_private_records for r in releases if r.facts is not None]
+    if delta is None or not known or delta < 1 / max(known):
+        return None
+    return (
+        f"delta {delta:g} is not below 1 / {max(known)}, one over the number of private records: publishing one random "
+        "record whole would satisfy it. Lower train.target_delta"
+    )
 
 
 def _row(release: Release, group: int) -> dict[str, Any]:
@@ -75,28 +110,30 @@ def _row(release: Release, group: int) -> dict[str, Any]:
         "delta": release.delta,
         "data": release.data,
         "num_partitions": release.num_partitions,
+        "num_private_records": release.facts.num_private_records if release.facts else None,
+        "method": release.facts.method if release.facts else None,
+        "is_public": release.is_public,
         "insecure_test_seed": release.insecure_test_seed,
     }
 
 
-def _amplified(roots: Roots, epsilon: float, delta: float) -> dict[str, Any] | None:
-    """The Bayesian figure for all releases together: composed first, credit for redaction given once.
+def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
+    """What redaction is worth for all releases of a group, as the claims of the latest run decided it.
 
-    The latest run's gamma and delta2 are used, so it supposes that the same secrets were masked in every release.
+    Returns:
+        ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given once; or None with
+        the ``reason`` why no credit is given.
     """
-    from pipelines.accounting.confidentiality import PrivacyLoss, bayesian_confidentiality
-    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of
-
+    none: dict[str, Any] = {"epsilon": None, "delta": None}
     artifacts = (runs.latest(roots) or {}).get("artifacts", [])
-    key = next((key for stage, _, key in artifacts if stage == "estimate"), None)
-    figures = read_json(roots.object_dir("private", "estimate", key) / "figures.json") if key else None
-    if not isinstance(figures, dict) or figures.get("source") not in ("gold", "human") or not math.isfinite(epsilon):
-        return None
-    gamma, delta2 = false_negative_rate_of(figures), delta2_of(figures)
-    if gamma is None or delta2 is None:
-        return None
-    loss = bayesian_confidentiality(PrivacyLoss(epsilon, delta), gamma, delta2)
-    return {"epsilon": loss.epsilon, "delta": loss.delta, "gamma_upper": gamma.upper, "delta2_upper": delta2.upper}
+    key = next((key for stage, _, key in artifacts if stage == "guarantee"), None)
+    manifest = manifests.load(roots, "guarantee", key) if key else None
+    if manifest is None or manifests.damage(roots, manifest, full=True):
+        return {**none, "reason": "no run has stated claims about these releases"}
+    document = read_json(roots.object_dir("private", "guarantee", manifest.key) / "claims.json") or {}
+    if document.get("releases") != releases_digest(r for r in members if r.state == "published"):
+        return {**none, "reason": "the latest run's claims are about other releases; run `reticent run` again"}
+    return {**none, **credit_of(document)}
 
 
 def _finite(value: float) -> float | None:
@@ -105,7 +142,7 @@ def _finite(value: float) -> float | None:
 
 def ledger_text(document: Mapping[str, Any]) -> str:
     """For people."""
-    if not document["releases"]:
+    if not document["releases"] and not document["tables"]:
         return "no release yet: nothing was trained on private records"
     budget = document["budget"]
     lines = []
@@ -121,13 +158,26 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         )
         if group["left"] is not None:
             lines.append(f"  budget {budget['epsilon']:g}: {group['left']:.4g} left (epsilons do not simply add up)")
-        if group["amplified"]:
-            a = group["amplified"]
+        if group["not_guaranteed_because"]:
+            lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
+        if credit := group["credit"]:
             lines.append(
-                f"  with credit for redaction, given once: epsilon {a['epsilon']:.4g}, delta {a['delta']:.3g} "
-                f"(Theorem 8.3, gamma at most {a['gamma_upper']:.3g}; supposes the same masks in every release)"
+                f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
+                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret; the assumptions are in the report)"
+                if credit["epsilon"] is not None
+                else f"  no credit for redaction: {credit['reason']}"
             )
         lines += _table(members)
+    if tables := len(document["tables"]):
+        plural = "s" if tables > 1 else ""
+        lines.append(
+            f"{tables} table{plural} of public rows {'were' if plural else 'was'} published: no epsilon; how often a "
+            "missed secret stands in one is delta2, which claims on these files count from then on"
+        )
+    private = sum(not r["is_public"] and r["state"] != "abandoned" for r in document["releases"])
+    if private:
+        plural = "s" if private > 1 else ""
+        lines.append(f"{private} model{plural} kept on the trusted side: no cost while it stays there")
     abandoned = sum(r["state"] == "abandoned" for r in document["releases"])
     if abandoned:
         lines.append(f"{abandoned} training{'s' if abandoned > 1 else ''} ended before a model was published: no cost")

@@ -17,16 +17,23 @@ from uuid import UUID
 
 from flows.artifacts import ServerProgress, on_server, run_metrics
 from flows.deploying import check_installation
+from flows.environment import apply_defaults
+from flows.guard import refuse_foreign_run
 from flows.signals import GRACE_SECONDS, TERMINATED
 from flows.spec import begin
+from flows.temporary import temporary_files
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
 from pipelines.store.files import read_json
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
+from pipelines.store.superseded import remove_superseded
 from pipelines.store.views import publish_views
 from tasks.builders import StageProgress, activate, deactivate
+
+_begun: set[str] = set()
+"""Specifications of runs that this process began itself."""
 
 
 @contextmanager
@@ -34,14 +41,24 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
     """The run that a flow works on: a new one for a settings file, or the one whose specification is given.
 
     A new run is recorded and made the latest one when the flow ends well. A failed one keeps what it finished.
+
+    Raises:
+        PrivacyGateError: a worker runs the flow, and the run is not its deployment's own.
+        ReticentError: the run cannot begin.
     """
+    if config in _begun:
+        yield config
+        return
+    refuse_foreign_run(config)
     if config.endswith(".json"):
         yield config  # begun, and ended, by the caller
         return
+    apply_defaults()
     check_installation()
     silence_libraries()
     with _prompt_end():
         run = _begin(config, selected)
+        _begun.add(run)
         with running(run):
             try:
                 yield run
@@ -49,6 +66,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
                 fail(run)
                 raise
             finish(run)
+        retire(run)
 
 
 def _begin(config: str, selected: Sequence[str]) -> str:
@@ -76,7 +94,7 @@ def _begin(config: str, selected: Sequence[str]) -> str:
 def running(run: str, progress: StageProgress | None = None) -> Iterator[None]:
     """Holds the store for a run and keeps its worker processes."""
     display = ServerProgress(progress) if on_server() else nullcontext(progress)
-    with store_lock(open_session(run).roots.private), display as shown:
+    with temporary_files(), store_lock(open_session(run).roots.private), display as shown:
         activate(run, shown)
         try:
             yield
@@ -116,6 +134,23 @@ def finish(run: str, *, make_latest: bool = True) -> dict[str, Any]:
     session.stat_cache.save()
     extra = {"outputs": outputs, "metrics": run_metrics(session), "state": "completed"}
     return runs.record(session, session.outcomes, extra, make_latest=make_latest)
+
+
+def retire(run: str) -> int | None:
+    """Takes tables and reports of earlier runs out of the public root, unless the settings keep them.
+
+    Called when the run no longer holds the store. The claims of the run say so; while another run holds the store
+    nothing is taken out, and the next run does it.
+
+    Returns:
+        How many were removed; None if another run holds the store.
+    """
+    session = open_session(run)
+    shard: Any = session.configs["shard"]
+    published = {o.stage for o in session.outcomes if o.key}
+    if shard.keep_superseded or not published >= {"publish", "report"}:
+        return 0
+    return remove_superseded(session.roots, [(o.stage, o.key) for o in session.outcomes if o.key])
 
 
 def silence_libraries() -> None:

@@ -13,10 +13,12 @@ from tasks.dedup_resolve import dedup_resolve
 from tasks.estimate import estimate
 from tasks.gate import gate
 from tasks.gate_strings import gate_strings
+from tasks.publish import publish
 from tasks.redact import redact
 from tasks.sample import sample
 from tasks.shard import shard
 from tasks.split import split
+from tasks.stability import stability
 
 
 @flow(name="prepare", persist_result=False)
@@ -34,10 +36,12 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         decisions = each(dedup_mask, run, split=sentences, dedup_resolve=duplicates)  # line 1: D' = Dedup(D)
         redacted = each(redact, run, split=sentences, dedup_mask=decisions)  # line 2: D'' = Redact_pi(D')
         sampled = whole(sample, run, split=sentences)
-        estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted)
+        stable = each(stability, run, sample=sampled, split=sentences, redact=redacted)  # Proposition 5: D'' as of D
+        estimated = whole(estimate, run, sample=sampled, split=sentences, redact=redacted, stability=stable)
         masked = each(gate_strings, run, split=sentences, redact=redacted)
         passed = whole(gate, run, gate_strings=masked, redact=redacted)  # what was masked is public nowhere, or stop
         shards = each(shard, run, redact=redacted, gate=passed)  # lines 3 and 4: D_pri and D_pub
+        each(publish, run, shard=shards, gate=passed)  # only where the method, or the settings, ask for it
     return {
         "split": sentences,
         "dedup_resolve": duplicates,

@@ -30,9 +30,10 @@ _SAMPLING: Final = (
 _CONFIDENTIALITY: Final = (
     "epsilon and delta are those of the whole training (all phases and nights composed) under replace_one, and hold "
     "no credit for redaction yet: compose first, amplify once",
-    "gamma is an upper bound on the probability over mu that any token of a secret stays unmasked; a miss rate m over "
-    "all tokens is far smaller and must not be given here",
-    "delta2 is an upper bound on the probability over mu that a secret is missed and its sentence is public",
+    "gamma is an upper bound on the probability over mu that any token of a secret stays unmasked, or that its "
+    "redaction is not stable (masking it by hand changes what else is masked); a miss rate m over all tokens is far "
+    "smaller and must not be given here",
+    "delta2 is an upper bound on the probability over mu that a secret is not masked and its sentence is public",
     "the secret stands in one kept sentence, and masks are collapsed",
 )
 
@@ -204,7 +205,7 @@ def confidentiality_text(document: Mapping[str, Any]) -> str:
     rows = {
         "a secret drawn from mu": document["bayesian"],
         "a secret that is missed": document["missed_secret"],
-        "a secret that is masked": document["masked_secret"],
+        "a secret masked stably": document["masked_secret"],
     }
     group = document["group"]
     if group is not None:
@@ -265,7 +266,7 @@ def amplify_text(document: Mapping[str, Any]) -> str:
     ]
     sound = document["bayesian"]
     lines.append(
-        "sound form beside it: give --gamma, the share of secrets with any token unmasked"
+        "sound form beside it: give --gamma, the share of secrets that are not masked stably"
         if sound is None
         else f"sound form beside it: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
         f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"

@@ -3,14 +3,22 @@
 It shows secrets, so: a one-time token opens it, which is exchanged for a cookie that scripts and other sites cannot
 use; the Host header must be ours (a name that someone pointed at this machine is not) and writes must come from our own
 page; every answer forbids caching, framing and foreign content; nothing is logged.
+
+Anybody on this machine can connect. A connection that does not come to a request is cut off, and where there are too
+many, the one that has waited longest goes; the reviewer's own, which has shown the cookie, goes last.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
-from collections.abc import Callable, Mapping
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,10 +48,25 @@ _HEADERS: Final[Mapping[str, str]] = {
     "X-Frame-Options": "DENY",
 }
 _MAX_BODY_BYTES: Final = 1 << 20
+MAX_CONNECTIONS: Final = 64
+"""Each has a thread. A browser opens about six to one page."""
 _COOKIE: Final = "reticent_review"
 
 Api = Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]]
 """Functions by path below /api/, from the request's JSON object to the answer's."""
+
+
+@dataclass
+class _Connection:
+    """A client's connection.
+
+    Attributes:
+        since: since when it is waited for the rest of a request; None while one is answered.
+        is_known: whether it has shown the cookie.
+    """
+
+    since: float | None
+    is_known: bool = False
 
 
 class ReviewServer(ThreadingHTTPServer):
@@ -55,9 +78,12 @@ class ReviewServer(ThreadingHTTPServer):
 
     Attributes:
         url: to open once, with the one-time token.
+        request_seconds: in which a client has to come to a request, and its request to an end.
+        idle_seconds: how long a browser that has shown the cookie may keep a connection for its next request.
     """
 
     daemon_threads = True
+    request_queue_size = 2 * MAX_CONNECTIONS  # connections that the kernel keeps until they are accepted
     # Another user's process must not be able to take over the port while we listen.
     allow_reuse_address = True
     allow_reuse_port = False
@@ -69,6 +95,10 @@ class ReviewServer(ThreadingHTTPServer):
         self.session = secrets.token_urlsafe(32)
         self.hosts = {f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"}
         self.cookie = f"{_COOKIE}_{self.server_port}"  # cookies know no ports: two servers must not share a name
+        self.request_seconds = 20.0
+        self.idle_seconds = 60.0
+        self._connections: dict[socket.socket, _Connection] = {}
+        self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -81,6 +111,51 @@ class ReviewServer(ThreadingHTTPServer):
             return False
         self.token = None
         return True
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Takes a connection, and cuts off others where there are too many."""
+        with self._lock:
+            self._connections[request] = _Connection(time.monotonic())
+            waiting = [(c.is_known, c.since, one) for one, c in self._connections.items() if c.since is not None]
+            surplus = max(0, len(self._connections) - MAX_CONNECTIONS)
+            for _, _, one in sorted(waiting, key=lambda entry: entry[:2])[:surplus]:
+                self._cut_off(one)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Several times a second: cuts off those who were waited for too long, also if bytes still come."""
+        now = time.monotonic()
+        with self._lock:
+            for one, connection in list(self._connections.items()):
+                patience = self.idle_seconds if connection.is_known else self.request_seconds
+                if connection.since is not None and now - connection.since > patience:
+                    self._cut_off(one)
+
+    def _cut_off(self, one: socket.socket) -> None:
+        """Its thread reads the end, and ends. The caller holds the lock."""
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+        self._connections.pop(one, None)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Closes a connection."""
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    @contextlib.contextmanager
+    def answering(self, request: socket.socket, *, is_known: bool) -> Iterator[None]:
+        """While it lasts the client waits for us, however long that takes; afterwards we wait for its next request."""
+        self._note(request, None, is_known)
+        try:
+            yield
+        finally:
+            self._note(request, time.monotonic(), is_known)
+
+    def _note(self, request: socket.socket, since: float | None, is_known: bool) -> None:
+        with self._lock:
+            if (connection := self._connections.get(request)) is not None:
+                connection.since, connection.is_known = since, connection.is_known or is_known
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that went away is no news, and a traceback may quote private text."""
@@ -98,6 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page, its two files, and the exchange of the token for the cookie."""
+        with self.server.answering(self.connection, is_known=self._has_session()):
+            self._get()
+
+    def _get(self) -> None:
         path = urlsplit(self.path)
         if self.headers.get("Host") not in self.server.hosts:
             return self._refuse(421, "This address is not the review page's own.")
@@ -119,6 +198,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.close_connection = True
             return self._refuse(413, "The request is too large.")
+        with self.server.answering(self.connection, is_known=self._has_session()):
+            return self._post(body)
+
+    def _post(self, body: bytes) -> None:
         if self.headers.get("Host") not in self.server.hosts:
             return self._refuse(421, "This address is not the review page's own.")
         if self.headers.get("Origin") != f"http://{self.headers['Host']}" or not self._has_session():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import getpass
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from flows.fetching import fetch
 from flows.review_session import ReviewSession
 from flows.settings import load_settings
+from flows.signals import Terminated
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.agreement import agreement
 from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions, sentence_key
@@ -21,6 +23,14 @@ from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
 
 _NAME = re.compile(r"[\w .@-]{1,64}")
+
+
+def login_name() -> str:
+    """The name of the user who is logged in; in a container, that may be a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
 
 
 def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> tuple[list[Item], Roots]:
@@ -113,10 +123,14 @@ def serve(
         server = ReviewServer(session.api(), port)
     except OSError as error:
         raise ConfigError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from None
-    # An interrupt is the way to end it; every decision is on the disk already.
-    with private_umask(), server, contextlib.suppress(KeyboardInterrupt):
-        announce(server.url, len(items))
-        server.serve_forever(poll_interval=0.2)
+    with private_umask(), server:
+        try:
+            announce(server.url, len(items))
+            server.serve_forever(poll_interval=0.2)
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            pass  # the way to end it; every decision is on the disk already
     state = session.state()
     return {name: state[name] for name in ("reviewer", "mode", "num_done", "num_total", "num_put_off", "agreement")}
 

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from flows.console import Console
-from flows.lifecycle import fail, finish, running, silence_libraries
+from flows.embedded import protect_server
+from flows.lifecycle import fail, finish, retire, running, silence_libraries
+from flows.settings import load_settings
 from flows.signals import guard_embedded_server
 from flows.spec import begin, selection, stages_named
 from pipelines.errors import ConfigError, StoreError
@@ -39,9 +41,12 @@ def run_job(
         raise ConfigError(f"--verify must be full or size, not {verify}")
     selected, forced = requested(from_stage, only, force)
     console = Console()
+    environ = os.environ if environ is None else environ
+    for warning in load_settings(config, environ).warnings:
+        console.say(f"warning: {warning}")
     run = begin(
         config,
-        os.environ if environ is None else environ,
+        environ,
         selected=selected,
         forced=forced,
         verify=verify,
@@ -49,12 +54,14 @@ def run_job(
     )
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    protect_server()
+    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.nightly import nightly
 
     silence_libraries()
-    guard_embedded_server()
+    if not PREFECT_API_URL.value():
+        guard_embedded_server()
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), running(run, console.progress):
         try:
             nightly(run)
@@ -65,6 +72,8 @@ def run_job(
             raise
         record = finish(run, make_latest=make_latest)
     console.close()
+    if make_latest:
+        record["num_superseded_removed"] = retire(run)
     return record
 
 

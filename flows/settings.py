@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph import config_class, config_references
+from pipelines.stages.train_uses import PROTECTIONS
 
 ENV_PREFIX = "RETICENT__"
 
@@ -80,7 +82,14 @@ def tables() -> dict[str, type[StageConfig]]:
 
 @dataclass(frozen=True)
 class Settings:
-    """A validated settings file."""
+    """A validated settings file.
+
+    Attributes:
+        path: of the file.
+        run, store, runtime, sweep: the tables that no stage owns.
+        stages: the others, by name.
+        warnings: about settings that were given and have no effect.
+    """
 
     path: Path
     run: RunConfig
@@ -88,6 +97,7 @@ class Settings:
     runtime: RuntimeConfig
     sweep: SweepConfig
     stages: Mapping[str, StageConfig]
+    warnings: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -95,11 +105,21 @@ class Settings:
         return self.path.parent
 
     def roots(self) -> tuple[Path, Path, Path | None]:
-        """Private root, public root, and the shared secret's file if one is set."""
+        """Private root, public root, and the shared secret's file if one is set.
+
+        Raises:
+            ConfigError: the path of a root is not UTF-8.
+        """
         base = self.folder / self.store.root
         private = self.folder / self.store.private_root if self.store.private_root else base / "private"
         public = self.folder / self.store.public_root if self.store.public_root else base / "public"
         secret = self.folder / self.store.secret_file if self.store.secret_file else None
+        for root in (private, public):
+            if not _is_utf8(root):
+                raise ConfigError(
+                    f"the store's folder {_shown(root)} has a name that is not UTF-8, which Parquet and Prefect "
+                    "refuse; rename it, or choose another with store.root"
+                )
         return private, public, secret
 
     def runtime_values(self) -> Runtime:
@@ -107,12 +127,14 @@ class Settings:
         return Runtime(**self.runtime.model_dump())
 
 
-def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
+def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool = True) -> Settings:
     """Reads and validates a settings file.
 
     Args:
         path: the TOML file.
         environ: the environment; ``RETICENT__TRAIN__EPOCHS=3`` sets ``train.epochs``, an empty value unsets it.
+        refuses_idle: refuse settings of noise and clipping that the method does not use; not where several methods are
+            run with one file.
 
     Raises:
         InputError: the file is missing or is a folder.
@@ -152,15 +174,51 @@ def load_settings(path: Path, environ: Mapping[str, str]) -> Settings:
                 problems += validated_or_problems
             else:
                 validated[name] = validated_or_problems
+    train = validated.get("train")
+    idle = idle_settings(train) if train is not None else ()
+    if refuses_idle:
+        problems += [_idle_protection(sources, train, name) for name in idle if name in PROTECTIONS]
     if problems:
         raise ConfigError("\n".join(problems))
+    warnings = tuple(f"{sources.where('train', name)}: train.{name} has no effect {_with(train)}" for name in idle)
     stages = {name: config for name, config in validated.items() if name not in _OWN_TABLES}
     run, store, runtime, sweep = (validated[name] for name in ("run", "store", "runtime", "sweep"))
     assert isinstance(run, RunConfig)  # noqa: S101  (narrows the type)
     assert isinstance(store, StoreConfig)  # noqa: S101
     assert isinstance(runtime, RuntimeConfig)  # noqa: S101
     assert isinstance(sweep, SweepConfig)  # noqa: S101
-    return Settings(path, run, store, runtime, sweep, stages)
+    return Settings(path, run, store, runtime, sweep, stages, warnings)
+
+
+def idle_settings(train: Any) -> tuple[str, ...]:
+    """The settings of ``[train]`` that were given and have no effect, sorted."""
+    return tuple(sorted(train.idle() & train.model_fields_set))
+
+
+def _with(train: Any) -> str:
+    variant = f" ({train.jft_variant})" if train.method == "jft" else ""
+    return f"with method = {train.method!r}{variant} and the other settings"
+
+
+def _idle_protection(sources: _Sources, train: Any, name: str) -> str:
+    """A protection that does nothing is refused: whoever sets it believes in it."""
+    variable = f"{ENV_PREFIX}TRAIN__{name.upper()}="
+    return (
+        f"{sources.where('train', name)}: train.{name} is set, and method {train.method!r} gives no such protection"
+        + (f" (jft_variant = {train.jft_variant!r})" if train.method == "jft" else "")
+        + f". Leave it out (for one run: {variable} in the environment, empty), or choose another method"
+    )
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        return bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _shown(path: Path) -> str:
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 class _Sources:

@@ -24,7 +24,14 @@ FAILED = "FAILED_CLOSED"
 UNLABELLED = "?"
 _COLOURS = (31, 32, 33, 34, 35, 36, 91, 92, 93, 94, 95, 96)
 _RESET = "\x1b[0m"
-_TABLES = {"redacted": "private", "private": "private", "public": "public"}
+_TABLES = {"redacted": "redacted", "private": "private", "public": "public_side", "stability": "redacted"}
+"""What may be shown, by the table that holds it. The published table has identifiers of its own, and no labels."""
+_ROW = ("doc_id", "sentence_index")
+_CHANGES = {
+    "sentence": "masking the secret by hand changes what else is masked in this sentence",
+    "document": "masking the secret by hand changes what is masked in other sentences of its document",
+    "length": "masking the secret by hand changes whether deduplication looks at this sentence",
+}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -43,7 +50,8 @@ def show_document(
     """One page of a table with redacted text.
 
     Args:
-        table: ``redacted``, ``private`` or ``public``.
+        table: ``redacted``, or one side of it: ``private`` or ``public``; ``stability`` for reviewed sentences with a
+            masked secret that is not redacted stably, each with the tokens of those secrets and what they change.
         label: only rows with a mask of this label (``DUPLICATE`` and ``FAILED_CLOSED`` are labels too).
         doc: only this document, by its id or the beginning of it.
         private: only rows that are not public: masked, or flagged by the conservative policy.
@@ -58,10 +66,12 @@ def show_document(
 
     if table not in _TABLES:
         raise ConfigError(f"{table} holds no redacted text; tables with redacted text are {', '.join(_TABLES)}")
-    roots = open_store(load_settings(config, environ))
-    frame = _scan(roots, table)
-    if table != "redacted":  # the shards hold no offsets: their labels are looked up where they are
-        frame = frame.join(_labels(roots), on=["doc_id", "sentence_index"], how="left", maintain_order="left")
+    roots = open_store(load_settings(config, environ), create=False)
+    frame = _scan(roots, _TABLES[table])
+    if table == "stability":
+        frame = frame.join(_unstable(roots), on=_ROW, how="inner", maintain_order="left")
+    elif table != "redacted":  # the shards hold no offsets: their labels are looked up where they are
+        frame = frame.join(_labels(roots), on=_ROW, how="left", maintain_order="left")
     if label is not None:
         frame = frame.filter(_has_label(label))
     if doc is not None:
@@ -75,8 +85,8 @@ def show_document(
         raise ConfigError(f"there is no page {page}: {total} rows make {num_pages} pages of {rows}")
     chosen = frame.slice((page - 1) * rows, rows)
     if show_text:
-        original = _scan(roots, "sentences").select("doc_id", "sentence_index", "text")
-        chosen = chosen.join(original, on=["doc_id", "sentence_index"], how="left", maintain_order="left")
+        original = _scan(roots, "sentences").select(*_ROW, "text")
+        chosen = chosen.join(original, on=_ROW, how="left", maintain_order="left")
     return {
         "table": table,
         "page": page,
@@ -89,15 +99,23 @@ def show_document(
 def _scan(roots: Roots, table: str) -> Any:
     import polars as pl
 
-    folder = roots.of("public" if _TABLES.get(table) == "public" else "private") / "latest" / table
+    folder = roots.private / "latest" / table
     if not folder.exists():
         raise ConfigError(f"table {table} was not built yet; run `reticent run` first")
     return pl.scan_parquet(f"{glob.escape(str(folder))}/*.parquet")
 
 
 def _labels(roots: Roots) -> Any:
-    return _scan(roots, "redacted").select(
-        "doc_id", "sentence_index", "spans", "is_duplicate", "failed_closed", "flagged_by_conservative"
+    return _scan(roots, "redacted").select(*_ROW, "spans", "is_duplicate", "failed_closed", "flagged_by_conservative")
+
+
+def _unstable(roots: Roots) -> Any:
+    """The unstable secrets of each sentence that has one."""
+    import polars as pl
+
+    found = _scan(roots, "stability").filter(~pl.col("is_stable"))
+    return found.group_by(_ROW).agg(
+        pl.struct("start_token", "end_token", "reason").sort_by("start_token").alias("unstable")
     )
 
 
@@ -122,6 +140,8 @@ def _row(row: Mapping[str, Any], show_text: bool) -> dict[str, Any]:
         "num_tokens": row["num_tokens"],
         "num_masked_tokens": row["num_masked_tokens"],
     }
+    if "unstable" in row:
+        shown["unstable"] = row["unstable"]
     return {**shown, "text": row["text"], "speaker": row["speaker"]} if show_text else shown
 
 
@@ -172,6 +192,9 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
         side = "flagged" if row["is_flagged"] else ("masked" if row["masks"] else "")
         text = _with_masks(row, colour, width)
         lines.append(f"{row['sentence_index']:>4}  {side:<8}{text}")
+        for secret in row.get("unstable", ()):
+            tokens = f"tokens {secret['start_token']} to {secret['end_token'] - 1}"
+            lines.append(f"{'':>6}{'unstable':<9}{tokens}: {_CHANGES[secret['reason']]}")
         if row.get("text") is not None:
             lines.append(f"{'':>6}{'original':<9}{_printable(row['text'])}")
     counts: dict[str, int] = {}

@@ -14,17 +14,36 @@ import sys
 import threading
 import time
 from types import FrameType
+from typing import NoReturn
 
 GRACE_SECONDS = 4.0
 INTERRUPTED = 130
 TERMINATED = 143
+CODES: dict[int, int] = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+MESSAGE = "reticent: interrupted; what was finished is kept, run again to go on"
 
-
+_AGAIN_SECONDS = 0.05
 _open_pipes: list[int] = []
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, raised in the main thread."""
+
+
+class _State:
+    """What became of signals in this process."""
+
+    received: int | None = None
+    """The first signal's number."""
+    is_swallowed = False
+    """Python dropped what the handler raised; see `_note_swallowed`."""
+    is_ending = False
+    """The command is done, so that there is nothing left to interrupt."""
+    has_told = False
+
+
+_state = _State()
+_telling = threading.RLock()  # a signal may come while its message is written
 
 
 def install() -> None:
@@ -33,31 +52,84 @@ def install() -> None:
     Prefect replaces the handlers while a flow runs, and its own can wait for ever. So the grace does not hang on a
     handler: the interpreter writes the number of every signal to a socket, and a thread reads it.
     """
-    signal.signal(signal.SIGINT, _raise)
-    signal.signal(signal.SIGTERM, _raise)
+    for number in CODES:
+        signal.signal(number, _handle)
+    sys.unraisablehook = _note_swallowed
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(reader, writer), daemon=True).start()
 
 
-def _raise(number: int, frame: FrameType | None) -> None:
+def exit_code(found: int, *, failed: bool) -> int:
+    """The exit code of a command, which is the signal's if one ended it.
+
+    From here on a signal ends the process at once. Libraries turn an interrupt into exit codes and errors of their
+    own, so what they make of it does not count.
+
+    Args:
+        found: the code without regard to signals.
+        failed: whether the command ended by an exception.
+    """
+    _state.is_ending = True
+    if _state.received is not None and (failed or found):  # a command may take an interrupt for its normal end
+        found = CODES[_state.received]
+    if found in CODES.values():
+        _tell()
+    return found
+
+
+def was_received() -> bool:
+    """Whether a signal came that ends the process."""
+    return _state.received is not None
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    is_again = _state.received is not None
+    if not is_again:
+        _state.received = number
+    if is_again or _state.is_ending:
+        _end(CODES[_state.received or number])
     raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
+def _note_swallowed(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised in a destructor or a callback; a signal must not get lost that way."""
+    if isinstance(dropped.exc_value, KeyboardInterrupt) and _state.received is not None:
+        _state.is_swallowed = True
+    else:
+        sys.__unraisablehook__(dropped)
+
+
 def _watch(reader: socket.socket, writer: socket.socket) -> None:
-    codes: dict[int, int] = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
     while received := reader.recv(1):
-        if received[0] in codes:
-            _end_after_grace(codes[received[0]])
+        if received[0] in CODES:
+            _end_after_grace(received[0])
 
 
-def _end_after_grace(code: int) -> None:
-    time.sleep(GRACE_SECONDS)
-    sys.stderr.write("reticent: interrupted; what was finished is kept, run again to go on\n")
-    sys.stderr.flush()
+def _end_after_grace(number: int) -> None:
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(_AGAIN_SECONDS)
+        if _state.is_swallowed:
+            _state.is_swallowed, _state.received = False, None
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+    _end(CODES[_state.received or number])
+
+
+def _end(code: int) -> NoReturn:
+    _tell()
     stop_embedded_server()
     os._exit(code)  # worker processes notice and end themselves
+
+
+def _tell() -> None:
+    with _telling:
+        if not _state.has_told:
+            _state.has_told = True
+            # A moving line of progress may stand there.
+            sys.stderr.write(("\n" if sys.stderr.isatty() else "") + MESSAGE + "\n")
+            sys.stderr.flush()
 
 
 def _embedded_servers() -> list[subprocess.Popen[bytes]]:
@@ -73,27 +145,34 @@ def stop_embedded_server() -> None:
 
 
 def guard_embedded_server() -> None:
-    """Sees to it that the embedded server does not outlive this process even if that is killed outright.
+    """Sees to it that the embedded server hears no interrupt, and does not outlive this process however that ends.
 
     A small shell process, in a session of its own, reads from a pipe that only this process can write to. The read
-    ends when this process does, however it ends.
+    ends when this process does, even if it is killed outright.
     """
+    from prefect.server.api.server import SubprocessASGIServer
 
-    def wait_for_server() -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            for process in _embedded_servers():
-                reader, writer = os.pipe()  # the writing end is never closed, nor inherited
-                _open_pipes.append(writer)
-                subprocess.Popen(
-                    ["/bin/sh", "-c", f"read _; kill {process.pid} 2>/dev/null"],
-                    stdin=reader,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    start_new_session=True,
-                )
-                os.close(reader)
-                return
-            time.sleep(0.2)
+    from pipelines.processes import deaf_to_interrupts
 
-    threading.Thread(target=wait_for_server, daemon=True).start()
+    start = SubprocessASGIServer._run_uvicorn_command
+
+    def guarded(server: SubprocessASGIServer) -> subprocess.Popen[bytes]:
+        with deaf_to_interrupts():  # it would print its traceback
+            process = start(server)
+        _end_with_us(process)
+        return process
+
+    SubprocessASGIServer._run_uvicorn_command = guarded  # type: ignore[assignment, method-assign]
+
+
+def _end_with_us(process: subprocess.Popen[bytes]) -> None:
+    reader, writer = os.pipe()  # the writing end is never closed, nor inherited
+    _open_pipes.append(writer)
+    subprocess.Popen(
+        ["/bin/sh", "-c", f"read _; kill {process.pid} 2>/dev/null"],
+        stdin=reader,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(reader)

@@ -40,9 +40,9 @@ def stages_named(name: str) -> tuple[str, ...]:
     return found
 
 
-def open_store(settings: Settings) -> Roots:
-    """Opens, or makes, the store that the settings name."""
-    return open_roots(*settings.roots())
+def open_store(settings: Settings, *, create: bool = True) -> Roots:
+    """Opens the store that the settings name, and makes it if need be; to look at one, ``create=False`` is enough."""
+    return open_roots(*settings.roots(), create=create)
 
 
 def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
@@ -65,8 +65,9 @@ def make_spec(
     selected: Sequence[str] = EVERYTHING,
     forced: Sequence[str] = (),
     verify: str | None = None,
+    create: bool = True,
 ) -> RunSpec:
-    """The specification of a new run."""
+    """The specification of a new run. ``create`` is that of `open_store`."""
     private, public, secret = settings.roots()
     runtime = settings.runtime_values()
     return RunSpec(
@@ -79,7 +80,7 @@ def make_spec(
         seed=settings.run.seed,
         runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
         partitions=corpus.partitions or (),
-        reviews=review_state(open_store(settings)),
+        reviews=review_state(open_store(settings, create=create)),
         selected=tuple(selected),
         forced=tuple(forced),
     )

@@ -27,10 +27,54 @@ def silent(done: int, total: int | None, message: str = "") -> None:
     """A `Progress` that says nothing."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What a release costs together with the earlier ones that may share records.
+
+    Attributes:
+        num_earlier: how many earlier ones there are.
+        epsilon: of all together, unamplified, under replace-one; infinite where one of them added no noise.
+        delta: that epsilon is stated at.
+    """
+
+    num_earlier: int = 0
+    epsilon: float = 0.0
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Releases:
+    """What the store knows of releases on the files of a run.
+
+    Attributes:
+        published: those that were published and may share a record with the run's, oldest first
+            (`pipelines.accounting.ledger.Release`).
+        redaction: identifies the recipe by which the run redacts (see `ReleaseFacts.redactions`).
+        adopted: keys of models that were adopted under another key, with the key that they were trained under.
+    """
+
+    published: tuple[Any, ...] = ()
+    redaction: str = ""
+    adopted: Mapping[str, str] = field(default_factory=dict)
+
+    def trained_as(self, key: str) -> str:
+        """The key that a model was trained under, however often it was adopted since."""
+        while key in self.adopted:
+            key = self.adopted[key]
+        return key
+
+
 class ReleaseLedger(Protocol):
     """Where a stage that publishes something trained on private records accounts for it (see `reticent ledger`)."""
 
-    def reserve(self, event: Mapping[str, Any], delta: float, *, insecure_test_seed: bool = False) -> None:
+    def reserve(
+        self,
+        event: Mapping[str, Any],
+        delta: float,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        insecure_test_seed: bool = False,
+    ) -> Spent:
         """Called before any private record is used; refuses a release that would exceed the budget."""
 
     def commit(self) -> None:
@@ -118,6 +162,7 @@ class StageContext:
         reviews: the log of reviews (`pipelines.miss_rate.decisions`) and how many of its bytes belong to this run; None
             where nobody has reviewed.
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
+        releases: what is known of releases on the same files; only for a stage that reads `pipelines.graph.RELEASES`.
     """
 
     stage: str
@@ -134,6 +179,7 @@ class StageContext:
     secret: bytes = b""
     reviews: tuple[Path, int] | None = None
     ledger: ReleaseLedger | None = None
+    releases: Releases | None = None
     failures_dir: Path | None = None
     cache_dir: Path | None = None
     processes: int = 1

@@ -22,7 +22,10 @@ SOURCE = "input"
 REVIEWS = "reviews"
 """The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.decisions`)."""
 
-OUTSIDE = frozenset({SOURCE, REVIEWS})
+RELEASES = "releases"
+"""The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
+
+OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES})
 """What stages read that no stage made."""
 
 
@@ -66,7 +69,9 @@ class Stage:
         roots: where it writes. The public root is published after the private one.
         packages: distributions whose version enters the key.
         tables: the Parquet tables that it offers to users.
+        runs: tables, besides its own, whose settings select code that it runs.
         is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
+        publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
     """
 
     name: str
@@ -80,7 +85,9 @@ class Stage:
     roots: tuple[Root, ...] = ("private",)
     packages: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    runs: tuple[str, ...] = ()
     is_release: bool = False
+    publishes_rows: bool = False
 
     def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
         """The inputs that a run with these settings reads, `SOURCE` included.
@@ -115,12 +122,15 @@ _TRAINING_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "num
 
 SENTENCES = "sentences.parquet"
 DECISIONS = "decisions.parquet"
+STABILITY = "stability.parquet"
 MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 SCREENED = "screened.parquet"
 SCORES = "token_scores.parquet"
 PASSED = "passed.json"
+PRIVATE = "private.parquet"
+PUBLIC = "public.parquet"
 
 _READ_OPTIONS = (
     "txt_document",
@@ -225,6 +235,29 @@ GRAPH: Mapping[str, Stage] = {
             tables=(Table("sample", "sample.parquet"), Table("screening", "screening.parquet")),
         ),
         Stage(
+            name="stability",
+            table="estimate",
+            step="stability",
+            module=f"{_STAGES}.stability",
+            configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS, "split": SPLIT, "dedup": DEDUP},
+            fields={
+                "estimate": ("source",),
+                "corpus": ("format",),
+                "split": ("mode", "model", "language"),
+                "dedup": ("min_tokens",),
+            },
+            inputs=(
+                Input("sample", ("{partition}.parquet",)),
+                Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "same"),
+                Input("redact", (REDACTED,), "same"),
+                Input(REVIEWS),
+            ),
+            partitioned=True,
+            packages=("spacy", "pyarrow"),
+            tables=(Table("stability", STABILITY),),
+            runs=("redact",),
+        ),
+        Stage(
             name="estimate",
             table="estimate",
             module=f"{_STAGES}.estimate",
@@ -234,6 +267,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),
                 Input("redact", (REDACTED,), "all"),
+                Input("stability", (STABILITY,), "all"),
                 Input(REVIEWS),
             ),
             packages=("numpy", "scipy", "pyarrow"),
@@ -266,11 +300,25 @@ GRAPH: Mapping[str, Stage] = {
             table="shard",
             module=f"{_STAGES}.shard",
             configs={"shard": SHARD},
+            fields={"shard": ()},
             inputs=(Input("redact", (REDACTED,), "same"), Input("gate", (PASSED,))),
+            partitioned=True,
+            packages=("pyarrow",),
+            tables=(Table("private", PRIVATE), Table("public_side", PUBLIC)),
+        ),
+        Stage(
+            name="publish",
+            table="shard",
+            step="publish",
+            publishes_rows=True,
+            module=f"{_STAGES}.publish",
+            configs={"shard": SHARD, "train": TRAIN},
+            fields={"shard": ("publish",), "train": ("method",)},
+            inputs=(Input("shard", (PUBLIC,), "same"), Input("gate", (PASSED,))),
             partitioned=True,
             roots=("private", "public"),
             packages=("pyarrow",),
-            tables=(Table("private", "private.parquet"), Table("public", "public.parquet", "public")),
+            tables=(Table("public", PUBLIC, "public"), Table("public_ids", "public_ids.parquet")),
         ),
         # Which inputs a method reads, its settings say (`TrainConfig.unread_inputs`).
         Stage(
@@ -280,7 +328,7 @@ GRAPH: Mapping[str, Stage] = {
             module=f"{_STAGES}.train_phase1",
             configs={"train": TRAIN},
             inputs=(
-                Input("shard", partitions="all"),
+                Input("shard", (PUBLIC, PRIVATE), "all"),
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (FIGURES,), "all"),
                 Input("estimate", (FIGURES, SCREENED)),
@@ -294,7 +342,7 @@ GRAPH: Mapping[str, Stage] = {
             configs={"train": TRAIN},
             inputs=(
                 Input("train_phase1"),
-                Input("shard", partitions="all"),
+                Input("shard", (PUBLIC, PRIVATE), "all"),
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (REDACTED,), "all"),
                 Input("gate", (PASSED,)),
@@ -317,8 +365,16 @@ GRAPH: Mapping[str, Stage] = {
             name="guarantee",
             table="guarantee",
             module=f"{_STAGES}.guarantee",
-            configs={"guarantee": GUARANTEE, "dedup": DEDUP, "redact": REDACT, "train": TRAIN},
-            inputs=(Input("train", ("events.json",)), Input("estimate", (FIGURES,))),
+            configs={
+                "guarantee": GUARANTEE,
+                "dedup": DEDUP,
+                "redact": REDACT,
+                "shard": SHARD,
+                "train": TRAIN,
+                "report": REPORT,
+            },
+            fields={"report": ("public", "publish_counts")},
+            inputs=(Input("train", ("events.json",)), Input("estimate", (FIGURES,)), Input(RELEASES)),
             packages=("dp-accounting", "numpy", "scipy"),
         ),
         Stage(
@@ -333,6 +389,7 @@ GRAPH: Mapping[str, Stage] = {
                 "redact": REDACT,
                 "sample": SAMPLE,
                 "estimate": ESTIMATE,
+                "shard": SHARD,
                 "train": TRAIN,
             },
             inputs=(

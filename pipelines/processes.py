@@ -9,7 +9,12 @@ import os
 import signal
 import threading
 import warnings
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
 
 _OUR_LOGGERS = frozenset({"prefect", "reticent"})
 _WITHHELD = "a message of this library is withheld: it may quote private text"
@@ -30,6 +35,43 @@ def die_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started inside never see an interrupt from the keyboard, which reaches them as well.
+
+    The parent alone decides. Until a process has said so itself it would print its traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def worker_pool(
+    workers: int,
+    preload: Sequence[str],
+    start: Callable[..., None] = die_with_parent,
+    arguments: tuple[Any, ...] = (),
+) -> ProcessPoolExecutor:
+    """Worker processes that load the heavy modules once, together.
+
+    Args:
+        workers: how many.
+        preload: the heavy modules.
+        start: called in each worker; calls `die_with_parent`.
+        arguments: of ``start``.
+    """
+    from concurrent.futures import ProcessPoolExecutor  # status imports this module, and starts no process
+    from multiprocessing import forkserver
+
+    context = multiprocessing.get_context("forkserver")  # plain fork hangs after polars or torch ran in the parent
+    context.set_forkserver_preload(list(preload))
+    with deaf_to_interrupts():
+        forkserver.ensure_running()
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=start, initargs=arguments)
 
 
 def withhold_library_messages() -> None:

@@ -134,6 +134,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("domain", pa.string(), True),
         ("label", pa.string(), True),
     ),
+    # The public side as it is published: with identifiers of its own, for gaps in the others show where private
+    # sentences stand. `public_ids` maps one to the other. Private.
+    "published": _schema(
+        ("row_id", pa.string()),
+        ("redacted_text", pa.string()),
+        ("num_tokens", pa.uint32()),
+        ("speaker", pa.string(), True),
+        ("domain", pa.string(), True),
+        ("label", pa.string(), True),
+    ),
+    "public_ids": _schema(("row_id", pa.string()), *_ROW),
     # What a model scored on held-out rows: of each token its characters, its word (-1: none), its loss, and whether the
     # model ranks it first; of each word, whether all of it (null: not asked); in a record's last row, what ends it.
     "token_scores": _schema(
@@ -161,6 +172,17 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ("replicate", pa.uint32()),
         ("inclusion_probability", pa.float64()),
     ),
+    # The sampled sentences of one partition, each once, in corpus order.
+    "chosen": _schema(*_ROW),
+    # Whether masking a caught secret by hand leaves all else as it was; tokens half-open.
+    "stability": _schema(
+        *_ROW,
+        ("start_token", pa.uint32()),
+        ("end_token", pa.uint32()),
+        ("is_stable", pa.bool_()),
+        ("is_stable_together", pa.bool_()),
+        ("reason", pa.string()),
+    ),
     # The distinct strings that were masked in one partition, as they are compared. Private, as the two below.
     "gate_strings": _schema(("string", pa.string()), ("label", pa.string()), ("count", pa.uint64())),
     # What the gate searched for, for the stages that publish.
@@ -183,7 +205,7 @@ def schema_of(name: str) -> pa.Schema:
 
 
 # Hashes: neither a dictionary nor compression makes them smaller, and both take most of the time of writing them.
-_INCOMPRESSIBLE = frozenset({"key_high", "key_low", "text_key_high", "text_key_low"})
+_INCOMPRESSIBLE = frozenset({"key_high", "key_low", "text_key_high", "text_key_low", "row_id"})
 # Numbers that count up, and references that occur once or twice: larger with a dictionary than without.
 _PLAIN = _INCOMPRESSIBLE | {"row", "sentence_index", "duplicate_of"}
 

@@ -120,9 +120,24 @@ def diff(
 
 
 @app.command()
-def ledger(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+def ledger(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    acknowledge_damage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REASON",
+            help="Begin a damaged ledger anew with what can still be known; what cannot counts as infinite epsilon.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """What the published models spent together on the records that they share, and what the budget leaves."""
-    from flows.ledger import ledger_document, ledger_text
+    from flows.ledger import acknowledge, ledger_document, ledger_text
+
+    if acknowledge_damage is not None:
+        told, text = acknowledge(config, os.environ, acknowledge_damage)
+        emit(told, as_json, text)
+        return
 
     document = ledger_document(config, os.environ)
     emit(document, as_json, ledger_text(document))
@@ -153,9 +168,20 @@ def deploy(
     timezone: Annotated[str, typer.Option(help="The zone that --cron is meant in, e.g. Europe/Berlin.")] = "UTC",
     pool: Annotated[str, typer.Option(help="Work pool of type process; made if missing.")] = "local-proc",
     name: Annotated[str, typer.Option(help="Name of the deployment.")] = "nightly",
+    init_auth: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Only write a file with a password for server, worker and this command."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create or update the nightly deployment on the Prefect server that PREFECT_API_URL names."""
+    if init_auth is not None:
+        from flows.credentials import init_auth as write_auth
+        from flows.credentials import init_auth_text
+
+        document = write_auth(init_auth, os.environ)
+        emit(document, as_json, init_auth_text(document))
+        return
     from flows.deploying import deploy as make_deployment
     from flows.deploying import deploy_text
 

@@ -19,17 +19,24 @@ def verify(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare every artifact with its manifest, byte by byte. Exit code 5 if one is damaged and not repaired."""
+    """Compare artifacts with their manifests, byte by byte, and the ledger and records with their seals.
+
+    Exit code 5 if something is damaged and not repaired, 4 if that is the privacy ledger.
+    """
     from flows.settings import load_settings
     from flows.spec import open_store
+    from pipelines.store.maintenance import DOCUMENTS, LEDGER
     from pipelines.store.maintenance import verify as verify_store
 
-    checked = verify_store(open_store(load_settings(config, os.environ)), repair=repair)
+    checked = verify_store(open_store(load_settings(config, os.environ), create=repair), repair=repair)
     damaged = [{"stage": c.stage, "key": c.key, "problem": c.problem} for c in checked if c.problem]
     lines = [f"{d['stage']} {str(d['key'])[:12]}: {d['problem']}" for d in damaged]
     told = "\n".join([*lines, f"{len(checked)} artifacts checked, {len(damaged)} damaged"])
     emit({"num_checked": len(checked), "damaged": damaged, "repaired": repair}, as_json, told)
-    if damaged and not repair:
+    kinds = {d["stage"] for d in damaged}
+    if LEDGER in kinds:
+        raise typer.Exit(4)
+    if DOCUMENTS in kinds or (damaged and not repair):
         raise typer.Exit(5)
 
 

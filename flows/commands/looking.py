@@ -29,7 +29,9 @@ def inspect(
 
 @app.command()
 def show(
-    table: Annotated[str, typer.Argument(help="redacted, private or public.")] = "redacted",
+    table: Annotated[
+        str, typer.Argument(help="redacted, private, public, or stability: what is unstable.")
+    ] = "redacted",
     config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
     label: Annotated[str | None, typer.Option(help="Only rows with a mask of this label, e.g. PERSON.")] = None,
     doc: Annotated[str | None, typer.Option(help="Only this document: its id or the beginning of it.")] = None,

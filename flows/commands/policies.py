@@ -23,6 +23,12 @@ KeywordsOption = Annotated[
 ]
 ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained classifier, for that policy.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
+OnceOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-stabilise", help="Every policy reads the original text, once: redact.stabilise = false. Runs stabilise."
+    ),
+]
 AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Do not refuse text in another language.")]
 
 
@@ -43,24 +49,28 @@ def redact(
         str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
     ] = "collapsed",
     workers: WorkersOption = 1,
+    no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
 ) -> None:
     """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
     from flows.redacting import redact_lines, redactor_spec, settings_options
+    from flows.temporary import temporary_files
 
     options = {
         "model": model,
         "language": language,
         "conservative": conservative,
         "classifier": str(classifier.absolute()) if classifier else None,
+        "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }
     spec = redactor_spec(policy, options)
-    for line in redact_lines(
-        file, spec, rendering=rendering, workers=workers, check_language=not any_language, as_json=as_json
-    ):
-        typer.echo(line)
+    with temporary_files():
+        for line in redact_lines(
+            file, spec, rendering=rendering, workers=workers, check_language=not any_language, as_json=as_json
+        ):
+            typer.echo(line)
 
 
 @app.command("evaluate-policy")
@@ -80,27 +90,31 @@ def evaluate_policy(
     ] = False,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals.")] = 0.95,
     workers: WorkersOption = 1,
+    no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Recall, precision and F2 of policies on labelled text, by label, with intervals, and what they miss most."""
     from flows.evaluating_policy import evaluation_document, evaluation_text
     from flows.redacting import redactor_spec, settings_options
+    from flows.temporary import temporary_files
 
     options = {
         "model": model,
         "language": language,
         "classifier": str(classifier.absolute()) if classifier else None,
+        "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }
-    document = evaluation_document(
-        gold,
-        redactor_spec(policy, options),
-        by_sentence=sentences,
-        workers=workers,
-        confidence=confidence,
-        check_language=not any_language,
-    )
+    with temporary_files():
+        document = evaluation_document(
+            gold,
+            redactor_spec(policy, options),
+            by_sentence=sentences,
+            workers=workers,
+            confidence=confidence,
+            check_language=not any_language,
+        )
     emit(document, as_json, evaluation_text(document))
 
 
@@ -118,9 +132,11 @@ def train_policy(
     as_json: JsonOption = False,
 ) -> None:
     """Train the classifier of the policy classifier on texts with domains."""
+    from flows.temporary import temporary_files
     from flows.training_policy import train_document, train_text
 
-    document = train_document(
-        data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
-    )
+    with temporary_files():
+        document = train_document(
+            data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
+        )
     emit(document, as_json, train_text(document))

@@ -72,11 +72,9 @@ def review(
     as_json: JsonOption = False,
 ) -> None:
     """Mark what the redaction missed, in a page on this machine that only you can open."""
-    import getpass
-
     from flows import reviewing
 
-    name = reviewer or getpass.getuser()
+    name = reviewer or reviewing.login_name()
     if status:
         document = reviewing.status_document(config, os.environ, screening=screening)
         emit(document, as_json, reviewing.status_text(document))

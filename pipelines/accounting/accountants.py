@@ -11,6 +11,7 @@ upper bound on every row of the oracle table. Nothing here is called PRV.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -61,6 +62,7 @@ class EpsilonFigure:
     note: str = ""
 
 
+@functools.lru_cache(maxsize=256)
 def epsilon(event: Event, delta: float, relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE) -> float:
     """The smallest known upper bound on epsilon at ``delta``, by PLD.
 
@@ -256,6 +258,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return float(brentq(lambda eps: delta_of(eps) - delta, 0.0, high, xtol=1e-12))
 
 
+@functools.lru_cache(maxsize=64)
 def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> tuple[EpsilonFigure, ...]:
     """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first."""
     rdp_figure = rdp_epsilon(event, delta, relation)

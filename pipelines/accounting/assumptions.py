@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from pipelines.accounting.methods import rule_of
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.events import is_silent
+from pipelines.accounting.methods import MethodRule
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
+from pipelines.accounting.stable import assumed
+from pipelines.accounting.statements import Assumption
 from pipelines.miss_rate.rates import Delta2
 
+NOISE_FROM_PRIVATE_TEXT = (
+    "the noise of phase 1 was chosen by a rate that was measured on this text, so that in a neighbouring world another "
+    "mechanism ran; fix train.jft_miss_rate before the text is measured, or take it from public text, and say so with "
+    "train.jft_miss_rate_basis"
+)
 
-def voids(training: TrainingFacts) -> list[str]:
+
+def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
     """Facts that take the promise out of every claim, whatever its numbers."""
     found = []
     if training.insecure_test_seed:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
+    if training.is_noise_from_private_text:
+        found.append(NOISE_FROM_PRIVATE_TEXT)
     if training.tokenizer_trained_on not in ("public", "none", "elsewhere"):
         found.append(
             f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
             "secret away, and epsilon does not cover it"
         )
-    if training.tokenizer_trained_on == "public" and not rule_of(training.method, training.variant).has_public_set:
+    if training.tokenizer_trained_on == "public" and not rule.has_public_set:
         found.append(
             "the vocabulary was learnt, without noise, on public rows, which this method counts among the records that "
             "it protects; set train.tokenizer = 'bytes', or train a pretrained model"
@@ -30,23 +42,34 @@ def voids(training: TrainingFacts) -> list[str]:
     return found
 
 
-def common(training: TrainingFacts) -> list[str]:
-    """What every claim of a run rests on."""
-    found = [
+def common(training: TrainingFacts, publication: Publication, num_others: int, has_public_rows: bool) -> list[str]:
+    """What every claim of a run rests on.
+
+    Args:
+        training: what training did.
+        publication: what else the run publishes.
+        num_others: other releases of the store that may share a record.
+        has_public_rows: whether rows are published, or trained on without noise.
+    """
+    found: list[str] = [
         f"the unit of privacy is one {training.record}; a person or a fact may be spread over many",
         "neighbours differ by the replacement of one record, so both hold the same number of private records, and "
         "the sampling rate and number of steps may depend on it",
-        "epsilon covers the weights only: learning curves, figures, audits and reports are releases of their own",
-        "one release: a second model trained on the same records is a second release; compose the unamplified "
-        "epsilons of all releases first, then give credit for redaction once (`reticent ledger` does both for the "
-        "releases of its store)",
+        "the trusted side keeps to itself what is not published: learning curves, figures, audits, the full report "
+        "and checkpoints are releases of their own, which epsilon does not cover",
+        about_others(num_others),
         "validation and test folds are public",
-        "hyper-parameters were not chosen by looking at private data",
+        _about_settings(training),
         "the models that redaction uses were pre-trained on other, public data",
-        "speaker, domain and label of a row are not redacted: public rows are published with them, the speaker is "
-        "trained on, and domain and label set the order of public rows; none of them holds a secret",
+        "speaker, domain and label of a row are not redacted: "
+        + ("public rows are published with them, the speaker is " if publication.publishes_rows else "the speaker is ")
+        + "trained on"
+        + (", and domain and label set the order of public rows" if has_public_rows else "")
+        + "; none of them holds a secret",
         "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
         "records stopped for that reason",
+        "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and whether "
+        "one of them stands in what is published, is no secret in itself",
     ]
     if training.tokenizer_trained_on == "public":
         found.append("the tokenizer was trained on the public set only")
@@ -55,12 +78,47 @@ def common(training: TrainingFacts) -> list[str]:
     return [*found, *(note for note in training.notes if note not in found)]
 
 
+def _about_settings(training: TrainingFacts) -> Assumption:
+    plain = "hyper-parameters were not chosen by looking at private data"
+    if training.is_noise_from_private_text:
+        return Assumption(f"{plain}, but for the noise of phase 1", {"noise chosen from": "private text"})
+    if training.light_noise_miss_rate is None:
+        return Assumption(plain, {"noise chosen from": "settings"})
+    where = {
+        "fixed_beforehand": "was fixed before this text was measured",
+        "public_text": "was measured on other, public text",
+    }
+    rate = training.light_noise_miss_rate.upper
+    return Assumption(
+        f"{plain}; the miss rate {rate:g} that the noise of phase 1 was chosen with "
+        f"{where.get(training.noise_basis or '', 'is of unknown origin')}: so say the settings",
+        {"noise chosen from": "settings"},
+    )
+
+
+def about_others(num_others: int) -> Assumption:
+    """What is known of other releases on the same records."""
+    if num_others:
+        return Assumption(
+            f"{num_others} other release{'s' if num_others > 1 else ''} of this store may share records with this one: "
+            "the figures of this model alone are not the whole; those of all together are composed first, and credit "
+            "for redaction is given once (`reticent ledger`)",
+            {"other releases": "some"},
+        )
+    return Assumption(
+        "no other release of this store shares an input file with this one, as its privacy ledger knows; one that is "
+        "made later, or elsewhere, on the same records adds to epsilon",
+        {"other releases": "none"},
+    )
+
+
 def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[str]:
     """What ties a claim to the corpus before, or after, deduplication."""
     splitting = (
         "splitting into sentences came out the same in both: where an over-long sentence is cut, where a sentence "
         "ends, and whether a text is taken for a dialogue are read from the text, and a secret may change them"
     )
+    found: list[str]
     if on == "deduplicated":
         why = (
             corpus.dedup_reason
@@ -75,20 +133,41 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
     else:
         size = corpus.dedup_stability or 1
         found = [
-            f"the claim is about the corpus after splitting into sentences, before deduplication: one replaced "
-            f"{training.record if not corpus.reads_redacted else 'sentence'} changes at most {size} training record"
-            f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}",
+            Assumption(
+                f"the claim is about the corpus after splitting into sentences, before deduplication: one replaced "
+                f"{training.record if not corpus.reads_redacted else 'sentence'} changes at most {size} training record"
+                f"{'s, which enter as the group size' if size > 1 else ''}. {corpus.dedup_reason}",
+                {"redaction reads": "document" if corpus.reads_documents else "sentence"}
+                if corpus.reads_redacted
+                else {},
+            ),
             splitting,
         ]
-    if corpus.dedup_min_tokens:
+    if corpus.dedup_min_tokens and corpus.reads_redacted:
         found.append(
             f"sentences of fewer than {corpus.dedup_min_tokens} tokens are not deduplicated: a secret in k copies of "
             "one is a group of k"
         )
-    if corpus.couples_rows:
+    return [*found, *about_policies(corpus)]
+
+
+def about_policies(corpus: CorpusFacts) -> list[str]:
+    """What is supposed of policies that read, or were made from, more than the sentence at hand."""
+    found: list[str] = []
+    if not (corpus.reads_redacted or corpus.has_public_rows):
+        return found
+    if corpus.reads_documents:
         found.append(
-            f"these policies look beyond one sentence and tie rows together: {', '.join(corpus.couples_rows)}; the "
-            "claim supposes that a secret does not change what they mask or flag elsewhere"
+            Assumption(
+                f"these policies look beyond one sentence, at its document: {', '.join(corpus.reads_documents)}; "
+                "masking a secret by hand leaves what they mask in the other sentences as it was",
+                {"redaction reads": "document"},
+            )
+        )
+    if corpus.fitted:
+        found.append(
+            f"these policies were fitted on text: {', '.join(corpus.fitted)}; the claim supposes that none of the "
+            "private records was among it"
         )
     if corpus.plugins:
         found.append(
@@ -98,41 +177,57 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
     return found
 
 
-ONE_SENTENCE = "the secret stands in one kept sentence; one that stands in several is a group of as many"
-"""What a claim about a single secret supposes, since the unit of privacy is one sentence."""
+def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
+    """What a claim about a single secret supposes, since the unit of privacy is one sentence."""
+    if is_silent(training.event_on("original")):
+        return f"{who} stands in one kept sentence; one that stands in several is a group of as many"
+    return (
+        f"{who} stands in one sentence, and that has no copy: training on original text reads every copy, and a "
+        "secret in k of them is a group of k"
+    )
 
 
-def about_caught(corpus: CorpusFacts) -> list[str]:
-    """When a masked secret costs nothing."""
+def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
+    """When a masked secret costs nothing; ``unstable`` says of how many that is not so."""
     if not corpus.reads_redacted:
-        return ["training reads the original text: redaction gives no credit, and every secret counts as missed"]
+        return [
+            Assumption(
+                "training reads the original text: redaction gives no credit, and every secret counts as missed",
+                {"training reads": "original"},
+            )
+        ]
     if not corpus.collapses:
         return [
             "redact.collapse is false, so masks show a secret's length: a masked secret costs as much as a missed one"
         ]
-    return [
-        "epsilon is 0 for a masked secret only if every exact copy of its sentence is changed together (copies after "
-        "the first are masked whole) and if masking it by hand leaves all else that the policy masks in the sentence "
-        "as it was; otherwise it is that of a missed secret",
-    ]
+    return [Assumption(assumed(unstable), {"masks show": "nothing"})]
 
 
 def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
-    """How missed secrets are kept out of the public set."""
-    if not corpus.reads_redacted:
-        return ["there is no public set: every sentence is trained on as a private record"]
-    if not corpus.has_conservative:
-        return [
-            "no sentence is trained on as a public one (there is no conservative policy, or the method has no public "
-            "set), so delta2 is 0"
-        ]
+    """How missed secrets are kept out of what is published, or trained on, without noise."""
+    if not corpus.has_public_rows:
+        why = (
+            "no row is published, and every sentence is trained on as a private record"
+            if not corpus.reads_redacted
+            else "no row is published or trained on as a public one (there is no conservative policy, or the method "
+            "has no public set)"
+        )
+        return [Assumption(f"{why}, so delta2 is 0", {"public rows": "none"})]
     if delta2 is None:
         return []
     if delta2.upper == 0:
-        return ["no labelled secret of this corpus that the policy misses stands in a public sentence (delta2 is 0)"]
+        return [
+            Assumption(
+                "no labelled secret of this corpus that the policy misses stands in a public sentence (delta2 is 0)",
+                {"public rows": "some"},
+            )
+        ]
     return [
-        f"missed secrets stand in public sentences with probability at most {delta2.upper:.3g} over mu (delta2, "
-        f"confidence {delta2.confidence:g}), which is part of delta"
+        Assumption(
+            f"missed secrets stand in public sentences with probability at most {delta2.upper:.3g} over mu (delta2, "
+            f"confidence {delta2.confidence:g}), which is part of delta",
+            {"public rows": "some"},
+        )
     ]
 
 

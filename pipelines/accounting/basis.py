@@ -11,11 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pipelines.accounting.assumptions import about_corpus, common, voids
-from pipelines.accounting.confidentiality import PrivacyLoss, group_loss
-from pipelines.accounting.events import NeighboringRelation
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
+from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.accounting.methods import MethodRule
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.accounting.stable import NOT_TOLD, counted, elsewhere_refusal, misses_nothing
+from pipelines.accounting.statements import contradictions
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
+NOT_MEASURED: Final = "not_measured"
+WITHHELD: Final = (
+    "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"
+)
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
 )
@@ -31,8 +39,14 @@ class Claim:
             ``group_confidentiality_at_average_rate`` (never a guarantee), ``bayesian_confidentiality``,
             ``selective_dp``, ``selective_dp_of_the_policy`` or ``light_noise_estimate`` (never a guarantee).
         statement: the promise in words.
-        epsilon, delta: its numbers; None where it is refused.
+        epsilon, delta: its numbers, of this run's model alone; None where it is refused.
         epsilon_unamplified: epsilon of the training itself, without credit for redaction.
+        together: the same claim about all releases that may share a record with this one, where there are earlier ones:
+            ``num_releases``, ``statement``, ``assumptions``, ``epsilon``, ``delta``, ``is_guarantee``,
+            ``not_guaranteed_because``, ``refused``,
+            ``unit``, ``corpus``. Whoever prints an epsilon prints this one first.
+        covers: what the claim is about, in words: everything that the run publishes, or the model alone.
+        beside: what else lies in the public root, which the claim does not cover.
         is_guarantee: whether the numbers are a promise, under the assumptions.
         not_guaranteed_because: why they are not.
         theorem: where it is proved.
@@ -69,6 +83,9 @@ class Claim:
     assumptions: tuple[str, ...] = ()
     refused: str | None = None
     as_in_paper: dict[str, Any] = field(default_factory=dict)
+    together: dict[str, Any] | None = None
+    covers: str = ""
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +101,9 @@ class Review:
         is_census: whether every training sentence was reviewed.
         covers_corpus: whether every training document carries labels, or every sampled sentence was reviewed by
             people; otherwise the rates describe a part only.
+        num_training_sentences: of the corpus; None where that is not known.
+        is_withheld: whether rates were measured and are not told, because what is stated is published.
+        stability: how many caught secrets are not redacted stably; None where that was not measured.
     """
 
     source: str
@@ -93,6 +113,14 @@ class Review:
     worst_label: tuple[FalseNegativeRate, Delta2] | None = None
     is_census: bool = False
     covers_corpus: bool = True
+    num_training_sentences: int | None = None
+    is_withheld: bool = False
+    stability: Stability | None = None
+
+    @classmethod
+    def withheld(cls) -> Review:
+        """What the public is told of a review: nothing, neither its rates nor whether there was one."""
+        return cls(source=NOT_MEASURED, is_trusted=False, false_negative_rate=None, delta2=None, is_withheld=True)
 
     @property
     def is_usable(self) -> bool:
@@ -117,6 +145,9 @@ class ClaimBuilder:
     training: TrainingFacts
     corpus: CorpusFacts
     review: Review
+    rule: MethodRule
+    publication: Publication
+    num_others: int  # other releases that may share a record
     loss: PrivacyLoss  # of one record, replace_one, no credit for anything
     add_or_remove: PrivacyLoss
     on_redacted: PrivacyLoss  # the part of it that read redacted text
@@ -125,7 +156,7 @@ class ClaimBuilder:
     @property
     def on(self) -> str:
         """The corpus that claims are about: ``raw`` or ``deduplicated``."""
-        if not self.corpus.reads_redacted:
+        if not self.corpus.reads_redacted and not self.uses_delta2:
             return "raw"
         return "deduplicated" if self.corpus.dedup_stability is None or self.training.record != "sentence" else "raw"
 
@@ -141,8 +172,33 @@ class ClaimBuilder:
 
     @property
     def uses_delta2(self) -> bool:
-        """Whether delta2 is a measured figure, and not 0 because nothing is public."""
-        return self.corpus.has_conservative
+        """Whether delta2 is a measured figure, and not 0 because no row is public."""
+        return self.corpus.has_public_rows
+
+    @property
+    def seen(self) -> str:
+        """What the attacker sees, in words."""
+        is_model_alone = self.publication.beside or not self.publication.publishes_model
+        return "the model" if is_model_alone else "what this run publishes"
+
+    @property
+    def neighbours_of_dp(self) -> str:
+        """Which two private sets differential privacy compares, by what the method reads."""
+        if not self.corpus.reads_redacted:
+            found = "the neighbours are corpora after splitting, duplicates and secrets included, of equal size"
+        elif is_silent(self.training.event_on("original")):
+            found = (
+                "the neighbours are private sets after deduplication and redaction, of equal size; the public set is "
+                "the same in both"
+            )
+        else:
+            found = (
+                "the neighbours are corpora after splitting, of equal size, of which one part of training reads the "
+                "original text and another what redaction leaves of it"
+            )
+        if self.publication.publishes_rows and not self.rule.has_public_set:
+            found += "; neither the record nor its replacement stands in the published table"
+        return found
 
     def is_large(self, notion: str, delta: float) -> bool:
         """Whether a delta is too large to mean anything: not below one over the number of records it is about."""
@@ -156,7 +212,7 @@ class ClaimBuilder:
     def claim(self, notion: str, statement: str, theorem: str, extra: Sequence[str] = (), **values: Any) -> Claim:
         """A claim without numbers; ``extra`` are assumptions of its own, which come first."""
         is_dp = notion == "dp_private_set"
-        rests_on = common(self.training)
+        rests_on = common(self.training, self.publication, self.num_others, self.corpus.has_public_rows)
         on = values.get("corpus", self.on)
         if not is_dp:
             rests_on += about_corpus(self.corpus, self.training, on)
@@ -165,6 +221,8 @@ class ClaimBuilder:
             statement=statement,
             theorem=theorem,
             unit=self.training.record,
+            covers=self.publication.covers,
+            beside=self.publication.beside,
             epsilon_unamplified=finite(self.loss.epsilon),
             assumptions=(*extra, *rests_on),
             **{
@@ -176,6 +234,12 @@ class ClaimBuilder:
 
     def issue(self, claim: Claim, epsilon: float, delta: float) -> Claim:
         """The claim with its numbers, or refused where they say nothing."""
+        if clash := contradictions(claim.assumptions):
+            return replace(
+                claim,
+                refused=f"its assumptions contradict each other about {', '.join(clash)}; this is a fault of ours, "
+                "please report it",
+            )
         if not math.isfinite(epsilon):
             return replace(claim, refused="training adds no noise to private records, so epsilon is infinite")
         if not delta < 1:
@@ -185,7 +249,7 @@ class ClaimBuilder:
                 if math.isfinite(delta)
                 else "vacuous: delta would exceed 1 by far, and a delta of 1 or more promises nothing",
             )
-        void = (*claim.not_guaranteed_because, *voids(self.training))
+        void = (*claim.not_guaranteed_because, *voids(self.training, self.rule))
         if self.is_large(claim.notion, delta):
             void = (*void, LARGE_DELTA)
         return replace(claim, epsilon=epsilon, delta=delta, is_guarantee=not void, not_guaranteed_because=void)
@@ -202,27 +266,88 @@ class ClaimBuilder:
         return self.review.false_negative_rate if self.review.is_usable and self.corpus.gives_credit else None
 
     def misses_nothing(self) -> bool:
-        """Whether it is known for certain that the policy masks every labelled secret of the corpus."""
+        """Whether it is certain that no labelled secret of the corpus was trained on: all are masked, and stably."""
         gamma = self.gamma()
-        return gamma is not None and self.review.is_census and gamma.upper == 0
+        is_exact = gamma is not None and self.review.is_census and gamma.upper == 0
+        return is_exact and misses_nothing(self.review.stability) and not self.reads_any_original
+
+    @property
+    def reads_any_original(self) -> bool:
+        """Whether a part of the training read original text, for which redaction gives no credit."""
+        return not is_silent(self.training.event_on("original"))
+
+    @property
+    def unstable(self) -> str:
+        """How many caught secrets are not redacted stably, in words."""
+        return NOT_TOLD if self.review.is_withheld else counted(self.review.stability)
+
+    def elsewhere_refusal(self) -> str | None:
+        """Why nothing is promised where one secret may change several records; None where that is not known."""
+        if not (self.corpus.reads_redacted or self.uses_delta2):
+            return None
+        if self.review.is_withheld:
+            return WITHHELD if self.corpus.reads_documents or self.corpus.plugins else None
+        return elsewhere_refusal(self.review.stability)
 
     def escape_refusal(self, escape: Delta2 | None) -> str | None:
         """Why nothing can be said about secrets that the policy misses; None if it can."""
+        if (elsewhere := self.elsewhere_refusal()) is not None:
+            return elsewhere
+        if not self.uses_delta2:
+            return None
+        if self.corpus.foreign_public_rows:
+            return (
+                "no work on this run can mend this: an earlier release trained on rows, or published rows, that "
+                "another redaction took for public, or nothing is known of it; a secret may stand in them"
+            )
+        if self.review.is_withheld:
+            return WITHHELD
         if escape is None:
             part = self.review.part_refusal(
                 ", or set no redact.conservative: missed secrets of the rest may stand in public sentences"
             )
             return part or (
-                "delta2 was not measured, so missed secrets may stand in public sentences, which are trained on "
-                "without noise; review a sample, or set no redact.conservative (then every sentence is private)"
+                "delta2 was not measured, so missed secrets may stand in public sentences, which "
+                f"{self.public_use}; review a sample, or set no redact.conservative (then every sentence is private)"
             )
         if escape.upper > self.training.target_delta:
-            return (
-                f"delta2, the probability that a missed secret stands in a public sentence, is at most "
-                f"{escape.upper:.3g} (estimate {escape.value:.3g}, confidence {escape.confidence:g}), above the target "
-                f"delta {self.training.target_delta:g}; review more, take a stricter redact.conservative, or set none"
-            )
+            return self._too_many_escape(escape)
         return None
+
+    @property
+    def public_use(self) -> str:
+        """What happens to public sentences, in words."""
+        return "are trained on without noise" if self.rule.has_public_set else "are published as they are"
+
+    def _too_many_escape(self, escape: Delta2) -> str:
+        """The refusal for a delta2 above delta: what can mend it first, or that nothing can, with the number."""
+        target = self.training.target_delta
+        found = (
+            f"delta2, the probability that a missed secret stands in a public sentence, is at most {escape.upper:.3g} "
+            f"(estimate {escape.value:.3g}, confidence {escape.confidence:g}), above the target delta {target:g}. "
+        )
+        otherwise = f"Without redact.conservative every sentence is private, and the claim holds{self._if_noised}"
+        if escape.value > target:
+            return (
+                "no further review can mend this: of the reviewed secrets themselves too large a share is public. "
+                f"{found}{otherwise}; or take a stricter redact.conservative"
+            )
+        from pipelines.miss_rate.intervals import num_clean_reviews_needed  # scipy is slow to import
+
+        needed = num_clean_reviews_needed(target, escape.confidence) if escape.confidence < 1 else None
+        size = self.review.num_training_sentences
+        if needed is None or size is None or needed <= size:
+            more = "" if needed is None else f" (about {needed:,} clean reviews)"
+            return f"{found}Review more{more}, take a stricter redact.conservative, or set none"
+        return (
+            f"no sample of this corpus can mend this: so small a bound takes about {needed:,} clean reviews, and the "
+            f"corpus has {size:,} training sentences. {found}{otherwise}; or label every training sentence "
+            "(sample.fraction = 1), which leaves no sampling error"
+        )
+
+    @property
+    def _if_noised(self) -> str:
+        return "" if math.isfinite(self.loss.epsilon) else " as far as training adds noise"
 
     def worst_case_refusal(self) -> str | None:
         """Why nothing can be said about *each* secret that the policy misses; None if it can.
@@ -234,9 +359,10 @@ class ClaimBuilder:
         refusal = self.escape_refusal(escape)
         if refusal is None and escape is not None and escape.upper > 0:
             return (
-                f"a missed secret may stand in a public sentence (delta2 is at most {escape.upper:.3g}), and for that "
-                "one nothing holds; a bound on their share serves a secret drawn from mu only (see Bayesian "
-                "confidentiality). Set no redact.conservative, or review every training sentence"
+                f"no sample can mend this: a missed secret may stand in a public sentence (delta2 is at most "
+                f"{escape.upper:.3g}), and for that one nothing holds; a bound on their share serves a secret drawn "
+                "from mu only (see Bayesian confidentiality). Set no redact.conservative, or review every training "
+                "sentence"
             )
         return refusal
 
@@ -244,3 +370,14 @@ class ClaimBuilder:
 def finite(value: float | None) -> float | None:
     """A number for JSON: None for an infinite one."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def joint(first: float, second: float) -> float:
+    """Both bounds hold at once with at least this probability (Bonferroni)."""
+    return max(0.0, 1.0 - (1.0 - first) - (1.0 - second))
+
+
+def json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
+    """A loss as JSON values; None for what is infinite."""
+    delta = loss.delta if math.isfinite(loss.delta) else None
+    return {"epsilon": finite(loss.epsilon), "delta": delta}

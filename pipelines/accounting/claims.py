@@ -7,33 +7,43 @@ test run with a known seed, say).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.assumptions import (
-    ONE_SENTENCE,
     about_caught,
     about_mu,
     about_public_set,
     about_review,
+    one_sentence,
 )
-from pipelines.accounting.basis import LARGE_DELTA, Claim, ClaimBuilder, Review, finite
+from pipelines.accounting.basis import (
+    LARGE_DELTA,
+    NOT_MEASURED,
+    WITHHELD,
+    Claim,
+    ClaimBuilder,
+    Review,
+    finite,
+    joint,
+    json_loss,
+)
+from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import (
-    AmplifiedLoss,
     PrivacyLoss,
     bayesian_confidentiality,
     bayesian_with_original,
-    group_confidentiality,
     group_loss,
-    num_missed_of_group,
 )
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
-from pipelines.accounting.methods import ClaimName, rule_of
+from pipelines.accounting.group_claims import group
+from pipelines.accounting.ledger import Release
+from pipelines.accounting.methods import ClaimName, MethodRule, rule_of
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.selective import light_noise, masked, selective, selective_of_the_policy
+from pipelines.accounting.stable import epsilon_is
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
 __all__ = ["Claim", "Review", "build_claims"]
@@ -58,7 +68,14 @@ _HEADLINES = (
 )
 
 
-def build_claims(training: TrainingFacts, corpus: CorpusFacts, review: Review, groups: Sequence[int]) -> dict[str, Any]:
+def build_claims(
+    training: TrainingFacts,
+    corpus: CorpusFacts,
+    review: Review,
+    groups: Sequence[int],
+    publication: Publication | None = None,
+    others: Sequence[Release] = (),
+) -> dict[str, Any]:
     """All claims of a run, with the accountants' figures and warnings.
 
     Args:
@@ -66,78 +83,142 @@ def build_claims(training: TrainingFacts, corpus: CorpusFacts, review: Review, g
         corpus: what the stages before it were told to do.
         review: what is known of misses.
         groups: sizes of groups of unique secrets to state group confidentiality for.
+        publication: what the run publishes; None: the model and a public report.
+        others: the other releases of the store that may share a record with this one.
 
     Returns:
         JSON values: ``claims``, ``headline`` (index of the claim to show first, None when none is issued),
-        ``accountants``, ``warnings``.
+        ``accountants``, ``together`` (all releases, None where there is one: ``num_releases``, ``epsilon``, ``delta``,
+        ``unit``, unamplified, under replace-one), ``warnings``.
     """
+    publication = publication or Publication()
+    others = [release for release in others if release.counts]
     relations = (NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE)
     figures = [f for relation in relations for f in all_epsilons(training.event, training.target_delta, relation)]
-    pld = {f.relation: f.epsilon if f.epsilon is not None else math.inf for f in figures if f.accountant == "pld"}
+    rule = rule_of(training.method, training.variant)
+    if not others:
+        corpus = replace(corpus, foreign_public_rows=corpus.foreign_public_rows or publication.foreign_tables)
+    claims = _claims_of(training, corpus, review, groups, publication, rule, len(others))
+    whole = None
+    if others:
+        joined = together(training, corpus, publication, others)
+        theirs = replace(publication, publishes_rows=joined.publishes_rows)
+        composed = _claims_of(joined.training, joined.corpus, review, groups, theirs, joined.rule, len(others))
+        claims = [_beside(claim, composed, len(others) + 1) for claim in claims]
+        whole = {
+            "num_releases": len(others) + 1,
+            "epsilon": finite(epsilon(joined.training.event, training.target_delta)),
+            "delta": training.target_delta,
+            "unit": joined.training.record,
+            "relation": NeighboringRelation.REPLACE_ONE.value,
+        }
+    return {
+        "claims": [_as_json(claim) for claim in claims],
+        "headline": _headline(claims),
+        "accountants": [{**asdict(f), "epsilon": finite(f.epsilon), "delta": training.target_delta} for f in figures],
+        "together": whole,
+        "warnings": [*_warnings(training), *_warnings_about(claims)],
+    }
+
+
+def _claims_of(
+    training: TrainingFacts,
+    corpus: CorpusFacts,
+    review: Review,
+    groups: Sequence[int],
+    publication: Publication,
+    rule: MethodRule,
+    num_others: int,
+) -> list[Claim]:
+    """The claims of one release, or of several that were put together as one (`pipelines.accounting.composition`)."""
+    has_public_rows = corpus.has_conservative and (rule.has_public_set or publication.publishes_rows)
+    corpus = replace(corpus, has_public_rows=has_public_rows or corpus.foreign_public_rows)
     if training.reads_original:
+        # Which copy of a sentence is kept may still show in what is published.
+        is_unbounded = has_public_rows and corpus.dedup_stability is None
         corpus = replace(
             corpus,
-            dedup_stability=1,
-            dedup_reason=_ORIGINAL_IS_READ,
+            dedup_stability=None if is_unbounded else 1,
+            dedup_reason=corpus.dedup_reason if is_unbounded else _ORIGINAL_IS_READ,
             dedup_min_tokens=0,
-            has_conservative=False,
             reads_redacted=False,
         )
-    rule = rule_of(training.method, training.variant)
-    if not rule.has_public_set:
-        corpus = replace(corpus, has_conservative=False)
-    on_original = _loss(training, training.event_on("original"))
     is_one_part = is_silent(training.event_on("original"))
+    loss = _loss(training, training.event)
     builder = ClaimBuilder(
-        training,
-        corpus,
-        review,
-        _loss(training, training.event, pld[NeighboringRelation.REPLACE_ONE]),
-        _loss(training, training.event, pld[NeighboringRelation.ADD_OR_REMOVE_ONE]),
-        on_redacted=_loss(
-            training,
-            training.event_on("redacted", "reviewed"),
-            pld[NeighboringRelation.REPLACE_ONE] if is_one_part else None,
-        ),
-        on_original=on_original,
+        training=training,
+        corpus=corpus,
+        review=review,
+        rule=rule,
+        publication=publication,
+        num_others=num_others,
+        loss=loss,
+        add_or_remove=_loss(training, training.event, NeighboringRelation.ADD_OR_REMOVE_ONE),
+        on_redacted=loss if is_one_part else _loss(training, training.event_on("redacted", "reviewed")),
+        on_original=_loss(training, training.event_on("original")),
     )
-    claims = [claim for name in rule.claims for claim in _BUILDERS[name](builder, groups)]
+    names = list(rule.claims)
+    if has_public_rows and not rule.has_public_set and "confidentiality" in names:
+        names.insert(names.index("confidentiality") + 1, "caught")
+    claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
-        claims = [claim if claim.notion == "dp_private_set" else _refused(claim, "; ".join(unmet)) for claim in claims]
+        return [claim if claim.notion == "dp_private_set" else _refused(claim, "; ".join(unmet)) for claim in claims]
+    return claims
+
+
+def _beside(claim: Claim, composed: Sequence[Claim], num_releases: int) -> Claim:
+    """A claim of one model with the same claim about all releases together."""
+    same = [c for c in composed if (c.notion, c.group_size) == (claim.notion, claim.group_size)]
+    if not same:
+        return claim
+    whole = same[0]
+    return replace(
+        claim,
+        together={
+            "num_releases": num_releases,
+            "statement": whole.statement,
+            "assumptions": list(whole.assumptions),
+            "epsilon": whole.epsilon,
+            "delta": whole.delta,
+            "is_guarantee": whole.is_guarantee,
+            "not_guaranteed_because": list(whole.not_guaranteed_because),
+            "refused": whole.refused,
+            "unit": whole.unit,
+            "corpus": whole.corpus,
+        },
+    )
+
+
+def _headline(claims: Sequence[Claim]) -> int | None:
+    """The claim to show first: of those that hold for all releases together, or else for this model alone."""
     # A claim whose delta means nothing is never shown first; one that is void for another reason only when all are.
     shown = [(i, c) for i, c in enumerate(claims) if c.refused is None and LARGE_DELTA not in c.not_guaranteed_because]
     shown = [(i, c) for i, c in shown if c.is_guarantee] or shown
+    shown = [(i, c) for i, c in shown if c.together is None or c.together["is_guarantee"]] or shown
     issued = {c.notion: i for i, c in reversed(shown)}
-    return {
-        "claims": [_as_json(claim) for claim in claims],
-        "headline": next((issued[notion] for notion in _HEADLINES if notion in issued), None),
-        "accountants": [{**asdict(f), "epsilon": finite(f.epsilon), "delta": training.target_delta} for f in figures],
-        "warnings": [*_warnings(training), *_warnings_about(claims)],
-    }
+    return next((issued[notion] for notion in _HEADLINES if notion in issued), None)
 
 
 def _dp_private_set(b: ClaimBuilder) -> Claim:
     claim = b.claim(
         "dp_private_set",
-        "Whoever sees the model can hardly tell whether one record of the private set was replaced by another.",
+        f"Whoever sees {b.seen} can hardly tell whether one record of the private set was replaced by another.",
         "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
-        extra=(
-            "the neighbours are private sets after deduplication and redaction, of equal size; the public set is the "
-            "same in both",
-        ),
+        extra=(b.neighbours_of_dp,),
         as_in_paper={
             "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
             "epsilon": finite(b.add_or_remove.epsilon),
             "delta": b.add_or_remove.delta,
         },
     )
-    if rule_of(b.training.method, b.training.variant).is_unnoised:
+    if b.rule.is_unnoised:
         return replace(
             claim,
             as_in_paper={},
-            refused="training adds no noise to a part of what it reads of private records (masked text, or spans that "
-            "are called public), so epsilon is infinite; see the other claims",
+            refused="no work can mend this for the method: training adds no noise to a part of what it reads of "
+            "private records (masked text, or spans that are called public), so epsilon is infinite; see the other "
+            "claims",
         )
     return b.issue(claim, b.loss.epsilon, b.loss.delta)
 
@@ -147,17 +228,13 @@ def _confidentiality(b: ClaimBuilder) -> Claim:
     measured = b.uses_delta2 and escape is not None
     claim = b.claim(
         "confidentiality",
-        f"Whoever sees the model can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
+        f"Whoever sees {b.seen} can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
         "its place, was trained on. Epsilon is "
-        + (
-            "for a secret that the policy misses; for one that it masks it is 0."
-            if b.corpus.gives_credit
-            else "for any."
-        ),
+        + (epsilon_is(b.unstable, b.reads_any_original) if b.corpus.gives_credit else "for any."),
         "CRT, Theorem 8.1",
         extra=(
-            ONE_SENTENCE,
-            *about_caught(b.corpus),
+            one_sentence(b.training),
+            *about_caught(b.corpus, b.unstable),
             *about_public_set(b.corpus, escape),
             *(about_review(b.review.is_census) if measured else ()),
         ),
@@ -176,86 +253,19 @@ def _caught(b: ClaimBuilder) -> Claim:
         "holds for a secret that the policy masks or whose sentence is private, because another "
         "mask stands in it or the conservative policy flags it; not for one in a public sentence. Which secrets these "
         "are is known only as far as labels mark every secret"
-        if b.corpus.has_conservative
-        else "holds for every secret, because without a conservative policy every sentence is private"
+        if b.uses_delta2
+        else "holds for every secret, because every sentence is private"
     )
     claim = b.claim(
         "confidentiality_of_caught_secrets",
         "As confidentiality, for a secret that the policy masks or whose sentence is private.",
         "CRT, Proposition 5",
-        extra=(condition, ONE_SENTENCE, *about_caught(b.corpus)),
+        extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
         as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
     )
+    if (elsewhere := b.elsewhere_refusal()) is not None:
+        return replace(claim, refused=elsewhere)
     return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
-
-
-def _group(b: ClaimBuilder, size: int) -> list[Claim]:
-    """The guarantee for any group of this size, and beside it the figure for one with the average share of misses."""
-    misses_nothing = b.misses_nothing()
-    num_missed = 0 if misses_nothing else size
-    share = (
-        (
-            "every training sentence was reviewed and the policy masks every labelled secret, so no group of labelled "
-            "secrets has a missed one, and epsilon is 0 for it",
-            "no two sentences of the group become equal once their secrets are masked by hand: deduplication would "
-            "then mask one of them whole",
-        )
-        if misses_nothing
-        else (
-            "every secret of the group counts as missed: the share of misses in the corpus says nothing of one "
-            "particular group",
-        )
-    )
-    claim = _group_claim(b, "group_confidentiality", size, num_missed, share)
-    gamma = b.gamma()
-    num_average = num_missed_of_group(size, gamma)
-    if misses_nothing or gamma is None or num_average == size:
-        return [claim]
-    average = (
-        f"the policy misses at most {num_average} of the {size} secrets: the bound {gamma.upper:.3g} on the missed "
-        "share of the corpus, rounded up to whole secrets"
-    )
-    beside = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
-    return [claim, beside]
-
-
-def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share: Sequence[str]) -> Claim:
-    escape, gamma = b.delta2(), b.gamma()
-    is_average = notion == "group_confidentiality_at_average_rate"
-    rates = [r for r, is_used in ((gamma, num_missed < size), (escape, b.uses_delta2)) if is_used and r is not None]
-    confidence = 1.0
-    for rate in rates:
-        confidence = _joint(confidence, rate.confidence)
-    claim = b.claim(
-        notion,
-        f"As confidentiality, for {size} unique secrets together"
-        + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
-        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one",
-        extra=(
-            *share,
-            "each secret stands in one kept sentence",
-            *(about_caught(b.corpus) if num_missed < size else ()),  # else no secret counts as caught
-            *about_public_set(b.corpus, escape),
-            *(about_review(b.review.is_census) if rates else ()),
-        ),
-        group_size=size,
-        num_missed=num_missed,
-        mu=rates[0].mu if rates else None,
-        confidence=confidence if rates else None,
-        not_guaranteed_because=(
-            "the theorem is about the missed share of the group itself, and a particular group may have a larger one "
-            "than the corpus has on average",
-        )
-        if is_average
-        else (),
-        as_in_paper=_json_loss(group_confidentiality(b.add_or_remove, num_missed)),
-    )
-    refusal = b.worst_case_refusal()
-    if refusal is not None:
-        return replace(claim, refused=refusal, not_guaranteed_because=())
-    loss = group_confidentiality(b.loss, num_missed * b.records_per_sentence)
-    issued = b.issue(claim, loss.epsilon, loss.delta)
-    return issued if issued.refused is None else replace(issued, not_guaranteed_because=())
 
 
 def _bayesian(b: ClaimBuilder) -> Claim:
@@ -264,23 +274,23 @@ def _bayesian(b: ClaimBuilder) -> Claim:
     escape: Delta2 | None = None
     if worst_gamma is not None and worst is not None:
         escape = worst[1] if b.uses_delta2 else Delta2.zero(worst_gamma.mu)
-    confidence = None if worst_gamma is None or escape is None else _joint(worst_gamma.confidence, escape.confidence)
+    confidence = None if worst_gamma is None or escape is None else joint(worst_gamma.confidence, escape.confidence)
     claim = b.claim(
         "bayesian_confidentiality",
-        "Whoever sees the model, and knows of a secret only its kind and that it is drawn from mu, but not in which "
+        f"Whoever sees {b.seen}, and knows of a secret only its kind and that it is drawn from mu, but not in which "
         "sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.",
         "CRT, Theorem 8.3 (Proposition 6), with the rates of the worst label",
         extra=(
             *about_mu(),
-            ONE_SENTENCE,
-            *about_caught(b.corpus),
+            one_sentence(b.training),
+            *about_caught(b.corpus, b.unstable),
             *about_review(b.review.is_census),
             *about_public_set(b.corpus, escape),
         ),
         mu=worst_gamma.mu if worst_gamma else None,
         confidence=confidence,
     )
-    if not b.review.is_trusted and b.review.source != "not_measured":
+    if not b.review.is_trusted and b.review.source != NOT_MEASURED:
         return replace(
             claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
         )
@@ -289,6 +299,8 @@ def _bayesian(b: ClaimBuilder) -> Claim:
     part = b.review.part_refusal()
     if part is not None:
         return replace(claim, refused=part)
+    if b.review.is_withheld:
+        return replace(claim, refused=WITHHELD)
     if gamma is None or worst_gamma is None or escape is None:
         return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
     refusal = b.escape_refusal(escape)
@@ -303,7 +315,7 @@ def _bayesian(b: ClaimBuilder) -> Claim:
     if not training_reads_original:
         claim = replace(
             claim,
-            as_in_paper=_json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
+            as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
         )
     return b.issue(claim, amplified.epsilon, amplified.delta)
 
@@ -313,7 +325,7 @@ _BUILDERS: Final[Mapping[ClaimName, Callable[[ClaimBuilder, Sequence[int]], list
     "confidentiality": lambda b, _: [_confidentiality(b)],
     "caught": lambda b, _: [_caught(b)],
     "masked": lambda b, _: [masked(b)],
-    "group": lambda b, groups: [claim for size in groups for claim in _group(b, size)],
+    "group": lambda b, groups: [claim for size in groups for claim in group(b, size)],
     "bayesian": lambda b, _: [_bayesian(b)],
     "selective": lambda b, _: [selective(b)],
     "selective_policy": lambda b, _: [selective_of_the_policy(b)],
@@ -321,20 +333,17 @@ _BUILDERS: Final[Mapping[ClaimName, Callable[[ClaimBuilder, Sequence[int]], list
 }
 
 
-def _loss(training: TrainingFacts, event: Event, known: float | None = None) -> PrivacyLoss:
-    """The loss of an event under replace_one, or ``known``, at the target delta; (0, 0) where nothing ran."""
+def _loss(
+    training: TrainingFacts, event: Event, relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE
+) -> PrivacyLoss:
+    """The loss of an event at the target delta; (0, 0) where nothing ran."""
     if is_silent(event):
         return PrivacyLoss(0.0, 0.0)
-    return PrivacyLoss(epsilon(event, training.target_delta) if known is None else known, training.target_delta)
+    return PrivacyLoss(epsilon(event, training.target_delta, relation), training.target_delta)
 
 
 def _refused(claim: Claim, reason: str) -> Claim:
     return replace(claim, epsilon=None, delta=None, is_guarantee=False, not_guaranteed_because=(), refused=reason)
-
-
-def _joint(first: float, second: float) -> float:
-    """Both bounds hold at once with at least this probability (Bonferroni)."""
-    return max(0.0, 1.0 - (1.0 - first) - (1.0 - second))
 
 
 def _warnings(training: TrainingFacts) -> list[str]:
@@ -358,11 +367,6 @@ def _warnings_about(claims: Sequence[Claim]) -> list[str]:
 
 def _counted(group_size: int) -> str:
     return "one secret" if group_size == 1 else f"{group_size} secrets"
-
-
-def _json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
-    delta = loss.delta if math.isfinite(loss.delta) else None
-    return {"epsilon": finite(loss.epsilon), "delta": delta}
 
 
 def _as_json(claim: Claim) -> dict[str, Any]:

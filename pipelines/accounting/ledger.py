@@ -12,12 +12,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pipelines.accounting.events import Composed, Event, Leaf, NonPrivate, SelfComposed, leaves
+from pipelines.accounting.methods import rule_of
+from pipelines.accounting.release_facts import ReleaseFacts
 
 State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
+
+TABLE: Final = "public_rows"
+"""The method of an entry that is no model but a table of public rows (`pipelines.store.published_tables`)."""
 
 _ROUNDING = 1e-9
 
@@ -39,6 +44,8 @@ class Release:
             such a release overlaps with every other.
         overlaps: earlier releases that it shares a token with.
         num_partitions: partitions of the private set.
+        facts: what later claims need to know of it; None for one that an older version entered.
+        is_public: whether the model goes to the public root. One that stays on the trusted side costs nothing there.
         state: ``published``, ``in_training``, or ``abandoned`` (it ended before anything was published: no cost).
     """
 
@@ -53,12 +60,19 @@ class Release:
     tokens: frozenset[str] | None = None
     overlaps: tuple[str, ...] = ()
     num_partitions: int = 0
+    facts: ReleaseFacts | None = None
+    is_public: bool = True
     state: State = "published"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table of public rows, which has no epsilon: how often a secret stands in it is delta2."""
+        return self.facts is not None and self.facts.method == TABLE
 
     @property
     def counts(self) -> bool:
         """Whether it costs anything: what is in training is charged at once, so that two runs cannot both fit."""
-        return self.state != "abandoned"
+        return self.is_public and self.state != "abandoned" and not self.is_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +111,22 @@ def composed_event(releases: Iterable[Release]) -> Event:
     """One event for several releases on the same records; equal mechanisms are counted together."""
     mechanisms: Counter[Leaf] = Counter()
     for release in releases:
-        if release.insecure_test_seed:
+        if release.insecure_test_seed or reads_without_noise(release):
             mechanisms[NonPrivate()] += 1
             continue
         for count, leaf in leaves(release.event):
             mechanisms[leaf] += count
     ordered = sorted(mechanisms.items(), key=lambda item: repr(item[0]))  # for equal results on equal input
     return Composed(events=tuple(SelfComposed(count=count, event=leaf) for leaf, count in ordered))
+
+
+def reads_without_noise(release: Release) -> bool:
+    """Whether a part of the private text was read without noise, by the method's rule, whatever the event says.
+
+    The first version entered S-DPSGD by its noised queries alone.
+    """
+    facts = release.facts
+    return facts is not None and rule_of(facts.method, facts.variant).is_unnoised
 
 
 def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
@@ -123,6 +146,14 @@ def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
 
     counted = [r for r in releases if r.counts]
     return epsilon(composed_event(counted), delta) if counted else 0.0
+
+
+def epsilon_alone(release: Release) -> float:
+    """Unamplified epsilon of one release at its own delta, under replace-one, wherever its model is kept."""
+    from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
+
+    event = NonPrivate() if release.insecure_test_seed else release.event
+    return epsilon(Composed(events=(event,)), release.delta)
 
 
 def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[tuple[Release, ...]]:

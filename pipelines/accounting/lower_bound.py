@@ -57,7 +57,10 @@ def lower_epsilon(event: Event, delta: float, relation: NeighboringRelation, upp
     if upper == 0 or not mechanisms:
         return 0.0
     directions = ("remove", "add") if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else ("replace",)
-    bounds = [_lower(mechanisms, delta, direction, upper) for direction in directions]
+    try:
+        bounds = [_lower(mechanisms, delta, direction, upper) for direction in directions]
+    except OverflowError:  # hardly any noise
+        return None
     known = [bound for bound in bounds if bound is not None]
     return min(max(known), upper) if known else None
 

@@ -76,7 +76,6 @@ RULES: Final[Mapping[str, MethodRule]] = {
     "sdpsgd_lstm": MethodRule(
         claims=("dp", "selective", "selective_policy"),
         is_unnoised=True,
-        rows="original",
         theorem=THEOREM_SELECTIVE,
         requires={
             "states_noised": "it is not recorded that hidden and cell states after a private span were clipped and "

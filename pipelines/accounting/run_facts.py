@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, get_args
 
 from pipelines.accounting.events import (
     Composed,
@@ -20,6 +20,8 @@ from pipelines.accounting.methods import Rows, rule_of
 from pipelines.miss_rate.rates import MissRate
 
 SCHEMA_VERSION = 1
+PUBLIC_BASES: Final = ("fixed_beforehand", "public_text")
+"""Where a rate that sets noise may come from without telling of the private text (`TrainingFacts.noise_basis`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +64,10 @@ class TrainingFacts:
         phases: ``event`` by what was read of the private records.
         met: preconditions that training recorded as met.
         light_noise_miss_rate: the m that the noise of phase 1 was chosen with; None where that was not done.
+        noise_basis: where that m came from: ``fixed_beforehand``, ``public_text`` or ``measured``; None where there is
+            none.
+        is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text, so that
+            the mechanism is another one in a neighbouring world.
         typed_masks: whether masks told, in training, what kind of secret they stand for.
         reads_places: whether training was told which records begin or end their conversation.
     """
@@ -81,6 +87,8 @@ class TrainingFacts:
     phases: tuple[Phase, ...] = ()
     met: frozenset[str] = frozenset()
     light_noise_miss_rate: MissRate | None = None
+    noise_basis: str | None = None
+    is_noise_from_private_text: bool = False
     typed_masks: bool = False
     reads_places: bool = False
 
@@ -103,23 +111,30 @@ class CorpusFacts:
         dedup_reason: why, in words.
         dedup_min_tokens: shorter sentences are not deduplicated.
         has_conservative: whether a conservative policy decided what is public; otherwise every row is private.
-        couples_rows: names of policies, the conservative one included, that look beyond one sentence.
-        plugins: names of policies, the conservative one included, of which it cannot be known whether they do.
+        has_public_rows: whether rows that it let pass are trained on without noise, or published.
+        reads_documents: names of policies that look beyond one sentence, at its document.
+        fitted: names of policies, the conservative one included, that were fitted on text.
+        plugins: names of policies, the conservative one included, of which neither can be known.
         collapses: whether a run of masks becomes one.
         redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
         reads_redacted: whether training read redacted text at all.
+        foreign_public_rows: whether an earlier release gave away rows by another redaction's judgement, of which it is
+            not known which secrets they hold.
     """
 
     dedup_stability: int | None
     dedup_reason: str
     dedup_min_tokens: int = 0
     has_conservative: bool = False
-    couples_rows: tuple[str, ...] = field(default=())
+    has_public_rows: bool = False
+    reads_documents: tuple[str, ...] = field(default=())
+    fitted: tuple[str, ...] = field(default=())
     plugins: tuple[str, ...] = field(default=())
     collapses: bool = True
     redactor_is_stable: bool = False
     reads_redacted: bool = True
+    foreign_public_rows: bool = False
 
     @property
     def gives_credit(self) -> bool:
@@ -159,7 +174,10 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
-            light_noise_miss_rate=MissRate(**rate) if (rate := document.get("light_noise_miss_rate")) else None,
+            light_noise_miss_rate=_rate(rate := document.get("light_noise_miss_rate") or {}),
+            noise_basis=rate.get("basis"),
+            # A rate of unknown origin counts as one that was measured on this text.
+            is_noise_from_private_text=bool(rate) and rate.get("basis") not in PUBLIC_BASES,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -167,6 +185,8 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
         ) from error
     if not 0 < facts.target_delta < 1:
         raise UnsupportedEventError(f"events.json: target_delta must be between 0 and 1, not {facts.target_delta}")
+    if facts.method == "sdpsgd_lstm" and document.get("phases") is None:
+        facts = replace(facts, event=Composed(events=tuple(phase.event for phase in facts.phases)))
     if Counter(_mechanisms(facts.event)) != sum((Counter(_mechanisms(p.event)) for p in facts.phases), Counter()):
         raise UnsupportedEventError("events.json: the events of its phases are not those of the whole run; rerun train")
     if is_silent(facts.event) and facts.num_private_records > 0:
@@ -174,6 +194,10 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             "events.json counts private records but no event that used them; an epsilon of 0 would be a guess"
         )
     return facts
+
+
+def _rate(document: Mapping[str, Any]) -> MissRate | None:
+    return MissRate(**{name: document[name] for name in ("value", "upper", "confidence")}) if document else None
 
 
 def _mechanisms(event: Event) -> Counter[Any]:
@@ -188,6 +212,11 @@ def _phases(document: Mapping[str, Any]) -> tuple[Phase, ...]:
     listed = document.get("phases")
     if listed is None:
         rule = rule_of(method, variant)
+        if method == "sdpsgd_lstm":  # as the first version wrote it: its noised queries alone
+            return (
+                Phase(name="private spans", rows="original", event=from_json(document["event"])),
+                Phase(name="public spans", rows="redacted", event=NonPrivate()),
+            )
         if rule.rows is None and rule.claims != ("dp",):
             raise ValueError(f"the method {method} must list its phases")
         rows = rule.rows or "original"  # of a method that is not in the table nothing is known

@@ -9,33 +9,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipelines.accounting.assumptions import ONE_SENTENCE, about_caught
-from pipelines.accounting.basis import Claim, ClaimBuilder, finite
+from pipelines.accounting.assumptions import about_caught, one_sentence
+from pipelines.accounting.basis import WITHHELD, Claim, ClaimBuilder, finite
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
-from pipelines.accounting.methods import THEOREM_SELECTIVE, rule_of
+from pipelines.accounting.methods import THEOREM_SELECTIVE
 
 _UNSTABLE = (
-    "selective DP needs a redactor that reads the same in both worlds, redact(D) = redact(D') for F-neighbours: the "
-    "text outside the masks is trained on without noise. That is known of the policy 'digits' only, with "
-    "redact.collapse = true; other policies may mask other tokens when a secret is replaced"
+    "no review can mend this: selective DP needs a redactor that reads the same in both worlds, redact(D) = "
+    "redact(D') for F-neighbours, since the text outside the masks is trained on without noise. That is known of the "
+    "policy 'digits' only, with redact.collapse = true; other policies may mask other tokens when a secret is replaced"
 )
 _RECALL = (
     "F is the true secrets, so the redactor must mask every one of them (JFT, Theorem 1, condition 1), and what it "
-    "missed was trained on without noise. Recall 1 is recorded only by labels of every training sentence without a "
-    "miss; a sample never shows it"
-)
-
-
-_EVERY_COPY = (
-    "the phases on original text read every copy of a sentence: a secret whose sentence has k copies is a group of k"
+    "missed was trained on without noise. No sample can mend this: recall 1 is recorded only by labels of every "
+    "training sentence without a miss"
 )
 
 
 def _unnoised(b: ClaimBuilder) -> bool:
     """Whether text of private records was read without noise: masked text, or spans that are called public."""
-    is_by_nature = rule_of(b.training.method, b.training.variant).is_unnoised
-    return is_by_nature or any(phase.is_unnoised for phase in b.training.phases)
+    return b.rule.is_unnoised or any(phase.is_unnoised for phase in b.training.phases)
 
 
 def _is_stable(b: ClaimBuilder) -> bool:
@@ -48,7 +42,7 @@ def selective(b: ClaimBuilder) -> Claim:
     is_screened = any(phase.rows == "reviewed" for phase in b.training.phases)
     claim = b.claim(
         "selective_dp",
-        "Whoever sees the model can hardly tell whether the secrets of one record were replaced by others. F is the "
+        f"Whoever sees {b.seen} can hardly tell whether the secrets of one record were replaced by others. F is the "
         "true secrets" + (", as labels mark them." if unnoised else ", whatever they are."),
         _theorem(b) if unnoised else f"{_theorem(b)} (DP implies selective DP for every F)",
         extra=(
@@ -59,7 +53,12 @@ def selective(b: ClaimBuilder) -> Claim:
         as_in_paper=_add_or_remove(b),
     )
     if not unnoised:
+        refusal = b.worst_case_refusal()
+        if refusal is not None:
+            return replace(claim, refused=refusal)
         return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
+    if b.review.is_withheld and not is_screened:
+        return replace(claim, refused=WITHHELD)
     review = b.review
     gamma = review.false_negative_rate if review.is_usable and review.is_census else None
     if not is_screened and not (gamma is not None and gamma.upper == 0):
@@ -86,16 +85,16 @@ def selective_of_the_policy(b: ClaimBuilder) -> Claim:
 
 
 def masked(b: ClaimBuilder) -> Claim:
-    """Confidentiality of a secret that the policy masks: what read redacted text saw the same in both worlds."""
+    """Confidentiality of a secret that the policy masks stably: what read redacted text saw the same in both worlds."""
     claim = b.claim(
         "confidentiality_of_masked_secrets",
-        "Whoever sees the model can hardly tell whether a secret that the policy masks, or a mask in its place, was "
-        "trained on. Nothing is promised for a secret that the policy misses.",
+        f"Whoever sees {b.seen} can hardly tell whether a secret whose redaction is stable, or a mask in its place, "
+        "was trained on: the policy masks it, and masking it by hand leaves all else as it was. Nothing is promised "
+        f"for other secrets, masked or not; {b.unstable}.",
         "CRT, Proposition 5, for what read redacted text; differential privacy for what read the original",
         extra=(
-            ONE_SENTENCE,
-            *about_caught(b.corpus),
-            *(() if is_silent(b.training.event_on("original")) else (_EVERY_COPY,)),
+            one_sentence(b.training),
+            *about_caught(b.corpus, b.unstable),
         ),
     )
     if not b.corpus.gives_credit:
@@ -110,6 +109,8 @@ def masked(b: ClaimBuilder) -> Claim:
             refused="masks told, in training, what kind of secret they stand for: with another mask in the place of a "
             "secret, other text is read without noise; set train.typed_masks = []",
         )
+    if (elsewhere := b.elsewhere_refusal()) is not None:
+        return replace(claim, refused=elsewhere)
     return b.issue(claim, *_of_noised_original(b))
 
 
@@ -143,7 +144,7 @@ def _of_noised_original(b: ClaimBuilder) -> tuple[float, float]:
 
 
 def _theorem(b: ClaimBuilder) -> str:
-    theorem = rule_of(b.training.method, b.training.variant).theorem
+    theorem = b.rule.theorem
     return f"{theorem}, with the replace-one relation" if theorem == THEOREM_SELECTIVE else theorem
 
 

@@ -5,6 +5,7 @@ Messages name only what the user gave: the names of files inside a folder are pr
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -51,7 +52,8 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
     A folder is searched in full for files with a suffix of the format (any case, ``.gz`` and ``.zst`` aside; with
     ``auto`` those of every format that goes by suffix), leaving out hidden files and folders, files called README,
     LICENSE or NOTICE, and the caches of ``datasets``. A file named outright is always taken. A pattern takes what it
-    matches, by suffix unless ``format`` is given. A file reached twice counts once.
+    matches, by suffix unless ``format`` is given. A file reached twice counts once. A pipe, a device or the like
+    that is found by its name is listed too, so that the reader can reject it by name; named outright, it is refused.
 
     Args:
         inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
@@ -93,6 +95,8 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ELOOP:
+            raise InputError(f"corpus.inputs: the link {given} leads to itself. Remove it, or mend it.") from None
         if glob.has_magic(given) and not isinstance(error, PermissionError):
             return _expand_pattern(given, path, format, found)
         if isinstance(error, PermissionError):
@@ -120,7 +124,7 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
 
 def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
     matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
-    files = [match for match in matches if match.is_file()]
+    files = [match for match in matches if match.exists() and not match.is_dir()]
     for match in matches:
         if format_of(match.name, format) is not None:
             _refuse_dangling(match, given)
@@ -154,7 +158,7 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
         visited.add((status.st_dev, status.st_ino))
         for entry in entries:
             hidden = entry.name.startswith(".")
-            if entry.is_dir():
+            if _is_dir(entry):
                 if not hidden:
                     folders.append(folder / entry.name)
                 continue
@@ -164,12 +168,19 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
             is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
             if is_wanted and not hidden and not spare:
                 _refuse_dangling(path, given)
-            if hidden or spare or not is_wanted or not entry.is_file():
+            if hidden or spare or not is_wanted:
                 found.num_ignored += 1
             else:
                 chosen.append((path, _decoded(path.relative_to(root).as_posix())))
     # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
     return sorted(chosen, key=lambda item: item[1])
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _refuse_dangling(path: Path, given: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import stat
 import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -18,11 +20,26 @@ class DamagedFile(Exception):
     """A compressed file, or a Parquet or Arrow file, ends too early or holds bytes that make no sense."""
 
 
+class NotAFile(Exception):
+    """A pipe, a socket, a device, or something else that gives no bytes and comes to no end."""
+
+
+class _Ordinary(io.FileIO):
+    """Never waits: what has nothing to give at the moment is not a file that lies on a disk."""
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        given = super().readinto(buffer)
+        if given is None:
+            raise NotAFile
+        return given
+
+
 class _Guarded(io.RawIOBase):
     """Tells damage from trouble with the disk: decompressors raise both as OSError."""
 
-    def __init__(self, inner: BinaryIO) -> None:
+    def __init__(self, inner: BinaryIO, file: BinaryIO) -> None:
         self._inner = inner
+        self._file = file
 
     def readable(self) -> bool:
         return True
@@ -41,24 +58,43 @@ class _Guarded(io.RawIOBase):
 
     def close(self) -> None:
         self._inner.close()
+        self._file.close()
         super().close()
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The decompressed bytes of a file, by its suffix; `DamagedFile` comes from reading, `OSError` from either.
+def open_ordinary(path: Path) -> BinaryIO:
+    """The bytes of a file, which is never waited for.
 
-    The stream of a compressed file cannot be sought; see `skip_to`.
+    Raises:
+        NotAFile: it is none; also from reading.
+        OSError: it cannot be read.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a device may already do something
+        raise NotAFile
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotAFile
+    return io.BufferedReader(_Ordinary(descriptor), _BUFFER_BYTES)
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """The decompressed bytes of a file, by its suffix.
+
+    `DamagedFile` comes from reading; `NotAFile` and `OSError` from opening or reading. The stream of a compressed file
+    cannot be sought; see `skip_to`.
     """
     compression = compression_of(path.name)
+    file = open_ordinary(path)
     if compression is None:
-        return path.open("rb", buffering=_BUFFER_BYTES)
+        return file
     if compression == ".gz":
-        inner = cast("BinaryIO", gzip.open(path, "rb"))  # noqa: SIM115  (closed with the stream)
+        inner = cast("BinaryIO", gzip.GzipFile(fileobj=file))
     else:
         import pyarrow as pa
 
-        inner = cast("BinaryIO", pa.CompressedInputStream(path.open("rb"), "zstd"))
-    return io.BufferedReader(_Guarded(inner), _BUFFER_BYTES)
+        inner = cast("BinaryIO", pa.CompressedInputStream(file, "zstd"))
+    return io.BufferedReader(_Guarded(inner, file), _BUFFER_BYTES)
 
 
 def skip_to(file: BinaryIO, position: int, at: int) -> None:

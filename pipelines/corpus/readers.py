@@ -17,11 +17,11 @@ from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.items import BadRow, Document, Rejected
-from pipelines.corpus.opening import DamagedFile, is_at_end, open_bytes
+from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
 from pipelines.corpus.rows import BOM, SEGMENT_BYTES, Row, RowReader
-from pipelines.corpus.scan import DAMAGED
+from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
 from pipelines.corpus.standing import Standing, StandingFiles, key_of
 from pipelines.errors import InputError
 
@@ -49,12 +49,18 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         advice = "the file ends too early or is no such file: nothing from here on is read. Copy or make it again."
         yield Rejected(name=piece.name, row=piece.first_row, reason="damaged", detail=advice, num_bytes=0)
         return
+    if piece.digest == NOT_A_FILE:
+        advice = (
+            "a pipe, a socket or a device, or a link to one: nothing of it is read. Remove it, or put a file there."
+        )
+        yield Rejected(name=piece.name, row=1, reason="not_a_file", detail=advice, num_bytes=0)
+        return
     try:
         if row_kind(piece.format, piece.name, options) in COLUMNAR:
             yield from _from_columns(piece, options)
         else:
             yield from _from_bytes(piece, options)
-    except DamagedFile:
+    except (DamagedFile, NotAFile):
         raise InputError(_CHANGED) from None
     except OSError:
         raise InputError("an input file can no longer be read. Check corpus.inputs, and run again.") from None

@@ -18,13 +18,15 @@ from typing import Any
 from pipelines.context import Piece, pseudonym
 from pipelines.corpus.formats import COLUMNAR, row_kind
 from pipelines.corpus.listing import list_files
-from pipelines.corpus.opening import DamagedFile, open_bytes
+from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.rows import HashedStream, RowReader
 from pipelines.errors import InputError
 
 DAMAGED = "damaged"
 """Stands for the digest of a piece that cannot be read: what comes after the last whole row of a damaged file."""
+NOT_A_FILE = "not_a_file"
+"""Stands for the digest of the only piece of a pipe, a device or the like, of which nothing is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ def index_file(
     """Reads a file once, in bounded memory, and cuts it into pieces of ``partition_documents`` rows.
 
     A damaged file (truncated, or no such file at all) ends in a piece with the digest `DAMAGED` behind its last
-    whole row.
+    whole row. What is no file has one piece with the digest `NOT_A_FILE`.
 
     Args:
         path: the file.
@@ -107,6 +109,9 @@ def index_file(
             size, is_damaged = rows.num_rows, rows.is_damaged
         else:
             pieces, size, is_damaged = _index_bytes(path, name, format, options, partition_documents)
+    except NotAFile:
+        piece = PieceIndex(start_byte=0, end_byte=0, first_row=1, num_rows=1, digest=NOT_A_FILE)
+        return FileIndex(size=0, pieces=(piece,))
     except OSError as error:
         where, hint = ("", "") if given is None else (f" of {given}", f" `find -L {given} ! -readable` shows which.")
         raise InputError(

@@ -14,13 +14,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import spacy
 from spacy.attrs import IDX  # type: ignore[import-not-found]
+from spacy.language import Language
 
 from pipelines.corpus.borders import MAX_TOKENS, load_model, model_borders
 from pipelines.errors import ConfigError
+from pipelines.policies.mask import MASK
 
 T = TypeVar("T")
 Layout = Literal["turns", "whole"]
@@ -28,6 +30,11 @@ Layout = Literal["turns", "whole"]
 MAX_RUN_CHARS = 500
 """spaCy peels punctuation off a run without white space one character at a time, in quadratic time; longer runs are
 tokenised in parts."""
+
+_AROUND_MASKS = re.compile(f"({re.escape(MASK)})")
+_CODE_BEFORE_STOP = r"(?<=[0-9][A-Z])\.$"
+"""A full stop behind a code that ends with a letter ("9T6A."). spaCy's rules leave it to the code, and a mask over the
+code would then cover it; over a mask that somebody wrote by hand it would not."""
 
 _ZONE_CHARS = 500_000
 _ZONE_DOCUMENTS = 1_000
@@ -125,6 +132,7 @@ class Splitter:
                 f"split.language = {language!r}: spaCy cannot load a tokeniser for it. Use a code from"
                 " https://spacy.io/usage/models#languages, and install the package that it may need."
             ) from None
+        _cut_stops_off_codes(self._nlp)
         self._mode = mode
         self._max_tokens = max_sentence_tokens
         self._known_runs: dict[str, tuple[int, ...]] = {}
@@ -241,7 +249,7 @@ class Splitter:
             base = match.start()
             cuts = known.get(run)
             if cuts is None:
-                cuts = tuple(self._nlp.tokenizer(run).to_array([IDX]).tolist())
+                cuts = tuple(self._cuts(run))
                 self._known_chars += len(run)
                 if self._known_chars > _MAX_KNOWN_CHARS:
                     known.clear()
@@ -253,6 +261,16 @@ class Splitter:
                 starts.append(base + cut)
             ends.append(match.end())
         return starts, ends
+
+    def _cuts(self, run: str) -> Iterator[int]:
+        """Where the tokens of a run without white space begin. A mask in it is one token, whatever it touches."""
+        at = 0
+        for piece in _AROUND_MASKS.split(run) if MASK in run else (run,):
+            if piece == MASK:
+                yield at
+            elif piece:
+                yield from (at + int(cut) for cut in self._nlp.tokenizer(piece).to_array([IDX]))
+            at += len(piece)
 
     def _blocks(self, text: str, layout: Layout | None) -> list[_Block]:
         if layout == "whole":
@@ -269,6 +287,14 @@ class Splitter:
             if layout == "turns" or self._mode == "turns" or _is_dialogue(tags):
                 return _turns(lines, tags)
         return [_Block(low, high, None, False) for low, high in lines]
+
+
+def _cut_stops_off_codes(nlp: Language) -> None:
+    """Adds a rule to a tokeniser that looks for suffixes; those of other kinds are left as they are."""
+    tokenizer: Any = nlp.tokenizer
+    pattern = getattr(getattr(getattr(tokenizer, "suffix_search", None), "__self__", None), "pattern", None)
+    if pattern is not None and _CODE_BEFORE_STOP not in pattern:
+        tokenizer.suffix_search = re.compile(f"{pattern}|{_CODE_BEFORE_STOP}").search
 
 
 def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:

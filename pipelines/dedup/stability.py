@@ -43,6 +43,10 @@ normalised texts. A class that it holds is {c M_K}: growing it by one adds M_K, 
 substitution. All other classes are as above, so no distance grows. Were the other corpus drawn from the same people,
 the claim would not cover what it says about them.
 
+Policies that read documents (``propagate``). What is masked in a sentence then depends on the other sentences of its
+document: one changed sentence can change any number of them, and copies in two documents need not be redacted alike, so
+that the class of copies is no longer {f, (c-1) M}. No bound.
+
 ``unit = document``. One changed sentence makes its whole document differ from its copies, or equal to others: all
 sentences of all of these change between text and mask. No bound that does not grow with the length of a document.
 
@@ -93,6 +97,7 @@ def dedup_stability(
     unit: Unit = "sentence",
     has_public_set: bool = False,
     reads_places: bool = False,
+    reads_documents: bool = False,
 ) -> Stability:
     """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
 
@@ -103,6 +108,7 @@ def dedup_stability(
         unit: what is compared.
         has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
         reads_places: whether training reads where in its conversation a sentence stands.
+        reads_documents: whether a policy of redaction looks beyond the sentence, at its document.
     """
     if unit != "sentence":
         return Stability(
@@ -111,6 +117,14 @@ def dedup_stability(
             reason="unit = document: one changed sentence makes its whole document differ from its copies, and any"
             " number of sentences change between text and mask, so no claim about the corpus before deduplication"
             " holds.",
+        )
+    if reads_documents:
+        return Stability(
+            add_or_remove_one=None,
+            replace_one=None,
+            reason="a policy reads whole documents: one changed sentence can change what is masked in all of its"
+            " document, and copies of a sentence in two documents may be redacted in two ways, so no claim about the"
+            " corpus before deduplication holds.",
         )
     if not verify:
         return Stability(

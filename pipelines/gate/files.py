@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.gate.own import own_words
 from pipelines.gate.search import Hit, Hits, read_index
-from pipelines.gate.strings import StringIndex, words_of
+from pipelines.gate.strings import words_of
 
 Kind = Literal["text", "vocabulary"]
 
 SKIPPED_SUFFIXES: Final = frozenset({".safetensors"})
 """Weights: numbers that no search for text can judge. What they may give away is what the guarantee is about."""
-_PSEUDONYMS: Final = frozenset({"doc_id"})
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
-_FORMAT_WORDS: Final = Path(__file__).with_name("format_words.json")
-"""Words of the file formats of ``tokenizers`` and ``transformers``: "fuse" may be a masked name, and is a setting."""
-_OWN_SOURCES: Final = ("accounting", "dedup", "miss_rate", "report", "stages", "training")
-_TAG: Final = re.compile(r"<[^>]*>")
+_OWN_FILES: Final = frozenset({"README.md", "report.json"})
+"""Our own documents beside pages; any other text is in a format of ``transformers``."""
 _MAX_SHOWN: Final = 1_000
 
 
@@ -39,10 +37,13 @@ class Unit:
     """Its numbers are computed ones, so a string of digits alone is no find."""
     is_prose: bool = False
     """It holds our own wording, which cannot come from the corpus."""
+    is_format: bool = False
+    """It holds words of a file format that is not ours."""
 
 
 def units_of(path: Path) -> Iterator[Unit]:
     """What a file says, piece by piece. A file that is not what its name promises is read as text."""
+    is_format = path.name not in _OWN_FILES
     if path.suffix == ".parquet":
         yield from _cells(path)
     elif path.suffix == ".json":
@@ -52,11 +53,11 @@ def units_of(path: Path) -> Iterator[Unit]:
         except ValueError:
             yield Unit(text)
         else:
-            yield from _vocabulary(document) if path.name in _VOCABULARIES else _strings(document)
+            yield from _vocabulary(document) if path.name in _VOCABULARIES else json_units(document, is_format)
     elif path.suffix == ".html":
-        yield Unit(_TAG.sub(" ", path.read_text("utf-8", "replace")), is_computed=True, is_prose=True)
+        yield from page_units(path.read_text("utf-8", "replace"))
     elif path.suffix not in SKIPPED_SUFFIXES:
-        yield Unit(path.read_text("utf-8", "replace"), is_prose=True)
+        yield Unit(path.read_text("utf-8", "replace"), is_prose=True, is_format=is_format)
 
 
 def _cells(path: Path) -> Iterator[Unit]:
@@ -64,28 +65,61 @@ def _cells(path: Path) -> Iterator[Unit]:
         schema = table.schema_arrow
         for field in schema:
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
-            if is_text and field.name not in _PSEUDONYMS:
+            if is_text:  # no column is exempt for its name
                 for batch in table.iter_batches(columns=[field.name]):
                     yield from (Unit(value) for value in batch.column(0).to_pylist() if value)
 
 
-def _strings(value: Any) -> Iterator[Unit]:
+class _PageText(HTMLParser):
+    """What a page says: its text, each piece between two tags on a line; and each attribute and comment by itself.
+
+    Characters that are written as entities (``O&#39;Brien``) come as what they stand for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.lines: list[str] = []
+        self.others: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Takes the attributes' values."""
+        self.others += [value for _, value in attrs if value]
+
+    def handle_data(self, data: str) -> None:
+        """Takes text."""
+        self.lines.append(" ".join(data.split()))
+
+    def handle_comment(self, data: str) -> None:
+        """Takes a comment."""
+        self.others.append(data)
+
+
+def page_units(html: str) -> Iterator[Unit]:
+    """What an HTML page says."""
+    page = _PageText()
+    page.feed(html)
+    page.close()
+    for text in ("\n".join(page.lines), *page.others):
+        yield Unit(text, is_computed=True, is_prose=True)
+
+
+def json_units(value: Any, is_format: bool = False) -> Iterator[Unit]:
     """Every string in a JSON document, keys included. Numbers are computed by us, never quoted."""
     if isinstance(value, str):
-        yield Unit(value, is_prose=True)
+        yield Unit(value, is_prose=True, is_format=is_format)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield Unit(key, is_prose=True)
-            yield from _strings(inner)
+            yield Unit(key, is_prose=True, is_format=is_format)
+            yield from json_units(inner, is_format)
     elif isinstance(value, list):
         for inner in value:
-            yield from _strings(inner)
+            yield from json_units(inner, is_format)
 
 
 def _vocabulary(document: Any) -> Iterator[Unit]:
     """A tokenizer's file: entries and merges of the vocabulary decoded from the byte-level alphabet, the rest as is."""
     if not isinstance(document, dict):
-        yield from _strings(document)
+        yield from json_units(document, is_format=True)
         return
     model = document.get("model") if isinstance(document.get("model"), dict) else None
     vocabulary = (model or {}).get("vocab", {}) if model is not None else document
@@ -93,8 +127,9 @@ def _vocabulary(document: Any) -> Iterator[Unit]:
     entries += ["".join(m) if isinstance(m, list) else m.replace(" ", "") for m in (model or {}).get("merges", [])]
     yield from (Unit(_decoded(entry), "vocabulary") for entry in entries)
     if model is not None:
-        yield from _strings({key: value for key, value in document.items() if key != "model"})
-        yield from _strings({key: value for key, value in model.items() if key not in ("vocab", "merges")})
+        rest = {key: value for key, value in document.items() if key != "model"}
+        rest_of_model = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
+        yield from json_units([rest, rest_of_model], is_format=True)
 
 
 @cache
@@ -135,33 +170,22 @@ def search_folder(
     for index, parts in read_index(index_file):
         if not index.labels:
             continue
-        own: set[str] | None = None
         for path in files:
             name = path.relative_to(folder).as_posix()
             unchanged = known.get(path.name, set())
-            for unit in (Unit(name, is_prose=True), *units_of(path)) if path.suffix != ".parquet" else units_of(path):
+            named = () if path.suffix == ".parquet" else (Unit(name, is_prose=True, is_format=True),)
+            for unit in (*named, *units_of(path)):
                 if unit in unchanged:
                     continue
-                found = index.find(words_of(unit.text, case_sensitive=case_sensitive))
+                words = words_of(unit.text, case_sensitive=case_sensitive)
+                found = index.find(words)
                 if found and unit.kind == "vocabulary":
                     found -= parts
                 if found and unit.is_computed:
                     found = {string for string in found if not string.replace(" ", "").isdigit()}
                 if found and unit.is_prose:
-                    own = _own_wording(index, case_sensitive) if own is None else own
-                    found -= own
+                    own = own_words()
+                    found = {s for s in found if not own.explain(s, unit.text, is_format=unit.is_format)}
                 for string in sorted(found):
                     text = unit.text if len(unit.text) <= _MAX_SHOWN else ""
                     hits.add(Hit(file=name, string=string, label=index.labels[string], text=text))
-
-
-def _own_wording(index: StringIndex, case_sensitive: bool) -> set[str]:
-    """The strings in the source, or the format, of public prose: "Poisson" is a name, and a way to sample."""
-    root = Path(__file__).parents[1]
-    return index.singles.intersection(json.loads(_FORMAT_WORDS.read_text("utf-8"))) | {
-        string
-        for part in _OWN_SOURCES
-        for path in sorted((root / part).rglob("*"))
-        if path.suffix in (".py", ".html", ".css", ".json")
-        for string in index.find(words_of(path.read_text("utf-8"), case_sensitive=case_sensitive))
-    }

@@ -24,7 +24,8 @@ harmless in the next. Every other label is searched by default, also those of pl
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _TOKEN: Final = re.compile(rf"[^\W_{_CJK}]+|[{_CJK}]")
-_MAX_PIECES: Final = 8
+MAX_PIECES: Final = 8
+"""Groups of digits that one number may be written in."""
 
 
 def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
@@ -151,7 +152,7 @@ class StringIndex:
             if not word[0].isdigit():
                 continue
             joined = ""
-            for piece in words[start : start + _MAX_PIECES]:
+            for piece in words[start : start + MAX_PIECES]:
                 if not piece.isdigit():
                     break
                 joined += piece

@@ -14,19 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from pipelines.miss_rate import intervals
+from pipelines.miss_rate.breakdown import bounded, by_domain, columns_sum, label_rows, ratio, worst_label
 from pipelines.miss_rate.intervals import ClusteredCounts, Interval
-from pipelines.miss_rate.review import LabelCount, ReviewTable
+from pipelines.miss_rate.review import ReviewTable
 
 MU: Final = (
     "uniform over the pairs (sentence, labelled secret) of the training sentences that are left after deduplication"
 )
 """The distribution that gamma and delta2 are stated over (CRT, section 4: uniform over the secrets)."""
-
-MU_OF_ONE_LABEL: Final = (
-    "uniform over the pairs (sentence, labelled secret) of one kind (label), the worst one, of the training sentences "
-    "that are left after deduplication"
-)
-"""The distribution for an attacker who knows of which kind a secret is."""
 
 _PART_ONLY: Final = {"human": "; of the reviewed sentences only", "gold": "; of the labelled documents only"}
 
@@ -39,9 +34,14 @@ _MEASURED: Final[Mapping[str, Any]] = {
     "num_kept_sentences": None,
     "num_secret_spans": None,
     "num_missed_spans": None,
+    "num_unmasked_spans": None,
+    "num_unstable_spans": None,
+    "num_unstable_together_spans": None,
+    "num_unstable_elsewhere_spans": None,
     "num_escaped_spans": None,
     "miss_rate": None,
     "false_negative_rate": None,
+    "false_negative_rate_masked": None,
     "delta2": None,
     "escape_per_sentence": None,
     "recall": None,
@@ -111,6 +111,8 @@ def measured(
         Flat JSON values; their meaning is given in `pipelines.stages.estimate`.
     """
     secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
+    unmasked = ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
+    num_unmasked, num_unstable = sum(table.missed_secrets), sum(table.unstable_secrets)
     is_census = is_census and labelled.is_whole
     return {
         "source": source,
@@ -128,30 +130,27 @@ def measured(
         "num_sensitive_tokens": sum(table.sensitive),
         "num_missed_tokens": sum(table.missed),
         "num_secret_spans": sum(table.secrets),
-        "num_missed_spans": sum(table.missed_secrets),
+        "num_missed_spans": num_unmasked + num_unstable,
+        "num_unmasked_spans": num_unmasked,
+        "num_unstable_spans": num_unstable if table.has_stability else None,
+        "num_unstable_together_spans": table.num_loose if table.has_stability else None,
+        "num_unstable_elsewhere_spans": table.num_elsewhere if table.has_stability else None,
         "num_escaped_spans": sum(table.escaped_secrets),
         "miss_rate": _miss_rate(table, tokens, is_census, confidence),
-        "false_negative_rate": _bounded(secrets, is_census, confidence),
-        "delta2": _bounded(escapes, is_census, confidence),
+        "false_negative_rate": bounded(secrets, is_census, confidence),
+        "false_negative_rate_masked": bounded(unmasked, is_census, confidence),
+        "delta2": bounded(escapes, is_census, confidence),
         "escape_per_sentence": _escape_per_sentence(table, is_census, confidence),
-        "recall": _ratio(table.policy_found, table.policy_found + table.policy_missed),
-        "precision": _ratio(table.policy_found, table.policy_masked),
+        "recall": ratio(table.policy_found, table.policy_found + table.policy_missed),
+        "precision": ratio(table.policy_found, table.policy_masked),
         "recall_as_in_jft": _recall_as_in_jft(table),
-        "worst_label": _worst_label(table, is_census, confidence),
-        "by_label": {
-            label: {
-                "num_secret_spans": count.num_secrets,
-                "num_missed_spans": count.num_missed,
-                "false_negative_rate": bounds[0]["value"],
-                "false_negative_rate_upper": bounds[0]["upper"],
-            }
-            for label, (count, bounds) in sorted(_by_label(table, is_census, confidence).items())
-        },
-        "by_domain": _by_domain(table, is_census, confidence),
+        "worst_label": worst_label(table, is_census, confidence),
+        "by_label": label_rows(table, is_census, confidence),
+        "by_domain": by_domain(table, is_census, confidence),
         "planning": {
             name: {
                 "design_effect": intervals.design_effect(counts),
-                "units_per_sentence": _ratio(sum(units), table.num_sentences),
+                "units_per_sentence": ratio(sum(units), table.num_sentences),
             }
             for name, counts, units in (
                 ("gamma", secrets, table.secrets),
@@ -160,7 +159,11 @@ def measured(
             )
         },
         "assumptions": [*_ASSUMPTIONS[source], *_SHARED_ASSUMPTIONS],
-        "warnings": [*_about_coverage(labelled, source), *_warnings(table, secrets, is_census, confidence)],
+        "warnings": [
+            *_about_coverage(labelled, source),
+            *_about_stability(table),
+            *_warnings(table, secrets, is_census, confidence),
+        ],
     }
 
 
@@ -189,71 +192,34 @@ def _tokens(table: ReviewTable) -> ClusteredCounts:
 
 
 def _secrets(table: ReviewTable) -> ClusteredCounts:
-    return ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
+    missed = columns_sum(table.missed_secrets, table.unstable_secrets)
+    return ClusteredCounts.of(missed, table.secrets, weights=table.weights)
 
 
 def _escapes(table: ReviewTable) -> ClusteredCounts:
     return ClusteredCounts.of(table.escaped_secrets, table.secrets, weights=table.weights)
 
 
-def _by_domain(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
-    """gamma of each domain, where there are several, with bounds that hold for all of them at once (Bonferroni)."""
-    if len(table.domain_names) < 2:
-        return {}
-    domains = np.array(table.domains)
-    missed, secrets = np.array(table.missed_secrets), np.array(table.secrets)
-    each = 1 - (1 - confidence) / len(table.domain_names)
-    found = {}
-    for number, name in enumerate(table.domain_names):
-        here = domains == number
-        counts = ClusteredCounts.of(missed[here], secrets[here])
-        bound = _bounded(counts, is_census, each)
-        found[name] = {
-            "num_sentences": int(here.sum()),
-            "num_secret_spans": int(secrets[here].sum()),
-            "num_missed_spans": int(missed[here].sum()),
-            "false_negative_rate": bound["value"],
-            "false_negative_rate_upper": bound["upper"],
-        }
-    return dict(sorted(found.items()))
-
-
-def _by_label(
-    table: ReviewTable, is_census: bool, confidence: float
-) -> dict[str, tuple[LabelCount, tuple[dict[str, Any], dict[str, Any]]]]:
-    """gamma and delta2 of each label, whose bounds hold for all labels at once (Bonferroni).
-
-    A label that exists and that the sample did not meet has the bound 1. In a census there is nothing left to meet:
-    such a label stands in duplicates only and is left out.
-    """
-    counts = {name: count for name, count in table.labels.items() if count.num_secrets or not is_census}
-    each = 1 - (1 - confidence) / len(counts) if counts else confidence
-    return {
-        name: (
-            count,
-            (
-                _bounded(ClusteredCounts.of(count.missed, count.secrets, weights=count.weights), is_census, each),
-                _bounded(ClusteredCounts.of(count.escaped, count.secrets, weights=count.weights), is_census, each),
-            ),
+def _about_stability(table: ReviewTable) -> list[str]:
+    if not table.has_stability:
+        return [
+            "whether masked secrets are redacted stably was not measured: the rates count unmasked secrets only, and "
+            "no claim rests on them"
+        ]
+    found = []
+    num_unstable = sum(table.unstable_secrets)
+    num_caught = sum(table.secrets) - sum(table.missed_secrets)
+    if num_unstable:
+        found.append(
+            f"{num_unstable} of {num_caught} secrets are masked, but masking them by hand would change what else is "
+            "masked: they cost epsilon and count as missed"
         )
-        for name, count in counts.items()
-    }
-
-
-def _worst_label(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any] | None:
-    """The largest gamma and the largest delta2 of any label, each with a bound that holds for every label at once."""
-    found = [bounds for count, bounds in _by_label(table, is_census, confidence).values()]
-    if not found or all(gamma["value"] is None for gamma, _ in found):
-        return None
-    worst = [
-        {
-            "value": max(bounds[which]["value"] or 0.0 for bounds in found),
-            "upper": max(bounds[which]["upper"] for bounds in found),
-            "confidence": 1.0 if is_census else confidence,
-        }
-        for which in (0, 1)
-    ]
-    return {"num_labels": len(found), "mu": MU_OF_ONE_LABEL, "false_negative_rate": worst[0], "delta2": worst[1]}
+    if table.num_elsewhere:
+        found.append(
+            f"masking {table.num_elsewhere} of {num_caught} secrets by hand changes what is masked in other sentences "
+            "of their documents: claims are refused, for one such secret changes several records"
+        )
+    return found
 
 
 def _about_coverage(labelled: Labelled, source: str) -> list[str]:
@@ -318,16 +284,9 @@ def _miss_rate(table: ReviewTable, tokens: ClusteredCounts, is_census: bool, con
     }
 
 
-def _bounded(counts: ClusteredCounts, is_census: bool, confidence: float) -> dict[str, Any]:
-    value = counts.value
-    if is_census:
-        return {"value": value, "upper": value, "confidence": 1.0}
-    return {"value": value, "upper": intervals.korn_graubard_upper(counts, confidence), "confidence": confidence}
-
-
 def _escape_per_sentence(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any]:
     num_escapes = sum(escaped > 0 for escaped in table.escaped_secrets)
-    value = _ratio(num_escapes, table.num_sentences)
+    value = ratio(num_escapes, table.num_sentences)
     if is_census:
         return {"value": value, "upper": value, "num_sentences": num_escapes}
     if len(set(table.weights)) > 1:
@@ -341,7 +300,7 @@ def _escape_per_sentence(table: ReviewTable, is_census: bool, confidence: float)
 
 def _recall_as_in_jft(table: ReviewTable) -> float | None:
     """JFT, section 6.3: 1 - m / Pct, where Pct counts everything that was masked, false positives included."""
-    share = _ratio(table.policy_missed, table.policy_masked)
+    share = ratio(table.policy_missed, table.policy_masked)
     return None if share is None else 1 - share
 
 
@@ -372,7 +331,3 @@ def _warnings(table: ReviewTable, secrets: ClusteredCounts, is_census: bool, con
 
 def _pair(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [float(interval[0]), float(interval[1])]
-
-
-def _ratio(numerator: float, denominator: float) -> float | None:
-    return numerator / denominator if denominator else None

@@ -13,10 +13,11 @@ from typing import Any
 
 from pipelines.context import Progress, silent
 from pipelines.errors import StageError
-from pipelines.miss_rate.decisions import Ballot, Judgement, asks_again, sentence_key
+from pipelines.miss_rate.decisions import Ballot, Judgement, Secret, asks_again, sentence_key
 from pipelines.miss_rate.review import ReviewTable, SecretSpan
 from pipelines.miss_rate.review_items import ItemPartition, open_characters
 from pipelines.miss_rate.review_tables import REDACTED_COLUMNS, Row, Weights, judge_row, read_sample, rows_of
+from pipelines.miss_rate.verdicts import read_verdicts
 from pipelines.policies.redact import redact_text
 
 Found = tuple[SecretSpan, ...]
@@ -64,9 +65,15 @@ class HumanJudge:
 def spans_of(judgement: Judgement, starts: Sequence[int], ends: Sequence[int]) -> Iterator[SecretSpan]:
     """The secrets as ranges of the tokens that they touch; what touches none is no part of the training text."""
     for secret in judgement.secrets:
-        inside = [i for i in range(len(starts)) if starts[i] < secret.end and ends[i] > secret.start]
-        if inside:
-            yield SecretSpan(inside[0], inside[-1] + 1, secret.label)
+        tokens = tokens_of(secret, starts, ends)
+        if tokens is not None:
+            yield SecretSpan(*tokens, secret.label)
+
+
+def tokens_of(secret: Secret, starts: Sequence[int], ends: Sequence[int]) -> tuple[int, int] | None:
+    """The range of the tokens that a secret touches; None where it touches none."""
+    inside = [i for i in range(len(starts)) if starts[i] < secret.end and ends[i] > secret.start]
+    return (inside[0], inside[-1] + 1) if inside else None
 
 
 def review_judged(
@@ -98,6 +105,8 @@ def review_judged(
     num_unreviewed = 0
     for number, partition in enumerate(partitions, start=1):
         wanted = sampled.pop(partition.name, {})
+        verdicts = read_verdicts(partition.stability) if partition.stability is not None else None
+        table.has_stability = table.has_stability or verdicts is not None
         for batch in joined(partition, wanted):
             for row, secrets in zip(batch, judge(batch), strict=True):
                 if row["is_duplicate"]:
@@ -106,7 +115,7 @@ def review_judged(
                     num_unreviewed += 1
                     continue
                 identity = row["doc_id"], row["sentence_index"]
-                table.add(judge_row(row, secrets), wanted[identity], **weights.of(row["domain"]))
+                table.add(judge_row(row, secrets, verdicts), wanted[identity], **weights.of(row["domain"]))
         progress(number, len(partitions), "partitions reviewed")
     if sampled:
         raise StageError("the sample names a partition that was not redacted; rerun from split")

@@ -2,7 +2,8 @@
 
 - `MissRate`, m: missed sensitive tokens over *all* tokens (JFT). For comparison with JFT only.
 - `FalseNegativeRate`, gamma: over a stated distribution of secrets, the probability that any token of one stays
-  unmasked (CRT, Proposition 6). The only rate that confidentiality formulas take.
+  unmasked, or that masking it by hand would change what else is masked (CRT, Proposition 6). The only rate that
+  confidentiality formulas take.
 - `Delta2`: over the same distribution, the probability that a secret is missed *and* its sentence is public (CRT,
   Theorem 8).
 
@@ -46,7 +47,9 @@ class MissRate:
 
 @dataclass(frozen=True, kw_only=True)
 class FalseNegativeRate:
-    """gamma: the probability over ``mu`` that any token of a secret stays unmasked (CRT, Proposition 6).
+    """gamma: the probability over ``mu`` that redaction is not the same for a secret and a mask (CRT, Proposition 6).
+
+    That is so where any token of it stays unmasked, and where it is masked and its redaction is unstable.
 
     Attributes:
         value: the estimate.
@@ -112,10 +115,43 @@ def miss_rate_of(figures: Mapping[str, Any]) -> MissRate | None:
     return MissRate(value=rate["value"], upper=rate["recommended"][1], confidence=confidence)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stability:
+    """How many of the reviewed secrets that are masked change something else when they are masked by hand instead.
+
+    Attributes:
+        num_caught: reviewed secrets whose every token is masked.
+        num_unstable: of those, which change any text that is trained on; gamma counts them as missed.
+        num_loose: stable ones that are not known to be stable together with others of their sentence.
+        num_elsewhere: which change other sentences than their own.
+    """
+
+    num_caught: int
+    num_unstable: int
+    num_loose: int = 0
+    num_elsewhere: int = 0
+
+
+def stability_of(figures: Mapping[str, Any]) -> Stability | None:
+    """What is known of stability; None where it was not measured, or where only a proxy says what is a secret."""
+    if figures["source"] == "proxy" or figures.get("num_unstable_spans") is None:
+        return None
+    return Stability(
+        num_caught=figures["num_secret_spans"] - figures["num_unmasked_spans"],
+        num_unstable=figures["num_unstable_spans"],
+        num_loose=figures["num_unstable_together_spans"],
+        num_elsewhere=figures["num_unstable_elsewhere_spans"],
+    )
+
+
 def false_negative_rate_of(figures: Mapping[str, Any]) -> FalseNegativeRate | None:
-    """gamma of an estimate's figures; None where no secret was seen, or where only a proxy looked."""
+    """gamma of an estimate's figures, unstable secrets counted as missed.
+
+    None where no secret was seen, where only a proxy looked, or where stability was not measured: a rate of unmasked
+    secrets alone would give credit to masked ones that cost epsilon.
+    """
     rate = figures.get("false_negative_rate")
-    if figures["source"] == "proxy" or not rate or rate["value"] is None:
+    if stability_of(figures) is None or not rate or rate["value"] is None:
         return None
     return FalseNegativeRate(value=rate["value"], upper=rate["upper"], confidence=rate["confidence"], mu=figures["mu"])
 
@@ -129,9 +165,9 @@ def delta2_of(figures: Mapping[str, Any]) -> Delta2 | None:
 
 
 def worst_label_of(figures: Mapping[str, Any]) -> tuple[FalseNegativeRate, Delta2] | None:
-    """gamma and delta2 of the worst label; None where no secret was seen, or where only a proxy looked."""
+    """gamma and delta2 of the worst label; None where `false_negative_rate_of` is."""
     found = figures.get("worst_label")
-    if figures["source"] == "proxy" or not found:
+    if stability_of(figures) is None or not found:
         return None
     gamma, escape = found["false_negative_rate"], found["delta2"]
     return FalseNegativeRate(**gamma, mu=found["mu"]), Delta2(**escape, mu=found["mu"])

@@ -6,15 +6,21 @@ counted as caught, a missed secret that stands in ten equal sentences would look
 
 A secret that was labelled over several sentences is one secret: it counts where its first kept piece stands, and it
 is missed when any piece is, because that piece gives a part of it away.
+
+A secret whose every token is masked is *caught*. A caught one is *unstable* where masking it by hand would change what
+else is masked (`pipelines.miss_rate.stability`): it costs epsilon as a missed one does, and claims count it as missed.
+m, recall and precision are about masks alone.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from pipelines.miss_rate.verdicts import Verdict
 
 Range = tuple[int, int]
 
@@ -38,6 +44,7 @@ class SentenceReview(NamedTuple):
         is_kept: not a duplicate.
         is_public: nothing in the row is masked and nothing flags it, so it is trained on without noise.
         secrets: (label, whether any token of it stays unmasked) for each secret.
+        verdicts: for each secret, whether it is redacted stably; None where it is missed, or nobody measured it.
     """
 
     num_tokens: int
@@ -47,6 +54,7 @@ class SentenceReview(NamedTuple):
     is_kept: bool
     is_public: bool
     secrets: tuple[tuple[str, bool], ...]
+    verdicts: tuple[Verdict | None, ...] = ()
 
 
 def review_sentence(
@@ -57,6 +65,7 @@ def review_sentence(
     is_duplicate: bool,
     failed_closed: bool,
     is_flagged: bool,
+    verdicts: Mapping[Range, Verdict] | None = None,
 ) -> SentenceReview:
     """Judges one sentence.
 
@@ -68,9 +77,11 @@ def review_sentence(
         is_duplicate: whether deduplication masked the whole row.
         failed_closed: whether a policy failed on the row, so that it was masked whole.
         is_flagged: whether the conservative policy sent the row to the private set.
+        verdicts: whether its caught secrets are redacted stably, by their tokens; None where that was not measured.
 
     Raises:
         ValueError: a range that does not lie inside the sentence.
+        LookupError: a caught secret of a kept sentence has no verdict, although stability was measured.
     """
     is_masked = bytearray(num_tokens)
     has_mask = False
@@ -83,12 +94,15 @@ def review_sentence(
         is_masked[:] = b"\x01" * num_tokens
     is_sensitive = bytearray(num_tokens)
     found = []
+    judged: list[Verdict | None] = []
     for secret in secrets:
         start, end = secret.start_token, secret.end_token
         _check_range(start, end, num_tokens)
         is_sensitive[start:end] = b"\x01" * (end - start)
         is_missed = not all(is_masked[start:end]) if end > start else not is_whole
         found.append((secret.label, is_missed))
+        is_judged = verdicts is not None and not is_missed and not is_duplicate
+        judged.append(_verdict(verdicts or {}, start, end) if is_judged else None)
     return SentenceReview(
         num_tokens=num_tokens,
         num_sensitive=sum(is_sensitive),
@@ -97,7 +111,14 @@ def review_sentence(
         is_kept=not is_duplicate,
         is_public=not (is_whole or has_mask or is_flagged),
         secrets=tuple(found),
+        verdicts=tuple(judged),
     )
+
+
+def _verdict(verdicts: Mapping[Range, Verdict], start: int, end: int) -> Verdict:
+    if start == end:  # nothing to mask by hand, so nothing shows that it is stable
+        return Verdict(False, False, "sentence")
+    return verdicts[start, end]
 
 
 def _check_range(start: int, end: int, num_tokens: int) -> None:
@@ -106,11 +127,20 @@ def _check_range(start: int, end: int, num_tokens: int) -> None:
 
 
 class JudgedSecret(NamedTuple):
-    """One whole secret: missed in any of its pieces, escaped if such a piece stands in a public row."""
+    """One whole secret: missed in any of its pieces, escaped if such a piece stands in a public row.
+
+    ``verdict`` is that on the worst of its pieces; it is None where any is missed, or nobody measured.
+    """
 
     label: str
     is_missed: bool
     is_escaped: bool
+    verdict: Verdict | None = None
+
+    @property
+    def is_unstable(self) -> bool:
+        """Caught, and masking it by hand changes something else."""
+        return self.verdict is not None and not self.verdict.is_stable
 
 
 def _column() -> array[int]:
@@ -127,6 +157,7 @@ class LabelCount:
 
     secrets: array[int] = field(default_factory=_column)
     missed: array[int] = field(default_factory=_column)
+    unstable: array[int] = field(default_factory=_column)
     escaped: array[int] = field(default_factory=_column)
     weights: array[float] = field(default_factory=_weights)
 
@@ -140,6 +171,11 @@ class LabelCount:
         """Those with a token that stays unmasked."""
         return sum(self.missed)
 
+    @property
+    def num_unstable(self) -> int:
+        """Those that are caught and not redacted stably."""
+        return sum(self.unstable)
+
 
 @dataclass
 class ReviewTable:
@@ -149,6 +185,10 @@ class ReviewTable:
         tokens, sensitive, missed: tokens, over all sentences.
         secrets, missed_secrets, escaped_secrets: secrets of kept sentences (0 for duplicates). Escaped: missed in a
             public row.
+        unstable_secrets: caught ones that are not redacted stably.
+        has_stability: whether that was measured.
+        num_loose: caught secrets that are stable, and not known to be stable together with others of their sentence.
+        num_elsewhere: caught secrets that change other sentences when they are masked by hand.
         policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed with weights: masked;
             masked and sensitive; sensitive and not masked; masked and not sensitive.
         weights: 1 / inclusion probability of each sentence, up to a common factor.
@@ -163,7 +203,11 @@ class ReviewTable:
     missed: array[int] = field(default_factory=_column)
     secrets: array[int] = field(default_factory=_column)
     missed_secrets: array[int] = field(default_factory=_column)
+    unstable_secrets: array[int] = field(default_factory=_column)
     escaped_secrets: array[int] = field(default_factory=_column)
+    has_stability: bool = False
+    num_loose: int = 0
+    num_elsewhere: int = 0
     weights: array[float] = field(default_factory=_weights)
     domains: array[int] = field(default_factory=_column)
     domain_names: list[str] = field(default_factory=list)
@@ -211,7 +255,11 @@ class ReviewTable:
         """
         if secrets is None:
             own = review.secrets if review.is_kept else ()
-            secrets = [JudgedSecret(label, is_missed, is_missed and review.is_public) for label, is_missed in own]
+            verdicts = review.verdicts or [None] * len(own)
+            secrets = [
+                JudgedSecret(label, is_missed, is_missed and review.is_public, verdict)
+                for (label, is_missed), verdict in zip(own, verdicts, strict=False)
+            ]
         self.tokens.append(review.num_tokens)
         self.sensitive.append(review.num_sensitive)
         self.missed.append(review.num_missed)
@@ -222,11 +270,16 @@ class ReviewTable:
         self.domains.append(self.domain_names.index(name))
         self.secrets.append(len(secrets))
         self.missed_secrets.append(sum(secret.is_missed for secret in secrets))
+        self.unstable_secrets.append(sum(secret.is_unstable for secret in secrets))
         self.escaped_secrets.append(sum(secret.is_escaped for secret in secrets))
+        verdicts_here = [secret.verdict for secret in secrets if secret.verdict is not None]
+        self.num_loose += sum(v.is_stable and not v.is_stable_together for v in verdicts_here)
+        self.num_elsewhere += sum(v.reason == "document" for v in verdicts_here)
         for label, number in Counter(secret.label for secret in secrets).items():
             count = self.labels.setdefault(label, LabelCount())
             count.secrets.append(number)
             count.missed.append(sum(s.is_missed for s in secrets if s.label == label))
+            count.unstable.append(sum(s.is_unstable for s in secrets if s.label == label))
             count.escaped.append(sum(s.is_escaped for s in secrets if s.label == label))
             count.weights.append(weight)
         if review.is_kept:

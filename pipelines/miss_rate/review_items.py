@@ -18,11 +18,12 @@ from pipelines.policies.redact import masked_runs
 
 
 class ItemPartition(NamedTuple):
-    """The tables of one partition, by its name."""
+    """The tables of one partition, by its name; ``stability`` is None where that was not measured, or is not asked."""
 
     name: str
     sentences: Path
     redacted: Path
+    stability: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from pipelines.errors import StageError
 from pipelines.miss_rate.review import JudgedSecret, ReviewTable, SecretSpan, SentenceReview, review_sentence
 from pipelines.miss_rate.sample_table import TRAIN_FOLD
 from pipelines.miss_rate.sampling import inclusion_probability
+from pipelines.miss_rate.verdicts import Tokens, Verdict, read_verdicts, worse
 from pipelines.tables import iter_batches
 
 Row = tuple[str, int]
+Verdicts = Mapping[Row, Mapping[Tokens, Verdict]]
 Secret = tuple[str, int]
 """A document and the number of a secret in it."""
 
@@ -39,12 +41,13 @@ _GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secre
 
 
 class ReviewPartition(NamedTuple):
-    """The tables of one partition, by its name."""
+    """The tables of one partition, by its name; ``stability`` is None where that was not measured."""
 
     name: str
     documents: Path
     gold: Path
     redacted: Path
+    stability: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +149,8 @@ def review_partition(
         table.add_label(label)
     judged = {row for row in sampled if row[0] in labelled}
     pieces = _pieces(partition.gold, judged)
+    verdicts = read_verdicts(partition.stability) if partition.stability is not None else None
+    table.has_stability = table.has_stability or verdicts is not None
     reviews: dict[Row, SentenceReview] = {}
     domains: dict[Row, str | None] = {}
     num_found = 0
@@ -154,7 +159,7 @@ def review_partition(
         num_found += identity in sampled
         if identity not in judged and identity not in pieces:
             continue
-        reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())])
+        reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())], verdicts)
         domains[identity] = row["domain"]
     if num_found != len(sampled):
         raise StageError(
@@ -167,12 +172,20 @@ def review_partition(
             table.add(review, sampled[identity], at_home.get(identity, ()), **weights.of(domains[identity]))
 
 
-def judge_row(row: Mapping[str, Any], secrets: Sequence[SecretSpan]) -> SentenceReview:
+def judge_row(
+    row: Mapping[str, Any], secrets: Sequence[SecretSpan], verdicts: Verdicts | None = None
+) -> SentenceReview:
     """Compares the secrets of a sentence with its row of the redacted table.
 
+    Args:
+        row: of the redacted table.
+        secrets: of the sentence.
+        verdicts: of the partition; None where stability was not measured.
+
     Raises:
-        StageError: a span does not lie inside the sentence.
+        StageError: a span does not lie inside the sentence, or a caught secret has no verdict.
     """
+    of_row = None if verdicts is None else verdicts.get((row["doc_id"], row["sentence_index"]), {})
     try:
         return review_sentence(
             num_tokens=row["num_tokens"],
@@ -181,7 +194,12 @@ def judge_row(row: Mapping[str, Any], secrets: Sequence[SecretSpan]) -> Sentence
             is_duplicate=row["is_duplicate"],
             failed_closed=row["failed_closed"],
             is_flagged=row["flagged_by_conservative"],
+            verdicts=of_row,
         )
+    except LookupError:
+        raise StageError(
+            "a caught secret of the sample was not masked by hand; run again with --force estimate"
+        ) from None
     except ValueError:
         raise StageError("a labelled or redacted span does not lie inside its sentence; rerun from split") from None
 
@@ -209,11 +227,17 @@ def _whole_secrets(
     for identity, review in reviews.items():
         if not review.is_kept:
             continue
-        for (secret, _), (label, is_missed) in zip(pieces.get(identity, ()), review.secrets, strict=True):
+        own = zip(pieces.get(identity, ()), review.secrets, review.verdicts, strict=True)
+        for (secret, _), (label, is_missed), verdict in own:
             homes.setdefault(secret, identity)
             before = whole.get(secret, JudgedSecret(label, False, False))
+            is_missed_now = before.is_missed or is_missed
+            both = worse(before.verdict, verdict) if before.verdict and verdict else before.verdict or verdict
             whole[secret] = JudgedSecret(
-                before.label, before.is_missed or is_missed, before.is_escaped or (is_missed and review.is_public)
+                before.label,
+                is_missed_now,
+                before.is_escaped or (is_missed and review.is_public),
+                None if is_missed_now else both,
             )
     found: dict[Row, list[JudgedSecret]] = {}
     for secret, home in homes.items():

@@ -124,3 +124,11 @@ def write_sample(path: Path, rows: pa.Table, strata: Sequence[Stratum], draws: S
                         "inclusion_probability": probabilities[places[part] // _SHIFT].tolist(),
                     }
                 )
+
+
+def write_chosen(folder: Path, partitions: Sequence[str], rows: pa.Table) -> None:
+    """Writes ``{partition}.parquet`` for every partition: its rows of what `gather` gave, identities alone."""
+    for name in partitions:
+        own = rows.filter(pc.equal(rows.column("partition"), name))
+        with TableWriter(folder / f"{name}.parquet", "chosen") as writer:
+            writer.write({column: own.column(column) for column in ("doc_id", "sentence_index")})

@@ -7,7 +7,6 @@ number of them.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -21,7 +20,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
 from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
-from pipelines.processes import die_with_parent
+from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
 WORKER_CHUNK_SENTENCES: Final = 128
@@ -45,7 +44,7 @@ class RedactorSpec:
         policies, conservative, observed: names, as in the settings.
         options: what the policies are told, but for their name.
         exclude, exclude_labels: as `Exclusions`.
-        separator: as `Judge`.
+        separator, stabilise: as `Judge`.
     """
 
     policies: tuple[str, ...]
@@ -55,6 +54,7 @@ class RedactorSpec:
     exclude: tuple[str, ...] = ()
     exclude_labels: tuple[str, ...] = ()
     separator: str | None = None
+    stabilise: bool = False
 
     def make(self) -> Judge:
         """Makes the policies and loads the model.
@@ -75,6 +75,7 @@ class RedactorSpec:
             observed={name: made(name, "redact.also_levels") for name in self.observed},
             exclusions=Exclusions(self.exclude, self.exclude_labels),
             separator=self.separator,
+            stabilise=self.stabilise,
         )
         if judge.language not in (None, language, _MANY_LANGUAGES):
             raise ConfigError(
@@ -117,10 +118,7 @@ class Redactor:
         if workers > 1:
             if spec is None:
                 raise ValueError("several workers need a spec")
-            # Plain fork hangs after polars or torch ran in the parent; a fork server never ran them.
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(list(_PRELOAD))
-            self._pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker, initargs=(spec,))
+            self._pool = worker_pool(workers, _PRELOAD, _start_worker, (spec,))
         self._in_flight = 2 * workers
 
     @classmethod

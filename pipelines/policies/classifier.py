@@ -28,6 +28,7 @@ class ClassifierPolicy:
     """Masks windows that the classifier is sure of; the label is the domain, the score its probability."""
 
     needs: ClassVar[frozenset[str]] = frozenset()
+    reads_context: ClassVar[bool] = True
 
     def __init__(self, options: PolicyOptions) -> None:
         if options.classifier is None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pipelines.errors import ConfigError
 from pipelines.policies.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.phrases import pieces
 from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, check_spans
 from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask
+from pipelines.policies.stabilise import PLACEHOLDER, Stabiliser, Tokens
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -111,6 +113,7 @@ class Judge:
         observed: policies whose coverage is wanted but which mask nothing.
         exclusions: what is left unmasked.
         separator: what stands between the two texts of a row and is never masked; None where a row is one text.
+        stabilise: whether policies read placeholders in place of finds (`pipelines.policies.stabilise`).
 
     Raises:
         ConfigError: the conservative policy looks at whole documents, so it would vouch for every sentence; or the
@@ -126,6 +129,8 @@ class Judge:
         observed: Mapping[str, Policy] | None = None,
         exclusions: Exclusions | None = None,
         separator: str | None = None,
+        stabilise: bool = False,
+        placeholder: str = PLACEHOLDER,
     ) -> None:
         self._policies = dict(sorted(policies.items()))
         self._conservative = conservative
@@ -135,14 +140,20 @@ class Judge:
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
-        used = [*self._policies.values(), *self._observed.values(), *([conservative] if conservative else [])]
-        needs = frozenset().union(*(policy.needs for policy in used))
-        self._needs = needs
-        self._wanting = [policy for policy in used if hasattr(policy, "wants")]
+        asked = [*self._observed.values(), *([conservative] if conservative else [])]
+        used = [*self._policies.values(), *asked]
+        # What reads the original text: without placeholders, every policy.
+        self._readers = asked if stabilise else used
         self._annotator: Annotator | None = None
-        if needs:
-            on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if self._wanting else frozenset()
+        if needs := _needs(used):
+            on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if _wanting(used) else frozenset()
             self._annotator = Annotator(load_pipeline(model, needs | on_demand))
+        self._stabiliser: Stabiliser | None = None
+        if stabilise:
+            groups = [
+                {n: p for n, p in self._policies.items() if _reads_context(p) == reads} for reads in (False, True)
+            ]
+            self._stabiliser = Stabiliser([partial(self._find_in, group) for group in groups if group], placeholder)
 
     @property
     def language(self) -> str | None:
@@ -156,15 +167,48 @@ class Judge:
 
     def judge(self, requests: Sequence[Request]) -> list[Verdict]:
         """One verdict a request, in order, by all policies but those for whole documents."""
-        if self._annotator is None:
-            return [self._judge_one(request, None) for request in requests]
-        asked = [*self._observed.values(), *([self._conservative] if self._conservative else [])]
-        always = any(policy.needs for policy in asked)
-        read = [request for request in requests if request.redact or always]
+        asked = _needs(policy for policy in self._readers if policy not in self._policies.values())
+        read = [request for request in requests if request.redact or asked]
+        found: dict[int, set[Span] | str] = {}
+        if self._stabiliser is not None:
+            wanted = [request for request in requests if request.redact]
+            marked = [(r.text, r.starts, r.ends, self._literal(r)) for r in wanted]
+            found = dict(zip(map(id, wanted), self._stabiliser.find_all(marked), strict=True))
+        with self._annotated(read, self._readers) as docs:
+            of = dict(zip(map(id, read), docs, strict=True))
+            return [self._judge_one(request, of.get(id(request)), found.get(id(request))) for request in requests]
+
+    def _literal(self, request: Request) -> list[Span]:
+        sentence = Sentence(request.text, request.starts, request.ends)
+        return self._kept(literal_mask_spans(sentence), sentence)
+
+    def _find_in(self, policies: Mapping[str, Policy], readings: Sequence[Tokens]) -> list[list[Span] | str]:
+        """What some of the policies find in each text; the name of the policy that failed on it."""
+        requests = [Request(*reading) for reading in readings]
+        with self._annotated(requests, policies.values()) as docs:
+            return [
+                self._find_union(policies, Sentence(r.text, r.starts, r.ends, doc))
+                for r, doc in zip(requests, docs, strict=True)
+            ]
+
+    def _find_union(self, policies: Mapping[str, Policy], sentence: Sentence) -> list[Span] | str:
+        spans: list[Span] = []
+        for name, policy in policies.items():
+            found = _find(policy, sentence)
+            if found is None:
+                return name
+            spans += self._kept(found, sentence)
+        return spans
+
+    @contextmanager
+    def _annotated(self, requests: Sequence[Request], policies: Collection[Policy]) -> Iterator[Sequence[Doc | None]]:
+        """Docs with what these policies read, one a request; None where none is needed, or spaCy failed."""
+        if self._annotator is None or not _needs(policies):
+            yield [None] * len(requests)
+            return
         # The memory zone frees the strings of this chunk: memory does not grow with the corpus.
         with _paused_collector(), self._annotator.nlp.memory_zone():
-            docs = dict(zip(map(id, read), self._annotate(self._annotator, read), strict=True))
-            return [self._judge_one(request, docs.get(id(request))) for request in requests]
+            yield self._annotate(self._annotator, requests, policies)
 
     def judge_document(self, requests: Sequence[Request], verdicts: Sequence[Verdict]) -> list[Verdict]:
         """The verdicts on all sentences of one document, with what the policies for documents add.
@@ -199,30 +243,35 @@ class Judge:
             for request, verdict, add in zip(requests, verdicts, more, strict=True)
         ]
 
-    def _annotate(self, annotator: Annotator, requests: Sequence[Request]) -> list[Doc | None]:
+    def _annotate(
+        self, annotator: Annotator, requests: Sequence[Request], policies: Collection[Policy]
+    ) -> list[Doc | None]:
         """Annotated Docs; None where spaCy failed, which every policy that needs one then takes for a failure."""
         try:
-            return list(self._annotate_all(annotator, requests))
+            return list(self._annotate_all(annotator, requests, policies))
         except MemoryError:
             raise
         except Exception:  # one sentence at a time, so that one that spaCy cannot digest costs no other row anything
-            return [self._annotate_one(annotator, request) for request in requests]
+            return [self._annotate_one(annotator, request, policies) for request in requests]
 
-    def _annotate_one(self, annotator: Annotator, request: Request) -> Doc | None:
+    def _annotate_one(self, annotator: Annotator, request: Request, policies: Collection[Policy]) -> Doc | None:
         try:
-            return self._annotate_all(annotator, [request])[0]
+            return self._annotate_all(annotator, [request], policies)[0]
         except MemoryError:
             raise
         except Exception:
             return None
 
-    def _annotate_all(self, annotator: Annotator, requests: Sequence[Request]) -> list[Doc]:
+    def _annotate_all(
+        self, annotator: Annotator, requests: Sequence[Request], policies: Collection[Policy]
+    ) -> list[Doc]:
         docs = [make_doc(annotator.nlp, r.text, r.starts, r.ends) for r in requests]
-        annotator.annotate(docs, self._needs)
+        annotator.annotate(docs, _needs(policies))
+        wanting = _wanting(policies)
         by_want: dict[frozenset[str], list[Doc]] = {}
         for request, doc in zip(requests, docs, strict=True):
             sentence = Sentence(request.text, request.starts, request.ends, doc)
-            wanted = frozenset().union(*(policy.wants(sentence) for policy in self._wanting))
+            wanted = frozenset().union(*(policy.wants(sentence) for policy in wanting))
             if wanted:
                 by_want.setdefault(wanted, []).append(doc)
         for wanted, group in sorted(by_want.items(), key=lambda item: sorted(item[0])):
@@ -233,32 +282,42 @@ class Judge:
         kept = self._exclusions.kept(spans, sentence)
         return kept if self._separator is None else apart(kept, sentence, self._separator)
 
-    def _judge_one(self, request: Request, doc: Doc | None) -> Verdict:
+    def _judge_one(self, request: Request, doc: Doc | None, found: set[Span] | str | None) -> Verdict:
+        """The verdict on one row; ``found`` is what was found already, where policies read placeholders."""
         sentence = Sentence(request.text, request.starts, request.ends, doc)
         num_tokens = sentence.num_tokens
-        spans: list[Span] = []
-        failed = False
+        spans: set[Span] = set()
+        failed = None
         if request.redact:
-            for name, policy in self._policies.items():
-                found = _find(policy, sentence)
-                if found is None:
-                    failed = True
-                    spans = list(_whole(num_tokens, name))
-                    break
-                spans += self._kept(found, sentence)
-            if not failed:
-                spans += self._kept(literal_mask_spans(sentence), sentence)
+            union = self._find_union(self._policies, sentence) if found is None else found
+            if isinstance(union, str):
+                failed, spans = union, set(_whole(num_tokens, union))
+            else:
+                spans = {*union, *self._literal(request)}
         flagged, conservative_failed = True, False
         if self._conservative is not None:
             reasons = _find(self._conservative, sentence)
             flagged, conservative_failed = reasons is None or bool(reasons), reasons is None
         return Verdict(
-            tuple(sorted(set(spans))),
-            failed,
+            tuple(sorted(spans)),
+            failed is not None,
             flagged,
             conservative_failed,
             tuple((name, _coverage(_find(policy, sentence), num_tokens)) for name, policy in self._observed.items()),
         )
+
+
+def _needs(policies: Iterable[Policy]) -> frozenset[str]:
+    return frozenset().union(*(policy.needs for policy in policies))
+
+
+def _wanting(policies: Iterable[Policy]) -> list[Any]:
+    return [policy for policy in policies if hasattr(policy, "wants")]
+
+
+def _reads_context(policy: Policy) -> bool:
+    """Whether what a policy finds depends on what stands around it, so that patterns had better go first."""
+    return bool(policy.needs) or bool(getattr(policy, "reads_context", False))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StageError
+from pipelines.policies.judging import Request
 from pipelines.policies.mask import MASK
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import iter_batches, open_table
@@ -95,6 +96,14 @@ def check_language(sentences: Path, language: str) -> None:
         check_text(first.column("text").to_pylist(), language)
 
 
+def redacted_text(request: Request, verdict: Verdict, *, collapse: bool) -> str:
+    """The text of a row that is no duplicate; a row on which a policy failed is one mask whatever ``collapse`` says."""
+    if verdict.failed_closed:
+        return MASK
+    mask = token_mask(len(request.starts), verdict.spans)
+    return redact_text(request.text, request.starts, request.ends, mask, collapse=collapse)
+
+
 def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) -> dict[str, Any]:
     """One row of the redacted table.
 
@@ -106,8 +115,8 @@ def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) ->
     if row["is_duplicate"] or verdict.failed_closed:
         text, num_masked = MASK, len(starts)
     else:
-        mask = token_mask(len(starts), spans)
-        text, num_masked = redact_text(row["text"], starts, ends, mask, collapse=collapse), sum(mask)
+        text = redacted_text(Request(row["text"], starts, ends), verdict, collapse=collapse)
+        num_masked = sum(token_mask(len(starts), spans))
     return {
         **{name: row[name] for name in _CARRIED},
         "redacted_text": text,

@@ -18,7 +18,7 @@ TITLES: Final[Mapping[str, str]] = {
     "group_confidentiality": "Confidentiality of a group of secrets",
     "group_confidentiality_at_average_rate": "A group of secrets with the average share of misses",
     "bayesian_confidentiality": "Bayesian confidentiality",
-    "confidentiality_of_masked_secrets": "Confidentiality of masked secrets",
+    "confidentiality_of_masked_secrets": "Confidentiality of secrets that are masked stably",
     "selective_dp": "Selective differential privacy of the true secrets",
     "selective_dp_of_the_policy": "Selective differential privacy of what the policy masks",
     "light_noise_estimate": "Light noise, as JFT estimates it",
@@ -38,6 +38,8 @@ _FIELDS: Final = (
     "dedup_stability",
     "mu",
     "confidence",
+    "covers",
+    "together",
 )
 DP_NOTION: Final = "dp_private_set"
 
@@ -50,7 +52,7 @@ def normalised(document: Any) -> list[dict[str, Any]]:
 
     Returns:
         Per claim: the fields of the file (None where absent), ``title``, ``status``, ``reason`` (why refused, or why
-        it is no guarantee), ``assumptions``, ``as_in_paper`` and ``is_headline``.
+        it is no guarantee), ``assumptions``, ``beside``, ``as_in_paper`` and ``is_headline``.
     """
     if not isinstance(document, Mapping):
         return []
@@ -70,7 +72,7 @@ def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
         status, reason = "estimate", "; ".join(reasons) or "it is not marked as a guarantee"
     claim: dict[str, Any] = {key: raw.get(key) for key in _FIELDS}
     if status == "refused":
-        claim |= {"epsilon": None, "delta": None}
+        claim |= {"epsilon": None, "delta": None, "together": None}
     notion = claim["notion"] or "unknown"
     return {
         **claim,
@@ -79,6 +81,7 @@ def _normalised(raw: Mapping[str, Any], is_headline: bool) -> dict[str, Any]:
         "status": status,
         "reason": reason,
         "assumptions": list(raw.get("assumptions") or ()),
+        "beside": list(raw.get("beside") or ()),
         "as_in_paper": dict(raw.get("as_in_paper") or {}),
         "is_headline": is_headline,
     }
@@ -99,10 +102,22 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     numbers = numbers_of(shown)
     if shown["status"] == "estimate":
         return f"Nothing: the figures below ({numbers}) promise nothing, because {shown['reason']}."
+    if not_together(shown) is not None:
+        num = shown["together"]["num_releases"]
+        return (
+            f"Nothing about the {count(num)} releases on these files together: {not_together(shown)}. For this model "
+            f"alone, which is one of them: {_promise(shown, of_model(shown))}"
+        )
+    return _promise(shown, numbers)
+
+
+def _promise(shown: Mapping[str, Any], numbers: str) -> str:
     sure = "" if shown["confidence"] in (None, 1, 1.0) else f" with confidence {percent(shown['confidence'])}"
-    num = len(shown["assumptions"])
+    said = shown if numbers == of_model(shown) else {**shown, **_said_of(whole_of(shown))}
+    num = len(said["assumptions"])
     rests = f", provided that {_counted(num, 'assumption')} hold{'s' if num == 1 else ''}" if num else ""
-    return f"{shown['title']}, {numbers} for one {shown['unit'] or 'record'}{sure}{rests}. {shown['statement'] or ''}"
+    about = f" It is about {shown['covers']}." if shown["covers"] else ""
+    return f"{shown['title']}, {numbers} for one {unit_of(shown)}{sure}{rests}. {said['statement'] or ''}{about}"
 
 
 def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -119,9 +134,61 @@ def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
     return f"Refused: {named}. {always}"
 
 
+def not_together(claim: Mapping[str, Any]) -> str | None:
+    """Why a claim does not hold for all releases together; None if it does, or if there is one release only."""
+    whole = claim["together"]
+    if whole is None or (whole["refused"] is None and whole["is_guarantee"]):
+        return None
+    return str(whole["refused"] or "; ".join(whole["not_guaranteed_because"]))
+
+
+def whole_of(claim: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Where the figures of all releases together stand: those of the claim itself, if there is one release only."""
+    whole: Mapping[str, Any] = claim["together"] or claim
+    return whole
+
+
+def _said_of(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Statement and assumptions that belong to figures, as far as they are there."""
+    return {key: figures[key] for key in ("statement", "assumptions") if figures.get(key) is not None}
+
+
+def only_together(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of all releases together and not of this model alone: ``statement`` (None if equal), assumptions."""
+    whole = claim["together"] or {}
+    statement = whole.get("statement")
+    return {
+        "statement": statement if statement != claim["statement"] else None,
+        "assumptions": [a for a in whole.get("assumptions") or () if a not in claim["assumptions"]],
+    }
+
+
+def unit_of(claim: Mapping[str, Any]) -> str:
+    """The unit of privacy of the figures that are shown first."""
+    whole = claim["together"]
+    is_whole = whole is not None and not_together(claim) is None
+    return str((whole["unit"] if is_whole else claim["unit"]) or "record")
+
+
 def numbers_of(claim: Mapping[str, Any]) -> str:
-    """ε and δ of a claim; both are upper bounds, so they are rounded up."""
-    return f"ε = {real(claim['epsilon'], upper=True)}, δ = {real(claim['delta'], 3, upper=True)}"
+    """ε and δ of a claim: of all releases together first, and then of this model alone."""
+    whole = claim["together"]
+    if whole is None:
+        return of_model(claim)
+    num = f"{count(whole['num_releases'])} releases together"
+    if whole["refused"] is not None:
+        return f"{num}: no bound; this model alone: {of_model(claim)}"
+    return f"{_numbers(whole)} for {num}; this model alone: {of_model(claim)}"
+
+
+def of_model(claim: Mapping[str, Any]) -> str:
+    """ε and δ of this run's model alone."""
+    return _numbers(claim)
+
+
+def _numbers(figures: Mapping[str, Any]) -> str:
+    """Both are upper bounds, so they are rounded up."""
+    return f"ε = {real(figures['epsilon'], upper=True)}, δ = {real(figures['delta'], 3, upper=True)}"
 
 
 def _counted(number: int, noun: str) -> str:

@@ -60,5 +60,6 @@ def render_comparison(document: Mapping[str, Any]) -> str:
         chart=privacy_utility(points, TITLES[shown[0]]),
         shown=[(name, TITLES[name]) for name in shown],
         methods=document["methods"],
+        whole=document.get("together"),
         failed=[row for row in document["variants"] if row["state"] == "failed"],
     )

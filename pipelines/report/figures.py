@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pipelines.accounting.corpus_facts import DOCUMENT_POLICIES
 from pipelines.dedup.stability import dedup_stability
-from pipelines.report.claims import DP_NOTION, headline_claim, normalised
+from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_together, whole_of
 from pipelines.report.numbers import is_number
 
 SCHEMA_VERSION: Final = 1
@@ -31,6 +32,7 @@ class Sources:
         claims: the claims file of the guarantee stage.
         lineage: (stage, partition, key) of every artifact that was read.
         settings: what may be shown of the settings.
+        publishes_rows: whether the rows of the public side are published as a table.
     """
 
     split: Sequence[Figures] = ()
@@ -45,6 +47,7 @@ class Sources:
     claims: Any = None
     lineage: Sequence[tuple[str, str | None, str]] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    publishes_rows: bool = False
 
 
 def total(figures: Sequence[Figures], key: str) -> int | None:
@@ -96,6 +99,8 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "version": "full",
         "title": title,
+        "publishes_rows": sources.publishes_rows,
+        "publishes_counts": True,
         "metrics": _metrics(corpus, redaction, shards, miss_rate, training, claims, sources.dedup),
         "corpus": corpus,
         "dedup": _dedup(sources.dedup, redaction, _events(sources)),
@@ -159,7 +164,8 @@ def _dedup(dedup: Figures, redaction: Figures, events: Figures) -> dict[str, Any
     """The figures of deduplication. It knows nothing of public rows and of training, on which its stability depends."""
     found = dict(dedup)
     has_public_set, reads_places = redaction["conservative"] is not None, bool(events.get("reads_places"))
-    if (has_public_set or reads_places) and {"mode", "normalise", "verify"} <= set(dedup):
+    reads_documents = not DOCUMENT_POLICIES.isdisjoint(redaction["policies"] or ())
+    if (has_public_set or reads_places or reads_documents) and {"mode", "normalise", "verify"} <= set(dedup):
         known = dedup_stability(
             dedup["mode"],
             dedup["normalise"],
@@ -167,6 +173,7 @@ def _dedup(dedup: Figures, redaction: Figures, events: Figures) -> dict[str, Any
             unit=dedup.get("unit", "sentence"),
             has_public_set=has_public_set,
             reads_places=reads_places,
+            reads_documents=reads_documents,
         )
         found["stability"] = {"add_or_remove_one": known.add_or_remove_one, "replace_one": known.replace_one}
         found["stability_reason"] = known.reason
@@ -227,8 +234,6 @@ def _metrics(
     rate = miss_rate.get("miss_rate") or {}
     missed_secrets = miss_rate.get("false_negative_rate") or {}
     escaped = miss_rate.get("delta2") or {}
-    headline = headline_claim(claims) or {}
-    training_claim = next((c for c in claims if c["notion"] == DP_NOTION and c["status"] == "issued"), {})
     return {
         **{key: corpus[key] for key in ("num_documents", "num_sentences", "num_tokens", "num_rejected")},
         "duplicates": dedup.get("num_duplicates"),
@@ -246,7 +251,23 @@ def _metrics(
             key: training.get(key)
             for key in ("perplexity", "perplexity_at_initialisation", "noise_multiplier", "num_steps")
         },
-        "epsilon": headline.get("epsilon") if headline.get("status") == "issued" else None,
-        "delta": headline.get("delta") if headline.get("status") == "issued" else None,
-        "epsilon_dp": training_claim.get("epsilon"),
+        **claim_metrics(claims),
+    }
+
+
+def claim_metrics(claims: Sequence[Figures]) -> dict[str, Any]:
+    """The figures of claims that are shown first, of all releases together where there are several."""
+    headline = headline_claim(claims) or {}
+    issued = headline if headline.get("status") == "issued" else {}
+    of_dp = next((c for c in claims if c["notion"] == DP_NOTION and c["status"] == "issued"), {})
+
+    def whole(claim: Figures, key: str) -> Any:
+        return whole_of(claim).get(key) if claim and not_together(claim) is None else None
+
+    return {
+        "epsilon": whole(issued, "epsilon"),
+        "delta": whole(issued, "delta"),
+        "epsilon_this_model": issued.get("epsilon"),
+        "num_releases": (issued.get("together") or {"num_releases": 1})["num_releases"] if issued else None,
+        "epsilon_dp": whole(of_dp, "epsilon"),
     }

@@ -1,21 +1,34 @@
 """The public version of a report: allow-lists, because whatever was counted on private rows leaks outside epsilon.
 
-Kept: the claims and the settings behind them, what the public shard and model show anyway, the held-out figures (the
-held-out fold is public by assumption), and the estimated rates, each of which is a release of its own and says so.
-Rates and the figures that derive from them are coarse, since a rate in full precision gives its two counts back.
+Kept: the settings, what the published table and the model show anyway, the held-out figures (the held-out fold is
+public by assumption), and the claims that hold whatever a review of private text found. A figure that tells two worlds
+apart which differ in one secret, however few its digits are, is left out: the estimated rates, the claims that rest on
+them, and whether those were refused. ``report.publish_counts`` puts them in, coarse, since a rate in full precision
+gives its two counts back; every claim is about the model alone then.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from pipelines.report.claims import normalised
+from pipelines.report.figures import claim_metrics
 from pipelines.report.numbers import Direction, coarse
 
 METRICS: Final = (
-    "num_public",
+    "perplexity",
+    "perplexity_at_initialisation",
+    "epsilon",
+    "delta",
+    "epsilon_this_model",
+    "num_releases",
+    "epsilon_dp",
+    "noise_multiplier",
+    "num_steps",
+)
+RATES: Final = (
     "miss_rate",
     "miss_rate_upper",
     "false_negative_rate",
@@ -23,14 +36,8 @@ METRICS: Final = (
     "delta2_upper",
     "recall",
     "precision",
-    "perplexity",
-    "perplexity_at_initialisation",
-    "epsilon",
-    "delta",
-    "epsilon_dp",
-    "noise_multiplier",
-    "num_steps",
 )
+"""Figures that were counted on private text; published only where the settings say so."""
 _DEDUP: Final = (
     "mode",
     "normalise",
@@ -51,6 +58,7 @@ _MISS_RATE: Final = (
     "mu",
     "miss_rate",
     "false_negative_rate",
+    "false_negative_rate_masked",
     "delta2",
     "delta2_is_zero_by_construction",
     "worst_label",
@@ -86,7 +94,6 @@ _TRAINING: Final = (
     "adaptation",
     "vocab_size",
     "tokenizer",
-    "num_public_records",
     "num_steps",
     "noise_multiplier",
     "epochs",
@@ -101,16 +108,15 @@ WITHHELD: Final = (
     "counts of documents, sentences, tokens, rejected rows and duplicates",
     "what was masked, by label and by policy, and its share of the text",
     "the number of private records, of flagged sentences and of reviewed ones",
-    "the estimated rates by label",
+    "how much the redaction missed (m, γ, δ₂, recall), and the claims that rest on it",
     "digits of ε, δ and the noise multiplier beyond the third, which would give the number of private records back "
     "(steps, batch size and epochs are shown, and still bound that number roughly)",
-    "the order of the partitions (their number shows in the files of the public table)",
+    "lineage: a key that stays the same, or does not, from one report to the next tells whether private text changed",
     "learning curves and training losses",
     "perplexity and accuracy on what the policies found in held-out text",
     "warnings, because they quote counts",
 )
 _RATE_DIGITS = 3
-_KEY_CHARACTERS = 12
 _CLAIM_DIGITS = 3
 _DIRECTIONS: Final[Mapping[str, Direction]] = {
     "miss_rate": "nearest",
@@ -126,39 +132,48 @@ _COUNTED_WARNING: Final = (
 )
 
 
-def public_version(full: Mapping[str, Any]) -> dict[str, Any]:
+def public_version(
+    full: Mapping[str, Any], claims: Any, *, publishes_rows: bool = False, publishes_counts: bool = False
+) -> dict[str, Any]:
     """What of a full report may be published beside the model.
 
     Args:
         full: as `pipelines.report.figures.build` returns it.
+        claims: what the public may see of the claims, as the guarantee stage wrote it.
+        publishes_rows: whether the rows of the public side are published, so that their number may be told.
+        publishes_counts: whether the settings put the rates into the public root.
 
     Returns:
         A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
-        Lineage has one row a stage: keys are under the store's secret and tell nothing, but the order of
-        the partitions is that of the private corpus, and how many there are is left to the public table to say.
     """
     redaction = full["redaction"]
     named = [*(redaction["policies"] or ()), *([redaction["conservative"]] if redaction["conservative"] else [])]
+    shown = normalised(claims)
+    metrics = full["metrics"] | claim_metrics(shown)
+    keys = (*METRICS, *(RATES if publishes_counts else ()), *(("num_public",) if publishes_rows else ()))
+    accountants = (claims or {}).get("accountants") or []
     return {
         "schema_version": full["schema_version"],
         "version": "public",
         "title": full["title"],
-        "metrics": _metrics(full["metrics"]),
+        "publishes_rows": publishes_rows,
+        "publishes_counts": publishes_counts,
+        "metrics": _metrics(metrics, keys),
         "corpus": {},
         "dedup": _only(full["dedup"], _DEDUP),
         "redaction": {
             "policies": [_without_plugin(name) for name in redaction["policies"] or ()],
             "conservative": _without_plugin(redaction["conservative"]),
         },
-        "shards": _only(full["shards"], _SHARDS),
-        "miss_rate": _rates(full["miss_rate"]),
-        "training": _training(full["training"]),
-        "claims": [_claim(claim, _counted(full), named) for claim in full["claims"]],
-        "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in full["accountants"]],
+        "shards": _only(full["shards"], _SHARDS) if publishes_rows else {},
+        "miss_rate": _rates(full["miss_rate"]) if publishes_counts else {},
+        "training": _training(full["training"], publishes_rows=publishes_rows),
+        "claims": [_claim(claim, _counted(full), named) for claim in shown],
+        "accountants": [{**row, "epsilon": coarse(row["epsilon"], _CLAIM_DIGITS, "up")} for row in accountants],
         "warnings": [],
         "settings": full["settings"],
-        "lineage": _merged_lineage(full["lineage"]),
-        "withheld": list(WITHHELD),
+        "lineage": [],
+        "withheld": [text for text in WITHHELD if not (publishes_counts and "missed" in text)],
     }
 
 
@@ -166,27 +181,9 @@ def _only(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     return {key: values[key] for key in keys if key in values}
 
 
-def _merged_lineage(lineage: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One row a stage; a partitioned one gets a digest of its keys, even of a single one, so that no count shows."""
-    keys: dict[str, list[str]] = {}
-    whole: dict[str, str] = {}
-    for row in lineage:
-        keys.setdefault(row["stage"], []).append(row["key"])
-        if row["partition"] is None:
-            whole[row["stage"]] = row["key"]
-    return [
-        {"stage": stage, "partition": None, "key": whole[stage] if stage in whole else _digest(found)}
-        for stage, found in keys.items()
-    ]
-
-
-def _digest(keys: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()[:_KEY_CHARACTERS]
-
-
-def _training(training: Mapping[str, Any]) -> dict[str, Any]:
+def _training(training: Mapping[str, Any], *, publishes_rows: bool) -> dict[str, Any]:
     """The figures of the model. The noise goes down: it is calibrated to the number of private records."""
-    kept = _only(training, _TRAINING)
+    kept = _only(training, (*_TRAINING, *(("num_public_records",) if publishes_rows else ())))
     return kept | {"noise_multiplier": coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")}
 
 
@@ -195,11 +192,12 @@ def _without_plugin(name: str | None) -> str | None:
     return "plug-in" if name is not None and ":" in name else name
 
 
-def _metrics(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    kept = _only(metrics, METRICS)
+def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    kept = _only(metrics, keys)
     for key, direction in _DIRECTIONS.items():
-        kept[key] = coarse(kept.get(key), _RATE_DIGITS, direction)
-    for key in ("epsilon", "delta", "epsilon_dp"):
+        if key in kept:
+            kept[key] = coarse(kept[key], _RATE_DIGITS, direction)
+    for key in ("epsilon", "delta", "epsilon_this_model", "epsilon_dp"):
         kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
     kept["noise_multiplier"] = coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")
     return kept
@@ -236,14 +234,24 @@ def _counted(full: Mapping[str, Any]) -> frozenset[str]:
 
 def _claim(claim: Mapping[str, Any], counted: frozenset[str], policies: Iterable[str]) -> dict[str, Any]:
     """The claim with coarse figures, and with neither private counts nor import paths among its assumptions."""
-    kept = [_COUNTED_WARNING if text in counted else text for text in claim["assumptions"]]
-    for name in policies:
-        if ":" in name:
+    plugins = [name for name in policies if ":" in name]
+
+    def told(assumptions: Iterable[str]) -> list[str]:
+        kept = [_COUNTED_WARNING if text in counted else text for text in assumptions]
+        for name in plugins:
             kept = [text.replace(name, "plug-in") for text in kept]
+        return list(dict.fromkeys(kept))
+
     numbers = ("epsilon", "delta", "epsilon_unamplified")
     return {
         **claim,
         **{key: coarse(claim[key], _CLAIM_DIGITS, "up") for key in numbers},
-        "assumptions": list(dict.fromkeys(kept)),
+        "together": claim["together"]
+        and {
+            **claim["together"],
+            **{key: coarse(claim["together"][key], _CLAIM_DIGITS, "up") for key in ("epsilon", "delta")},
+            "assumptions": told(claim["together"].get("assumptions") or ()),
+        },
+        "assumptions": told(claim["assumptions"]),
         "as_in_paper": _coarse_rates(claim["as_in_paper"]),
     }

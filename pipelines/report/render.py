@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -32,6 +33,25 @@ def render_html(report: Mapping[str, Any]) -> str:
     Returns:
         A whole HTML document. The same report gives the same bytes.
     """
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            is_public=report["version"] == "public",
+            css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
+            can_be_claimed=claims.can_be_claimed(report["claims"]),
+            cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
+            words=words,
+            charts=_charts(report),
+            coverage=_coverage(report["redaction"]),
+        )
+    )
+
+
+@functools.cache
+def _environment() -> Environment:
+    """Reading the templates takes longer than filling them in."""
     environment = _Environment(
         loader=FunctionLoader(_package_file),
         autoescape=True,
@@ -47,17 +67,10 @@ def render_html(report: Mapping[str, Any]) -> str:
         plain=numbers.plain,
         shown=_shown,
         numbers_of=claims.numbers_of,
+        not_together=claims.not_together,
+        only_together=claims.only_together,
     )
-    return environment.get_template("report.html").render(
-        report=report,
-        is_public=report["version"] == "public",
-        css=Markup(_package_file("report.css")),  # noqa: S704 -- our own file
-        can_be_claimed=claims.can_be_claimed(report["claims"]),
-        cannot_be_claimed=claims.cannot_be_claimed(report["claims"]),
-        words=words,
-        charts=_charts(report),
-        coverage=_coverage(report["redaction"]),
-    )
+    return environment
 
 
 def _package_file(name: str) -> str:

@@ -69,7 +69,7 @@ RELATIONS: Final[Mapping[str, str]] = {
 CORPORA: Final[Mapping[str, str]] = {
     "raw": "the corpus after splitting into sentences, before deduplication",
     "deduplicated": "the corpus after deduplication",
-    "private_set": "the private set, after deduplication and redaction",
+    "private_set": "the private set, as training reads it",
 }
 RESTS_ON_REVIEW: Final = frozenset(
     {"group_confidentiality", "group_confidentiality_at_average_rate", "bayesian_confidentiality"}

@@ -12,19 +12,24 @@ a reviewer saw. ``figures.json``, flat:
   Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
   ``num_unreviewed_sentences``, ``num_disputed_sentences`` (reviewers disagree, nobody adjudicated) and
   ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
-- ``num_screened_sentences``: rows of ``screened.parquet``.
+- ``num_screened_sentences``: rows of ``screened.parquet``. ``num_population_sentences``: of the training fold.
 - ``confidence``: of two-sided intervals, and of each one-sided bound on its own. ``mu``: what gamma and delta2 average
   over.
 - ``num_sampled_sentences`` (distinct, in labelled documents), ``num_kept_sentences`` (of those, not duplicates),
   ``num_tokens``, ``num_sensitive_tokens``, ``num_missed_tokens`` (over all sampled sentences, duplicates masked whole);
   ``num_secret_spans``, ``num_missed_spans``, ``num_escaped_spans`` (over kept ones; a secret over several sentences
   is one, and missed if any piece of it is).
+- ``num_missed_spans`` is the sum of ``num_unmasked_spans`` (some token of the secret is unmasked) and
+  ``num_unstable_spans`` (masked, but masking it by hand would change what else is masked:
+  `pipelines.miss_rate.stability`). ``num_unstable_together_spans``: stable alone, not known to be stable together with
+  other secrets of the sentence. ``num_unstable_elsewhere_spans``: of the unstable ones, those that change other
+  sentences. The last three are null where a proxy judged: nothing was measured.
 - ``miss_rate``: m, missed sensitive tokens over all tokens: ``value``, ``mean_of_replicates``, intervals
   ``student_t`` (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``,
   ``recommended``, with ``recommended_method``, ``reason``, ``design_effect``. Null for an interval that does
   not exist.
 - ``false_negative_rate``: gamma, ``value`` and one-sided ``upper`` with its ``confidence``: any token of a secret
-  stays unmasked.
+  stays unmasked, or its redaction is unstable. ``false_negative_rate_masked``: the former alone; no claim takes it.
 - ``delta2``: likewise, and its sentence is public as well. Without a conservative policy every row is private, and
   the guarantee stage takes 0 instead.
 - ``escape_per_sentence``: share of all training sentences that are public and hold a missed secret (``value``,
@@ -68,6 +73,14 @@ class EstimateConfig(StageConfig):
         default=(),
         description="With source = proxy: policies whose union is taken for the truth (see redact.policies).",
     )
+
+    def unread_inputs(self, stage: str) -> frozenset[str]:
+        """The step that measures stability measures nothing where no guarantee can rest on it."""
+        if stage != "stability":
+            return frozenset()
+        if self.source in ("none", "proxy"):
+            return frozenset({"sample", "split", "redact", "reviews"})
+        return frozenset({"reviews"}) if self.source == "gold" else frozenset()
 
     @field_validator("proxy")
     @classmethod
@@ -117,8 +130,16 @@ def run(ctx: StageContext) -> dict[str, Any]:
     covered = coverage([artifact.private("documents.parquet") for artifact in ctx.inputs["split"]])
     source = _source(config, has_reviews=bool(decisions), covered=covered)
     redacted = {artifact.partition: artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]}
+    # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
+    measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
+    stability = {artifact.partition: artifact.private("stability.parquet") for artifact in measured_stability}
     partitions = [
-        ItemPartition(a.partition or "", a.private("sentences.parquet"), redacted[a.partition])
+        ItemPartition(
+            a.partition or "",
+            a.private("sentences.parquet"),
+            redacted[a.partition],
+            stability.get(a.partition),
+        )
         for a in ctx.inputs["split"]
     ]
     if source == "gold":
@@ -128,6 +149,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 documents=artifact.private("documents.parquet"),
                 gold=artifact.private("gold.parquet"),
                 redacted=redacted[artifact.partition],
+                stability=stability.get(artifact.partition),
             )
             for artifact in ctx.inputs["split"]
         ]
@@ -168,6 +190,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         for row in screened_rows(sample.private("screening.parquet"), partitions, judge) if decisions else ():
             writer.append(**row)
     figures["num_screened_sentences"] = writer.num_rows
+    figures["num_population_sentences"] = sampling.get("num_population_sentences")
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
     text = json.dumps(figures, sort_keys=True, indent=1, allow_nan=False) + "\n"
     (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
@@ -210,6 +233,7 @@ def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
         observed=(),
         exclude=(),
         exclude_labels=(),
+        stabilise=False,
     )
     redactor = Redactor.from_spec(spec)
 

@@ -1,23 +1,26 @@
 """Guarantee: from what training did and what the review found to claims with their assumptions.
 
 ``claims.json``: ``schema_version``, ``claims`` (fields as in `pipelines.accounting.claims.Claim`), ``headline`` (index
-of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``warnings``.
+of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
+(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was); and ``public``,
+the same as the public may see it: what can be said without a figure that was counted on private text.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
 
+if TYPE_CHECKING:
+    from pipelines.accounting.composition import Publication
+    from pipelines.accounting.ledger import Release
+
 _TRUSTED_SOURCES = frozenset({"gold", "human"})
-# A digit stays a digit: replacing masked tokens by others of their kind changes nothing that is masked, or not.
-_STABLE_POLICIES = frozenset({"digits"})
-_COUPLING_POLICIES = frozenset({"propagate", "classifier"})
 
 
 class GuaranteeConfig(StageConfig):
@@ -71,33 +74,23 @@ def run(ctx: StageContext) -> dict[str, Any]:
         UnsupportedEventError: training reports something that no accountant covers.
     """
     from pipelines.accounting.claims import Review, build_claims
-    from pipelines.accounting.run_facts import CorpusFacts, parse_training
-    from pipelines.dedup.stability import dedup_stability
-    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
+    from pipelines.accounting.corpus_facts import corpus_facts
+    from pipelines.accounting.credit import releases_digest
+    from pipelines.accounting.methods import rule_of
+    from pipelines.accounting.public_claims import withheld
+    from pipelines.accounting.run_facts import parse_training
+    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 
     config: GuaranteeConfig = ctx.configs["guarantee"]
-    dedup, redact = ctx.configs["dedup"], ctx.configs["redact"]
+    redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(json.loads(ctx.one("train").private("events.json").read_text(encoding="utf-8")))
     figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
-    has_public_set = redact.conservative is not None
-    stability = dedup_stability(
-        dedup.mode,
-        dedup.normalise,
-        dedup.verify,
-        unit=dedup.unit,
-        has_public_set=has_public_set,
+    publication, others = _releases(ctx, training.method)
+    corpus = corpus_facts(
+        ctx.configs["dedup"],
+        redact,
+        has_public_rows=publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         reads_places=training.reads_places,
-    )
-    policies = tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if has_public_set else ()))))
-    corpus = CorpusFacts(
-        dedup_stability=stability.replace_one,
-        dedup_reason=stability.reason,
-        dedup_min_tokens=dedup.min_tokens,
-        has_conservative=has_public_set,
-        couples_rows=tuple(name for name in policies if name in _COUPLING_POLICIES),
-        plugins=tuple(name for name in policies if ":" in name),
-        collapses=redact.collapse,
-        redactor_is_stable=set(policies) <= _STABLE_POLICIES,
     )
     review = Review(
         source=figures["source"],
@@ -107,9 +100,52 @@ def run(ctx: StageContext) -> dict[str, Any]:
         worst_label=worst_label_of(figures),
         is_census=bool(figures["is_census"]),
         covers_corpus=bool(figures["covers_corpus"]),
+        num_training_sentences=figures.get("num_population_sentences"),
+        stability=stability_of(figures),
     )
-    document = {"schema_version": 1, **build_claims(training, corpus, review, config.groups)}
+    found = build_claims(training, corpus, review, config.groups, publication, others)
+    public = found
+    if not report.publish_counts:
+        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
+        if training.is_noise_from_private_text:
+            public = withheld(public)
+    known = ctx.releases.published if ctx.releases else ()
+    document = {"schema_version": 2, **found, "public": public, "releases": releases_digest(known)}
     text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n"
     (ctx.private_dir / "claims.json").write_text(text, encoding="utf-8")
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
+
+
+def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release]]:
+    """What the run publishes, and the other releases that may share a record with its model."""
+    from pipelines.accounting.composition import Publication
+    from pipelines.stages.shard import TRAINS_ON_PUBLIC_ROWS
+    from pipelines.training.methods import PRIVATE_ROOT_ONLY
+
+    shard, redact, report = ctx.configs["shard"], ctx.configs["redact"], ctx.configs["report"]
+    known = list(ctx.releases.published) if ctx.releases else []
+    key = ctx.one("train").key
+    key = ctx.releases.trained_as(key) if ctx.releases else key
+    own = next((release for release in reversed(known) if release.key == key), None)
+    redactions = {ctx.releases.redaction} if ctx.releases else set()
+    if (
+        own is not None
+        and own.facts is not None
+        and (method in TRAINS_ON_PUBLIC_ROWS or any(phase.rows != "original" for phase in own.facts.phases))
+    ):
+        redactions |= own.facts.redactions  # what it read is what is there now, or it would have been trained anew
+    tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
+    publishes = shard.publishes(method) and redact.conservative is not None
+    was_published = any(not found.isdisjoint(redactions) for found in tables)
+    publication = Publication(
+        publishes_model=method not in PRIVATE_ROOT_ONLY,
+        publishes_rows=publishes or was_published,
+        is_withdrawn=was_published and not publishes,
+        foreign_tables=any(found.isdisjoint(redactions) for found in tables),
+        publishes_report=report.public,
+        publishes_counts=report.public and report.publish_counts,
+        keeps_superseded=shard.keep_superseded,
+        redactions=frozenset(redactions),
+    )
+    return publication, [release for release in known if release is not own and not release.is_table]

@@ -92,6 +92,11 @@ class RedactConfig(StageConfig):
         default=(),
         description="Policies that mask nothing, but whose coverage is recorded; they share the pass over the text.",
     )
+    stabilise: bool = Field(
+        default=True,
+        description="Whether policies read a placeholder in place of what was found, until they find nothing new, so "
+        "that fewer masks depend on what another mask hides. false: every policy reads the original text, once.",
+    )
     collapse: bool = Field(
         default=True,
         description="Whether a run of masked tokens becomes one mask; if false, the length in tokens of what was "
@@ -161,6 +166,10 @@ class RedactConfig(StageConfig):
         conservative = (self.conservative,) if self.conservative is not None else ()
         return tuple(dict.fromkeys((*self.policies, *conservative, *self.also_levels)))
 
+    def may_look_at_documents(self) -> bool:
+        """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
+        return any(name == "propagate" or name not in registry.POLICIES for name in self.policies)
+
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
         files = [self.names_file] if self.names_file is not None else []
@@ -208,6 +217,7 @@ class RedactConfig(StageConfig):
             exclude=self.exclude,
             exclude_labels=self.exclude_labels,
             separator=separator,
+            stabilise=self.stabilise,
         )
 
 

@@ -33,6 +33,12 @@ class ReportConfig(StageConfig):
         default=True,
         description="Whether to write the public version as well, without what epsilon does not cover.",
     )
+    publish_counts: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether the public version has the rates that were counted on private text (m, gamma, delta2, "
+        "recall) and the claims that rest on them. No noise is added, so all claims are about the model alone then.",
+    )
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -60,14 +66,24 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 for artifacts in ctx.inputs.values()
                 for artifact in artifacts
             ],
+            publishes_rows=_publishes_rows(ctx),
             settings=shown_settings({name: table for name, table in ctx.configs.items() if name != "report"}),
         ),
         title=config.title,
     )
     _write(full, ctx.private_dir)
     if config.public:
-        _write(public_version(full), ctx.public_root_dir())
+        claims = _read(ctx.one("guarantee").private("claims.json"))["public"]
+        public = public_version(
+            full, claims, publishes_rows=_publishes_rows(ctx), publishes_counts=config.publish_counts
+        )
+        _write(public, ctx.public_root_dir())
     return {"metrics": full["metrics"]}
+
+
+def _publishes_rows(ctx: StageContext) -> bool:
+    publishes: bool = ctx.configs["shard"].publishes(ctx.configs["train"].method)
+    return publishes and ctx.configs["redact"].conservative is not None
 
 
 def _read(path: Path) -> Any:

@@ -49,6 +49,9 @@ class SampleConfig(StageConfig):
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``sample.parquet``, ``screening.parquet`` (both sorted by replicate and corpus order), ``figures.json``.
 
+    For each partition ``{partition}.parquet`` lists its sampled sentences once, so that what is measured of them stays
+    measured when another partition changes.
+
     Figures: ``num_population_sentences`` and ``num_population_tokens`` (training fold, duplicates included),
     ``replicates`` (``num_sentences`` of each), ``fraction``, ``stratify``, ``strata`` (``domain``,
     ``num_population_sentences``, ``num_sentences`` and ``inclusion_probability`` in one replicate),
@@ -60,7 +63,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         InputError: the corpus has no training sentence.
     """
-    from pipelines.miss_rate.sample_table import count_population, gather, write_sample
+    from pipelines.miss_rate.sample_table import count_population, gather, write_chosen, write_sample
     from pipelines.miss_rate.sampling import SCREENING_STREAM, Stratum, draw_replicate, make_strata, replicate_size
 
     config: SampleConfig = ctx.configs["sample"]
@@ -78,6 +81,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ]
     rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.progress)
     write_sample(ctx.private_dir / "sample.parquet", rows, strata, draws)
+    write_chosen(ctx.private_dir, [name for name, _ in partitions], rows)
 
     size = replicate_size(num_sentences, config.screening_fraction, 0)
     everything = [Stratum(None, num_sentences, size)]

@@ -6,24 +6,46 @@ Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final, Literal
+
+from pydantic import Field
 
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
 
+TRAINS_ON_PUBLIC_ROWS: Final = frozenset({"crt"})
+"""Methods that train on whole rows without noise because the conservative policy let them pass."""
+
 
 class ShardConfig(StageConfig):
-    """The ``[shard]`` table. It has no settings: what is private follows from the masks and the flags alone."""
+    """The ``[shard]`` table. What is private follows from the masks and the flags alone."""
+
+    publish: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
+        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
+        "is, so claims then rest on delta2.",
+    )
+    keep_superseded: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
+        "others in their place. Claims do not cover them, and say so.",
+    )
+
+    def publishes(self, method: str) -> bool:
+        """Whether a run with this training method publishes the rows of the public side."""
+        return self.publish == "always" or (self.publish == "auto" and method in TRAINS_ON_PUBLIC_ROWS)
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``private.parquet`` and ``figures.json`` to the private root, ``public.parquet`` to the public one.
+    """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.
 
     Only rows of the fold ``train`` are written. Private rows keep corpus order; public rows are in the order of
-    their contents' hash.
+    their contents' hash. Whether they are published, and how, is `pipelines.stages.publish`'s business.
 
     Raises:
-        PrivacyGateError: a row with a mask was about to be published.
+        PrivacyGateError: a row with a mask was about to be put on the public side.
     """
     import json
 
@@ -58,7 +80,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                         order.add(kept)
                 done += batch.num_rows
                 ctx.progress(done, total, "sentences parted")
-        with TableWriter(ctx.public_root_dir() / "public.parquet", "shard") as public:
+        with TableWriter(ctx.private_dir / "public.parquet", "shard") as public:
             for row in order.sorted_rows():
                 public.append(**row)
     (ctx.private_dir / "figures.json").write_text(

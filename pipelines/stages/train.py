@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipelines.context import StageContext
+from pipelines.context import Spent, StageContext
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train_config import TrainConfig
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from pipelines.training.corpus import TrainingCorpus
-    from pipelines.training.methods.base import Hooks, Settings, Training
+    from pipelines.training.methods.base import Account, Hooks, Settings, Training
     from pipelines.training.models.vocabulary import Vocabulary
     from pipelines.training.network import Network
     from pipelines.training.phases import FinishedPhase
@@ -33,22 +33,52 @@ def run(ctx: StageContext) -> dict[str, Any]:
     check_ranks(ctx)
     prepared = _prepare(ctx)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
+    spent = None
     if ctx.ledger is not None:  # from here on private records are used
-        event = to_json(prepared.training.account(noise_multiplier).event)
-        ctx.ledger.reserve(event, config.target_delta, insecure_test_seed=config.insecure_test_seed)
+        account = prepared.training.account(noise_multiplier)
+        spent = ctx.ledger.reserve(
+            to_json(account.event),
+            config.target_delta,
+            facts=release_facts(config, prepared.corpus, account),
+            insecure_test_seed=config.insecure_test_seed,
+        )
     if ctx.runtime.num_processes == 1:
-        counts = _train(ctx, prepared, noise_multiplier)
+        counts = _train(ctx, prepared, noise_multiplier, spent)
     else:
         del prepared  # each process reads for itself, and this one only watches them
-        counts = on_ranks(ctx, prepare_and_train, noise_multiplier)
+        counts = on_ranks(ctx, prepare_and_train, noise_multiplier, spent)
     if ctx.ledger is not None:
         ctx.ledger.commit()
     return counts
 
 
-def prepare_and_train(ctx: StageContext, noise_multiplier: float | None) -> dict[str, Any]:
+def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: Spent | None) -> dict[str, Any]:
     """What each of several processes does; the ledger is the business of the one that started them."""
-    return _train(ctx, _prepare(ctx), noise_multiplier)
+    return _train(ctx, _prepare(ctx), noise_multiplier, spent)
+
+
+def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
+    """What the ledger keeps of a training beside its event (`pipelines.accounting.release_facts.ReleaseFacts`)."""
+    from pipelines.accounting.events import to_json
+    from pipelines.accounting.methods import rule_of
+    from pipelines.accounting.run_facts import PUBLIC_BASES
+    from pipelines.training.methods import PRIVATE_ROOT_ONLY
+
+    rule = rule_of(config.method, account.variant)
+    phases = account.phases or ((config.method, rule.rows or "original", account.event),)
+    rate = account.light_noise_miss_rate
+    return {
+        "method": config.method,
+        "variant": account.variant,
+        "record": config.record,
+        "num_private_records": len(corpus.private) or corpus.num_private_plain,
+        "phases": [{"name": name, "rows": rows, "event": to_json(event)} for name, rows, event in phases],
+        "met": sorted(account.preconditions),
+        "trains_on_public_rows": rule.has_public_set,
+        "typed_masks": bool(corpus.vocabulary.control.typed_masks),
+        "is_noise_from_private_text": rate is not None and rate.get("basis") not in PUBLIC_BASES,
+        "is_public": config.method not in PRIVATE_ROOT_ONLY,
+    }
 
 
 class _Prepared(NamedTuple):
@@ -73,7 +103,9 @@ def _prepare(ctx: StageContext) -> _Prepared:
     return _Prepared(first, start, corpus, task, training)
 
 
-def _train(ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None) -> dict[str, Any]:
+def _train(
+    ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
+) -> dict[str, Any]:
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
@@ -115,6 +147,7 @@ def _train(ctx: StageContext, prepared: _Prepared, noise_multiplier: float | Non
             context_length=start.context_length,
             head=config.head(),
             scores=scores.figures,
+            spent=spent,
         ),
         private=ctx.private_dir,
         model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",
@@ -155,7 +188,7 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
     corpus = read_corpus(
         view=config.view(view),
         unit=config.unit(),
-        public_paths=[artifact.public("public.parquet") for artifact in ctx.inputs.get("shard", ())],
+        public_paths=[artifact.private("public.parquet") for artifact in ctx.inputs.get("shard", ())],
         private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs.get("shard", ())],
         sentence_paths=[artifact.private("sentences.parquet") for artifact in ctx.inputs["split"]],
         redacted_paths=[

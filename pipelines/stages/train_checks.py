@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.stages.train_config import TrainConfig
+
+
+LEAST_MISS_RATE: Final = 1e-3
+"""The smallest miss rate that light noise is chosen with: without a floor, a sample without a miss would take the noise
+away."""
 
 
 def check_together(config: TrainConfig) -> None:
@@ -17,6 +22,11 @@ def check_together(config: TrainConfig) -> None:
         ConfigError: two settings contradict each other; the message says which, and what to do.
     """
     _check_task(config)
+    if config.jft_miss_rate_basis != "measured" and config.jft_miss_rate is None:
+        raise ConfigError(
+            f"jft_miss_rate_basis = {config.jft_miss_rate_basis!r} speaks of a rate that is not given; set "
+            "jft_miss_rate"
+        )
     if config.is_pretrained():
         _check_pretrained(config)
     else:

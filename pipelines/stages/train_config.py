@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.errors import ConfigError
-from pipelines.stages.train_checks import check_together
-from pipelines.stages.train_uses import method_uses, unused_fields, unused_in_phase_one
+from pipelines.stages.train_checks import LEAST_MISS_RATE, check_together
+from pipelines.stages.train_uses import OF_LIGHT_NOISE, method_uses, unused_fields, unused_in_phase_one
 
 if TYPE_CHECKING:
     from pipelines.training.control import AddedTokens
@@ -35,6 +35,19 @@ class TrainConfig(StageConfig):
         allow_inf_nan=False,
         description="jft with light noise: what the noise of phase 1 is chosen for, at the sampling rate times the "
         "miss rate. An estimate, no guarantee.",
+    )
+    jft_miss_rate: float | None = Field(
+        None,
+        ge=LEAST_MISS_RATE,
+        le=1,
+        description="jft with light noise: the miss rate m that the noise of phase 1 is chosen with. Unset: what was "
+        "measured on this text (at least the smallest value allowed), as in the paper; then nothing is a guarantee.",
+    )
+    jft_miss_rate_basis: Literal["measured", "fixed_beforehand", "public_text"] = Field(
+        "measured",
+        description="Where jft_miss_rate comes from. measured: from a measurement of this text, copied by hand or "
+        "taken by the stage: every claim is an estimate. fixed_beforehand: set before this text was measured. "
+        "public_text: measured on other, public text. The last two are your word, and stand among the assumptions.",
     )
     schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
         "linear", description="redaction_schedule: how the chance of a redacted step falls."
@@ -274,6 +287,14 @@ class TrainConfig(StageConfig):
             unused |= unused_in_phase_one(adds_noise=self.is_light_noise())
         return {name: value for name, value in fields.items() if name not in unused}
 
+    def idle(self) -> frozenset[str]:
+        """The settings that have no effect with the chosen method, task and model."""
+        used = {*self.keyed("train"), "model_revision"}  # a commit stands for the revision
+        idle = type(self).model_fields.keys() - used
+        if self.method == "jft" and not self.is_light_noise():
+            idle |= OF_LIGHT_NOISE
+        return frozenset(idle)
+
     def _unused_tokens(self) -> set[str]:
         from pipelines.training.tasks import HAVE_SPEAKERS
 
@@ -327,6 +348,8 @@ class TrainConfig(StageConfig):
             if self.method != "jft":
                 return frozenset({"shard", "split", "redact", "estimate"})
             needed = {"direct": None, "conservative_light_noise": "redact"}.get(self.jft_variant, "estimate")
+            if self.is_light_noise() and self.jft_miss_rate is not None:
+                needed = None
             return frozenset({"redact", "estimate"} - {needed})
         unread = unread_stages(self.view(self.method), tokenizer_reads_public_rows=learns)
         return unread if self.method == "jft" else unread | {"train_phase1"}

@@ -63,28 +63,35 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     return {"num_records": len(corpus.public), "num_steps": outcome.num_steps}
 
 
-def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, float] | None:
-    """The m that light noise is chosen with: value, upper bound, confidence; None without light noise.
+def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
+    """The m that light noise is chosen with: value, upper bound, confidence, basis; None without light noise.
+
+    A measured one is never below `LEAST_MISS_RATE`, and bears the mark of a measurement.
 
     Raises:
-        ConfigError: it was not measured.
+        ConfigError: it was neither set nor measured.
     """
     import json
 
     from pipelines.miss_rate.rates import miss_rate_of
+    from pipelines.stages.train_checks import LEAST_MISS_RATE
 
+    if not config.is_light_noise():
+        return None
+    if (given := config.jft_miss_rate) is not None:
+        return {"value": given, "upper": given, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
     if config.jft_variant == "conservative_light_noise":
         parts = [json.loads(a.private("figures.json").read_text("utf-8")) for a in ctx.inputs["redact"]]
         tokens = sum(part["num_tokens"] - part["num_duplicate_tokens"] for part in parts)
         masked = sum(part["num_masked_tokens"] for part in parts)
         share = masked / tokens if tokens else 0.0  # every token masked was missed: the worst that could be (4.3)
-        return {"value": share, "upper": share, "confidence": 1.0}
-    if config.jft_variant != "light_noise":
-        return None
-    rate = miss_rate_of(json.loads(ctx.inputs["estimate"][0].private("figures.json").read_text("utf-8")))
-    if rate is None:
-        raise ConfigError(
-            "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; review a "
-            "sample or bring labels, or take conservative_light_noise"
-        )
-    return {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
+        found = {"value": share, "upper": share, "confidence": 1.0}
+    else:
+        rate = miss_rate_of(json.loads(ctx.inputs["estimate"][0].private("figures.json").read_text("utf-8")))
+        if rate is None:
+            raise ConfigError(
+                "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; set "
+                "train.jft_miss_rate, review a sample or bring labels, or take conservative_light_noise"
+            )
+        found = {"value": rate.value, "upper": rate.upper, "confidence": rate.confidence}
+    return {**found, "upper": max(found["upper"], LEAST_MISS_RATE), "basis": "measured"}

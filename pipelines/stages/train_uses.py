@@ -10,7 +10,10 @@ _OF_PRIVATE = (
     *("private_learning_rate", "expected_batch_size", "max_grad_norm"),
     *("target_epsilon", "noise_multiplier"),
 )
-_OF_JFT = ("jft_variant", "jft_phase1_epochs", "jft_phase1_target_epsilon")
+_OF_JFT = (
+    *("jft_variant", "jft_phase1_epochs", "jft_phase1_target_epsilon"),
+    *("jft_miss_rate", "jft_miss_rate_basis"),
+)
 _OF_METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "crt": (*_OF_PLAIN, *_OF_PRIVATE),
     "jft": (*_OF_PLAIN, *_OF_PRIVATE, *_OF_JFT),
@@ -32,7 +35,20 @@ _OF_TASKS: Final[Mapping[str, tuple[str, ...]]] = {
 """Settings that not every task uses, by the tasks that do."""
 
 _OF_PHASE_TWO = ("epochs", "private_learning_rate", "target_epsilon", "noise_multiplier")
-_OF_NOISE_IN_PHASE_ONE = ("max_grad_norm", "target_delta", "expected_batch_size", "private_learning_rate")
+_OF_NOISE_IN_PHASE_ONE = (
+    *("max_grad_norm", "target_delta", "expected_batch_size", "private_learning_rate"),
+    *("jft_phase1_target_epsilon", "jft_miss_rate", "jft_miss_rate_basis"),
+)
+
+
+PROTECTIONS: Final = frozenset(
+    {
+        *("target_epsilon", "noise_multiplier", "max_grad_norm", "max_state_norm"),
+        *("jft_phase1_target_epsilon", "jft_miss_rate", "jft_miss_rate_basis"),
+    }
+)
+"""Settings of noise and clipping: whoever sets one believes in a protection, so one that does nothing is refused."""
+OF_LIGHT_NOISE: Final = frozenset({"jft_phase1_target_epsilon", "jft_miss_rate", "jft_miss_rate_basis"})
 
 
 def method_uses(method: str, field: str) -> bool:

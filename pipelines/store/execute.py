@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pipelines.context import Artifact, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
-from pipelines.graph import GRAPH, OUTSIDE, SOURCE, Input
+from pipelines.graph import GRAPH, OUTSIDE, RELEASES, SOURCE, Input
 from pipelines.processes import withhold_library_messages
 from pipelines.store import manifest as manifests
 from pipelines.store.files import write_json
@@ -23,6 +23,8 @@ from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
 from pipelines.store.publish import joint_manifest_damage, prepare_build, publish, quarantine, scratch_dir
+from pipelines.store.published_tables import note_table
+from pipelines.store.releases import releases_on_files
 from pipelines.store.reviews import reviews_of
 from pipelines.store.roots import MADE_AGAIN, private_umask
 from pipelines.store.session import Session
@@ -119,7 +121,9 @@ def probe(session: Session, stage: str, partition: str | None, inputs: Mapping[s
         ConfigError: the stage must be built, the run was told to leave it alone, and a selected stage needs it.
     """
     key, _ = key_of(session, stage, partition, inputs)
-    if not must_build(session, stage, partition) and find(session, stage, key) is not None:
+    if not must_build(session, stage, partition) and (manifest := find(session, stage, key)) is not None:
+        if GRAPH[stage].publishes_rows:
+            note_table(session, key, manifest.stats)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
     if stage not in session.spec.selected:
         if _is_needed(session, stage):
@@ -189,6 +193,7 @@ def _build_locked(
         quarantine(session.roots, stage, key)  # damaged; one that is replaced by force stays until publish
     session.verified.discard((stage, key))
     folders = prepare_build(session.roots, stage, key)
+    ledger = StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None
     context = StageContext(
         stage=stage,
         partition=partition,
@@ -205,7 +210,8 @@ def _build_locked(
         secret=session.roots.secret,
         failures_dir=session.roots.private / "failures" / f"{stage}-{key[:12]}",
         cache_dir=session.roots.cache / MADE_AGAIN,
-        ledger=StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None,
+        ledger=ledger,
+        releases=releases_on_files(session) if RELEASES in {e.stage for e in GRAPH[stage].inputs} else None,
         processes=_own_processes(session, stage),
     )
     started = time.monotonic()
@@ -214,7 +220,10 @@ def _build_locked(
     lineage = {
         "ingredients": ingredients,
         "inputs": {name: [list(pair) for pair in inputs[name]] for name in context.inputs},
+        **({"ledger": ledger.anchor.to_json()} if ledger is not None and ledger.anchor is not None else {}),
     }
+    if GRAPH[stage].publishes_rows:
+        note_table(session, key, stats)
     publish(session.roots, Manifest(stage, key, files, stats, lineage, time.monotonic() - started))
     session.verified.add((stage, key))
     return Outcome(stage=stage, partition=partition, state="completed", key=key)

@@ -71,6 +71,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)  # whatever the umask
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import hmac
 import importlib.metadata
 import platform
 from collections.abc import Mapping
@@ -12,9 +11,9 @@ from typing import Any
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, pseudonym
-from pipelines.graph import GRAPH, REVIEWS, SOURCE, Stage
-from pipelines.store.files import canonical_json
-from pipelines.store.roots import SCHEMA_VERSION
+from pipelines.graph import GRAPH, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.store import versions
+from pipelines.store.identity import key_of_ingredients
 from pipelines.store.session import Session
 
 InputDigests = Mapping[str, Any]
@@ -56,12 +55,13 @@ def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
     """The part of a key that is known before any input is: code, settings, environment, seed."""
     stage = GRAPH[stage_name]
     used = [session.configs[table] for table in stage.configs if stage.fields.get(table) != ()]
-    # Only the stage that owns a table runs the code that the table selects; others just read its values.
-    own = [session.configs[stage.table]] if stage.table in stage.configs and stage.fields.get(stage.table) != () else []
+    # A stage runs the code that its own table selects, and what it declares; of other tables it just reads values.
+    selecting = [t for t in (stage.table, *stage.runs) if t in stage.configs and stage.fields.get(t) != ()]
+    own = [session.configs[table] for table in selecting]
     references = [stage.module, *(r for config in own for r in config.code_references())]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": versions.KEY,
         "stage": stage_name,
         "code": session.code.of(references) | session.code.of_data([f for config in own for f in config.data_files()]),
         "config": _keyed_config(stage, session.configs) if used else {},
@@ -76,7 +76,7 @@ def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
 
 def make_key(session: Session, ingredients: Mapping[str, Any]) -> str:
     """HMAC-SHA256 of the ingredients under the store's secret, 40 hexadecimal characters."""
-    return hmac.new(session.roots.secret, canonical_json(ingredients), hashlib.sha256).hexdigest()[:40]
+    return key_of_ingredients(ingredients, session.roots.secret)
 
 
 def ingredients_of(
@@ -91,6 +91,21 @@ def ingredients_of(
     digests = dict(inputs)
     if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
         digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
-    if any(edge.stage == REVIEWS for edge in GRAPH[stage_name].inputs) and session.spec.reviews is not None:
+    read = GRAPH[stage_name].edges_read(session.configs)
+    if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
         digests[REVIEWS] = session.spec.reviews.digest
+    if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
+        digests[RELEASES] = _releases_digest(session)
     return {**(own or own_ingredients(session, stage_name)), "inputs": digests}
+
+
+def _releases_digest(session: Session) -> str:
+    """What of the releases on the run's files enters a key. A damaged ledger stops the stage when it is built."""
+    from pipelines.store.ledger_file import LedgerError
+    from pipelines.store.releases import digest_of, releases_on_files
+    from pipelines.store.seals import SealError
+
+    try:
+        return digest_of(releases_on_files(session))
+    except (LedgerError, SealError):
+        return "damaged"

@@ -4,13 +4,15 @@ A release is entered before training starts and marked as published before the a
 leave a cost that bought nothing, never a model whose cost is not known. The mark of one training is kept in the
 artifact's scratch folder, so that an interrupted training goes on under the same entry, and a forced one, whose
 scratch folder is new, is a second release.
+
+Lines are chained and sealed (`pipelines.store.ledger_file`), and compared with what else is known of releases: with
+manifests, events of models, and their own recomputed epsilon.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import math
 import os
 import secrets
@@ -20,18 +22,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.context import pseudonym
+from pipelines.context import Spent, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.graph import GRAPH
+from pipelines.store import ledger_file
 from pipelines.store import manifest as manifests
-from pipelines.store.files import canonical_json, fsync_path, read_json, write_json
-from pipelines.store.roots import SCHEMA_VERSION, Roots
+from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
+from pipelines.store.files import canonical_json, fsync_path
+from pipelines.store.identity import write_anchor
+from pipelines.store.ledger_check import check_releases
+from pipelines.store.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
+from pipelines.store.roots import Roots
+from pipelines.store.seals import SealError, read_sealed, write_sealed
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Budget, Release
 
-FILE = "releases.jsonl"
 _MARK = "release.json"
 
 
@@ -41,8 +47,8 @@ def ledger_dir(roots: Roots) -> Path:
 
 
 @contextmanager
-def _locked(roots: Roots) -> Iterator[Path]:
-    """Holds the ledger; the kernel frees it when the holder dies."""
+def locked(roots: Roots) -> Iterator[Path]:
+    """Holds the ledger, and gives its path; the kernel frees it when the holder dies."""
     folder = ledger_dir(roots)
     created = not folder.is_dir()
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -56,40 +62,23 @@ def _locked(roots: Roots) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _append(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Adds whole lines and flushes them. The caller holds the ledger."""
-    data = path.read_bytes() if path.exists() else b""
-    whole = data.rfind(b"\n") + 1
-    created = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "r+b") as file:
-        file.truncate(whole)  # a line that a kill cut short was never acknowledged: what it announced did not start
-        file.seek(whole)
-        file.write(b"".join(canonical_json({"schema_version": SCHEMA_VERSION, **d}) + b"\n" for d in documents))
-        file.flush()
-        os.fsync(file.fileno())
-    if created:
-        fsync_path(path.parent)
+def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:
+    """Adds lines, and writes down how long the ledger is now. The caller holds the ledger and has read it."""
+    anchor = ledger_file.append(path, roots.secret, documents)
+    write_anchor(roots.private, roots.secret, anchor)
+    return anchor
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def read_documents(roots: Roots, path: Path) -> list[dict[str, Any]]:
+    """All lines of the ledger, checked.
+
+    Raises:
+        LedgerError: it is not as it was written.
+    """
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    found = []
-    for number, line in enumerate(data[: data.rfind(b"\n") + 1].splitlines(), 1):
-        try:
-            document = json.loads(line)
-            if document["schema_version"] != SCHEMA_VERSION or document["type"] not in ("release", "published"):
-                raise ValueError
-        except (ValueError, KeyError, TypeError):
-            raise StoreError(
-                f"line {number} of the privacy ledger {path} is damaged, so what was spent is not known; restore the "
-                "file from a backup. Nothing is trained until then"
-            ) from None
-        found.append(document)
-    return found
+        return ledger_file.read_lines(path, roots.secret, anchors(roots))
+    except SealError as error:
+        raise LedgerError(f"{error}. {WAY_OUT}") from None
 
 
 def _is_held(roots: Roots, key: str) -> bool:
@@ -107,43 +96,57 @@ def _is_held(roots: Roots, key: str) -> bool:
     return False
 
 
-def _releases(roots: Roots, path: Path, own_key: str | None = None) -> list[Release]:
+def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: str | None = None) -> list[Release]:
     """The entries, each with its state.
 
     Args:
+        documents: the ledger's lines.
         own_key: a key that the caller is building: other unpublished entries of it have ended.
     """
-    from pipelines.accounting.events import from_json
-    from pipelines.accounting.ledger import Release
-
-    lines = _lines(path)
-    published = {line["release_id"] for line in lines if line["type"] == "published"}
+    published = {d["release_id"] for d in documents if d["type"] == "published"}
     found = []
-    for line in lines:
-        if line["type"] != "release":
-            continue
-        live = line["key"] != own_key and _is_held(roots, line["key"])
-        is_published = line["release_id"] in published
-        found.append(
-            Release(
-                release_id=line["release_id"],
-                run_id=line["run_id"],
-                key=line["key"],
-                event=from_json(line["event"]),
-                delta=line["delta"],
-                epsilon=line["epsilon"],
-                insecure_test_seed=line["insecure_test_seed"],
-                data=line["data"],
-                tokens=None if line["tokens"] is None else frozenset(line["tokens"]),
-                overlaps=tuple(line["overlaps"]),
-                num_partitions=line["num_partitions"],
-                state="published" if is_published else "in_training" if live else "abandoned",
+    for document in documents:
+        if document["type"] == "release":
+            live = document["key"] != own_key and _is_held(roots, document["key"])
+            is_published = document["release_id"] in published
+            found.append(
+                replace(
+                    release_of(document), state="published" if is_published else "in_training" if live else "abandoned"
+                )
             )
-        )
     return found
 
 
-def _document(release: Release) -> dict[str, Any]:
+def release_of(document: Mapping[str, Any]) -> Release:
+    """A release as its line tells it.
+
+    Raises:
+        UnsupportedEventError: an event of no known kind.
+    """
+    from pipelines.accounting.events import from_json
+    from pipelines.accounting.ledger import Release
+    from pipelines.accounting.release_facts import ReleaseFacts
+
+    facts = document.get("facts")
+    return Release(
+        release_id=document["release_id"],
+        run_id=document["run_id"],
+        key=document["key"],
+        event=from_json(document["event"]),
+        delta=document["delta"],
+        epsilon=document["epsilon"],
+        insecure_test_seed=document["insecure_test_seed"],
+        data=document["data"],
+        tokens=None if document["tokens"] is None else frozenset(document["tokens"]),
+        overlaps=tuple(document["overlaps"]),
+        num_partitions=document["num_partitions"],
+        facts=None if facts is None else ReleaseFacts.from_json(facts),
+        is_public=bool(document.get("is_public", True)),
+    )
+
+
+def document_of(release: Release) -> dict[str, Any]:
+    """The inverse of `release_of`."""
     from pipelines.accounting.events import to_json
 
     return {
@@ -160,40 +163,54 @@ def _document(release: Release) -> dict[str, Any]:
         "tokens": None if release.tokens is None else sorted(release.tokens),
         "overlaps": list(release.overlaps),
         "num_partitions": release.num_partitions,
+        "facts": None if release.facts is None else release.facts.to_json(),
+        "is_public": release.is_public,
     }
 
 
-def _untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
+def published(release_id: str) -> dict[str, Any]:
+    """The line that marks a release as published."""
+    return {"type": "published", "release_id": release_id}
+
+
+def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
     """Published models that the ledger does not know: made before there was one, or after it was deleted.
 
     Nothing is known of their data, so they overlap with every release.
     """
-    from pipelines.accounting.ledger import Release, composed_epsilon
-    from pipelines.accounting.run_facts import parse_training
-
     keys = {release.key for release in known}
-    found = []
-    for name in sorted(stage.name for stage in GRAPH.values() if stage.is_release):
+    found: dict[str, Release] = {}
+    for name in release_stages():
         for path in sorted((roots.private / "manifests" / name).glob("*.json")):
             manifest = None if path.stem in keys else manifests.load(roots, name, path.stem)
             if manifest is None or manifest.lineage.get("adopted_from"):  # adopted: the same weights under a new key
                 continue
-            events = read_json(roots.object_dir("private", name, path.stem) / "events.json")
-            if events is None:
-                continue
-            facts = parse_training(events)
-            release = Release(
-                release_id=f"untracked-{path.stem[:16]}",
-                key=path.stem,
-                event=facts.event,
-                delta=facts.target_delta,
-                insecure_test_seed=facts.insecure_test_seed,
-            )
-            found.append(replace(release, epsilon=_finite(composed_epsilon([release], release.delta))))
-    return found
+            events = events_of(roots, name, path.stem)
+            if events is not None:
+                found[path.stem] = _untracked(path.stem, events)
+    for _, document in removed_releases(roots):
+        if document["key"] not in keys | found.keys() and document["events"] is not None:
+            found[document["key"]] = _untracked(document["key"], document["events"])
+    return list(found.values())
 
 
-def _finite(value: float) -> float | None:
+def _untracked(key: str, events: Mapping[str, Any]) -> Release:
+    from pipelines.accounting.ledger import Release, epsilon_alone
+    from pipelines.accounting.run_facts import parse_training
+
+    facts = parse_training(events)
+    release = Release(
+        release_id=f"untracked-{key[:16]}",
+        key=key,
+        event=facts.event,
+        delta=facts.target_delta,
+        insecure_test_seed=facts.insecure_test_seed,
+    )
+    return replace(release, epsilon=finite(epsilon_alone(release)))
+
+
+def finite(value: float) -> float | None:
+    """A number for JSON: None for an infinite one."""
     return value if math.isfinite(value) else None
 
 
@@ -201,10 +218,10 @@ def read_ledger(roots: Roots) -> list[Release]:
     """Every release of a store, oldest first; nothing is written.
 
     Raises:
-        StoreError: the ledger is damaged.
+        LedgerError: the ledger is not as it was written.
     """
-    found = _releases(roots, ledger_dir(roots) / FILE)
-    return [*found, *_untracked(roots, found)]
+    found = releases_of(roots, read_documents(roots, ledger_dir(roots) / FILE))
+    return [*found, *untracked(roots, found)]
 
 
 def budget_of(session: Session) -> Budget | None:
@@ -229,17 +246,13 @@ def data_tokens(session: Session) -> frozenset[str]:
 
 
 def private_data(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> tuple[str, int]:
-    """Digest of the private half of the inputs that have a public half too, and the number of their partitions."""
+    """Digest of the private shards among the inputs, and the number of their partitions."""
     digests = []
     for name, pairs in inputs.items():
-        for _, key in pairs if "public" in GRAPH[name].roots else ():
+        for _, key in pairs if name == "shard" else ():
             manifest = manifests.load(session.roots, name, key)
             files = manifest.files if manifest else {}
-            digests.append(
-                sorted(
-                    str(e["sha256"]) for path, e in files.items() if path.startswith("private/") and ".parquet" in path
-                )
-            )
+            digests.append(sorted(str(e["sha256"]) for path, e in files.items() if path.endswith("/private.parquet")))
     return hashlib.sha256(canonical_json(sorted(digests))).hexdigest()[:16], len(digests)
 
 
@@ -252,6 +265,8 @@ class StoreLedger:
         key: the artifact that is being built; the caller holds its lock.
         scratch_dir: the artifact's scratch folder, which is gone once it is published.
         inputs: keys of the stage's inputs.
+        release_id: the entry, once there is one.
+        anchor: how long the ledger was when the release was marked as published.
     """
 
     session: Session
@@ -259,25 +274,41 @@ class StoreLedger:
     scratch_dir: Path
     inputs: Mapping[str, Sequence[tuple[str | None, str]]]
     release_id: str = ""
+    anchor: Anchor | None = None
 
-    def reserve(self, event: Mapping[str, Any], delta: float, *, insecure_test_seed: bool = False) -> None:
+    def reserve(
+        self,
+        event: Mapping[str, Any],
+        delta: float,
+        *,
+        facts: Mapping[str, Any] | None = None,
+        insecure_test_seed: bool = False,
+    ) -> Spent:
         """Enters the release, unless that would exceed the budget.
 
+        Args:
+            event: what training is about to do.
+            delta: that epsilon is stated at.
+            facts: fields of `ReleaseFacts`, but for those that the settings of the preparation tell, and ``is_public``.
+            insecure_test_seed: noise and samples can be repeated.
+
         Raises:
-            PrivacyGateError: it would; nothing was entered.
-            StoreError: the ledger is damaged or cannot be written.
+            PrivacyGateError: it would, or the ledger is not as it was written; nothing was entered.
+            StoreError: the ledger cannot be written.
             UnsupportedEventError: an event of no known kind.
         """
         from pipelines.accounting.events import from_json
-        from pipelines.accounting.ledger import Release, composed_epsilon, project, refusal
+        from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
 
         roots = self.session.roots
-        mark = read_json(self.scratch_dir / _MARK)
-        release_id = str(mark["release_id"]) if isinstance(mark, dict) else secrets.token_hex(8)
-        with _locked(roots) as path:
-            listed = _releases(roots, path, self.key)
-            untracked = _untracked(roots, listed)
-            known = [r for r in [*listed, *untracked] if r.release_id != release_id]
+        is_public = bool((facts or {}).get("is_public", True))
+        with locked(roots) as path:
+            documents = read_documents(roots, path)
+            listed = releases_of(roots, documents, self.key)
+            check_releases(roots, listed)
+            release_id = self._marked(listed) or secrets.token_hex(8)
+            lost = untracked(roots, listed)
+            known = [r for r in [*listed, *lost] if r.release_id != release_id]
             tokens, overlaps = self._overlap(known)
             data, num_partitions = private_data(self.session, self.inputs)
             new = Release(
@@ -291,18 +322,45 @@ class StoreLedger:
                 tokens=tokens,
                 overlaps=overlaps,
                 num_partitions=num_partitions,
+                facts=self._facts(facts),
+                is_public=is_public,
                 state="in_training",
             )
             budget = budget_of(self.session)
-            if budget is not None and (projection := project(known, new, budget)).exceeds(budget):
+            projection = project(known, new, budget)
+            if budget is not None and is_public and projection.exceeds(budget):
                 raise PrivacyGateError(refusal(projection, budget))
             if not any(r.release_id == release_id for r in listed):
-                new = replace(new, epsilon=_finite(composed_epsilon([new], delta)))
+                new = replace(new, epsilon=finite(epsilon_alone(new)))
                 # The mark comes first: an entry without its mark would be counted again when training goes on.
-                write_json(self.scratch_dir / _MARK, {"release_id": release_id})
-                adopted = [line for r in untracked for line in (_document(r), _published(r.release_id))]
-                _append(path, [*adopted, _document(new)])
+                mark = {"schema_version": 1, "release_id": release_id, "key": self.key}
+                write_sealed(self.scratch_dir / _MARK, mark, "training", roots.secret)
+                adopted = [line for r in lost for line in (document_of(r), published(r.release_id))]
+                append(roots, path, [*adopted, document_of(new)])
         self.release_id = release_id
+        return Spent(num_earlier=projection.num_earlier, epsilon=projection.together, delta=projection.delta)
+
+    def _marked(self, listed: Sequence[Release]) -> str | None:
+        """The entry under which an interrupted training goes on; None where it is to be a new one."""
+        try:
+            secret = self.session.roots.secret
+            mark = read_sealed(self.scratch_dir / _MARK, "training", secret, unsealed_versions=(None,))
+        except SealError:
+            return None  # a mark that nobody can vouch for: what goes on is entered, and counted, anew
+        if mark is None or mark.get("key", self.key) != self.key:
+            return None
+        release_id = str(mark["release_id"])
+        entries = [r for r in listed if r.release_id == release_id]
+        return release_id if not entries or entries[0].key == self.key else None
+
+    def _facts(self, given: Mapping[str, Any] | None) -> Any:
+        if given is None:
+            return None
+        from pipelines.accounting.release_facts import ReleaseFacts
+        from pipelines.store.releases import preparation_facts
+
+        own = {name: value for name, value in given.items() if name != "is_public"}
+        return ReleaseFacts.from_json({**own, **preparation_facts(self.session, own, self.inputs)})
 
     def _overlap(self, known: Sequence[Release]) -> tuple[frozenset[str], tuple[str, ...]]:
         """Tokens that are new to the ledger, and the earlier releases that hold the others."""
@@ -315,13 +373,14 @@ class StoreLedger:
 
         Raises:
             StoreError: nothing was reserved.
+            LedgerError: the ledger is not as it was written.
         """
         if not self.release_id:
             raise StoreError("a release was to be published that the privacy ledger does not know")
-        with _locked(self.session.roots) as path:
-            if not any(d["type"] == "published" and d["release_id"] == self.release_id for d in _lines(path)):
-                _append(path, [_published(self.release_id)])
-
-
-def _published(release_id: str) -> dict[str, Any]:
-    return {"type": "published", "release_id": release_id}
+        roots = self.session.roots
+        with locked(roots) as path:
+            documents = read_documents(roots, path)
+            if any(d["type"] == "published" and d["release_id"] == self.release_id for d in documents):
+                self.anchor = ledger_file.length(path)
+            else:
+                self.anchor = append(roots, path, [published(self.release_id)])

@@ -14,8 +14,12 @@ from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH, Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
+from pipelines.store.anchors import remember_release
 from pipelines.store.execute import PartitionKeys, key_of
 from pipelines.store.files import read_json, remove_tree
+from pipelines.store.ledger import read_ledger
+from pipelines.store.ledger_check import check_releases
+from pipelines.store.ledger_file import LedgerError
 from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
 from pipelines.store.manifest import Manifest
 from pipelines.store.publish import (
@@ -28,13 +32,17 @@ from pipelines.store.publish import (
 )
 from pipelines.store.roots import MADE_AGAIN, Roots, private_umask
 from pipelines.store.session import Session
+from pipelines.store.views import drop_dangling
 
 _ROOTS: tuple[Root, ...] = ("private", "public")
+LEDGER = "ledger"
+DOCUMENTS = "documents"
+"""What `verify` checks beside the artifacts of stages."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of verifying one artifact: ``problem`` is None when it is whole."""
+    """The result of verifying an artifact, or one of `LEDGER` and `DOCUMENTS`: ``problem`` is None when it is whole."""
 
     stage: str
     key: str
@@ -42,12 +50,15 @@ class Checked:
 
 
 def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
-    """Compares every artifact with its manifest, byte by byte.
+    """Compares every artifact with its manifest, byte by byte, and the store's own documents with their seals.
 
     Args:
-        repair: move damaged artifacts to ``quarantine/``, so that the next run rebuilds them.
+        repair: move damaged artifacts to ``quarantine/``, so that the next run rebuilds them, and take out of
+            ``latest/`` what shows them.
     """
-    checked = []
+    checked: list[Checked] = []
+    if not roots.private.is_dir():
+        return checked
     with store_lock(roots.private):
         for stage, key in _existing(roots):
             problem = _problem(roots, stage, key)
@@ -56,7 +67,20 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
                     if _problem(roots, stage, key):  # a run may have rebuilt it meanwhile
                         quarantine(roots, stage, key)
             checked.append(Checked(stage, key, problem))
+        checked += [Checked(LEDGER, "releases", _ledger_problem(roots))]
+        checked += [Checked(DOCUMENTS, path, problem) for path, problem in runs.changed_documents(roots)]
+        if repair:
+            drop_dangling(roots)
     return checked
+
+
+def _ledger_problem(roots: Roots) -> str | None:
+    """Why the ledger is not as it was written, or contradicts what else is known of releases; None if neither."""
+    try:
+        check_releases(roots, read_ledger(roots))
+    except LedgerError as error:
+        return str(error)
+    return None
 
 
 def _problem(roots: Roots, stage: str, key: str) -> str | None:
@@ -93,16 +117,21 @@ def gc(
         Counts: ``num_objects``, ``num_bytes``, ``num_kept``.
 
     Raises:
-        StoreError: a run is using the store.
+        StoreError: a run is using the store, or a run's record is not as it was written.
         ConfigError: ``keep_runs`` is below 1.
     """
     if keep_runs < 1:
         raise ConfigError("--keep-runs must be at least 1")
     with exclusive_store_lock(roots.private):
+        if changed := runs.changed_documents(roots):
+            raise StoreError(
+                f"{changed[0][1]}; what that run used is not known, so nothing is removed. Restore the file, or remove "
+                "its folder to forget the run (`reticent verify` lists all such files)"
+            )
         records = runs.all_records(roots)
         existing = list(_existing(roots))
         kept_records = _kept(records, runs.latest(roots), keep_runs)
-        used = {(stage, key) for r in kept_records for stage, _, key in r.get("artifacts", [])} | _shown(roots)
+        used = {(stage, key) for r in kept_records for stage, _, key in r.get("artifacts", [])} | shown_artifacts(roots)
         stale: list[Path] = []
         kept = 0
         for root in _ROOTS:
@@ -119,6 +148,7 @@ def gc(
         if not dry_run:
             for stage, key in existing:  # the manifest goes first: from here on it does not exist
                 if (stage, key) not in used:
+                    remember_release(roots, stage, key)
                     roots.manifest_path(stage, key).unlink()
             for path in stale:
                 remove_tree(path) if path.is_dir() else path.unlink()
@@ -157,7 +187,7 @@ def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any
     return records
 
 
-def _shown(roots: Roots) -> set[tuple[str, str]]:
+def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
     """What ``latest/`` shows: (stage, key)."""
     found = set()
     for root in _ROOTS:

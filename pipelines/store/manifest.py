@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.graph import GRAPH, Root
+from pipelines.store import versions
 from pipelines.store.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
-from pipelines.store.roots import SCHEMA_VERSION, Roots
+from pipelines.store.roots import Roots
+from pipelines.store.seals import fingerprint
 
 MANIFEST = "manifest.json"
 
@@ -52,7 +54,7 @@ class Manifest:
     def to_json(self) -> dict[str, Any]:
         """As the joint manifest document."""
         return {
-            "schema_version": SCHEMA_VERSION,
+            "schema_version": versions.MANIFEST,
             "stage": self.stage,
             "key": self.key,
             "output_digest": self.output_digest(),
@@ -63,10 +65,35 @@ class Manifest:
         }
 
 
+CHECKSUM = "checksum"
+"""Of the joint manifest's other fields: settings, lineage and counts steer what people are told."""
+SECRET = "secret"  # noqa: S105  (the name of a field)
+"""The fingerprint of the store's secret, in the joint manifest."""
+
+
+def joint_document(manifest: Manifest, secret: bytes) -> dict[str, Any]:
+    """The joint manifest with the secret's fingerprint and a checksum."""
+    document = {**manifest.to_json(), SECRET: fingerprint(secret)}
+    return {**document, CHECKSUM: _checksum(document)}
+
+
+def is_changed(document: Mapping[str, Any]) -> bool:
+    """Whether a joint manifest is not as it was written. One from before there were checksums is taken as it is."""
+    plain = {name: value for name, value in document.items() if name != CHECKSUM}
+    stated = document.get(CHECKSUM)
+    # The names are compared, or a changed one would pass for a manifest from before there were checksums.
+    known = {"schema_version", "stage", "key", "output_digest", "files", "stats", "lineage", "seconds", SECRET}
+    return (stated is not None and stated != _checksum(plain)) or not known >= plain.keys()
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(document)).hexdigest()
+
+
 def load(roots: Roots, stage: str, key: str) -> Manifest | None:
     """The joint manifest of an artifact; None if the artifact does not exist or its manifest is damaged."""
     document = read_json(roots.manifest_path(stage, key))
-    if not isinstance(document, dict) or document.get("schema_version") != SCHEMA_VERSION:
+    if not isinstance(document, dict) or document.get("schema_version") != versions.MANIFEST:
         return None
     try:
         manifest = Manifest(
@@ -78,6 +105,8 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
             seconds=document["seconds"],
         )
         if manifest.key != key or manifest.output_digest() != document["output_digest"]:
+            return None
+        if is_changed(document):
             return None
     except (KeyError, TypeError, AttributeError):
         return None
@@ -93,16 +122,23 @@ def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
     }
 
 
-def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
-    """Puts the manifest of one root's own files beside them, and flushes the folder.
+def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest that stands beside the files of one root.
 
-    The public one says nothing about settings, inputs or timings.
+    The public one says nothing about settings, inputs or timings. That of a release says how long the privacy ledger
+    was: the public root then tells if the private one is replaced by an older copy.
     """
-    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
-    document: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "stage": manifest.stage, "files": files}
+    document: dict[str, Any] = {"schema_version": versions.MANIFEST, "stage": manifest.stage, "files": files}
     if root == "private":
-        document |= {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
-    write_json(folder / MANIFEST, document, 0o644 if root == "public" else 0o600)
+        return document | {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
+    anchor = manifest.lineage.get("ledger")
+    return document if anchor is None else document | {"ledger": anchor}
+
+
+def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
+    """Puts the manifest of one root's own files beside them, and flushes the folder."""
+    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
+    write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
     fsync_tree(folder)
 
 

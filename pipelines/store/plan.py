@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.graph import GRAPH, OUTSIDE, REVIEWS, SOURCE, Stage, config_class, config_references
+from pipelines.graph import GRAPH, OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage, config_class, config_references
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
 from pipelines.store.keys import ingredients_of, make_key, own_ingredients
@@ -149,6 +149,8 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
                 reasons.append(_explain_source(old["inputs"].get(name, []), inputs[name]))
             elif name == REVIEWS:
                 reasons.append("new reviews")
+            elif name == RELEASES:
+                reasons.append("other releases on these files, or another redaction")
             else:
                 reasons.append(f"output of {shown_name(GRAPH[name])} changed")
     return reasons

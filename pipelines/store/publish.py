@@ -10,18 +10,23 @@ build's checkpoints (and its entry in the privacy ledger) as those of a later, f
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pipelines.graph import GRAPH, Root
-from pipelines.store.files import canonical_json, fsync_path, make_durable_dir, read_json, remove_tree, write_json
-from pipelines.store.manifest import MANIFEST, Manifest, write_root_manifest
-from pipelines.store.roots import SCHEMA_VERSION, Roots
+from pipelines.store.anchors import remember_release
+from pipelines.store.files import fsync_path, make_durable_dir, read_json, remove_tree, write_json
+from pipelines.store.manifest import (
+    MANIFEST,
+    SECRET,
+    Manifest,
+    is_changed,
+    joint_document,
+    root_document,
+    write_root_manifest,
+)
+from pipelines.store.roots import Roots, make_closed, make_readable
+from pipelines.store.seals import fingerprint
 
-_CHECKSUM = "checksum"
-"""Of the joint manifest's other fields: settings, lineage and counts steer what people are told."""
 OUTPUT = "out"
 SCRATCH = "scratch"
 _FINISHED = "finished"
@@ -80,21 +85,18 @@ def publish(roots: Roots, manifest: Manifest) -> None:
     for root in GRAPH[stage].roots:  # private first
         target = roots.object_dir(root, stage, key)
         make_durable_dir(target.parent)
+        if root == "public":
+            make_readable(target.parent)
         build_dir(roots, root, key).rename(target)
         fsync_path(target.parent)
     path = roots.manifest_path(stage, key)
     make_durable_dir(path.parent)
     scratch_dir(roots, key).rename(scratch_dir(roots, key).with_name(_FINISHED))
     fsync_path(roots.work_dir("private", key))
-    document = manifest.to_json()
-    write_json(path, {**document, _CHECKSUM: _checksum(document)})
+    write_json(path, joint_document(manifest, roots.secret))
     for root in GRAPH[stage].roots:
         remove_tree(roots.work_dir(root, key))
     remove_tree(roots.work_dir("private", key))
-
-
-def _checksum(document: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(document)).hexdigest()
 
 
 def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
@@ -102,11 +104,10 @@ def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
     document = read_json(roots.manifest_path(manifest.stage, manifest.key))
     if not isinstance(document, dict):
         return "its manifest is missing"
-    known = {*manifest.to_json(), _CHECKSUM}
-    stated = document.pop(_CHECKSUM, None)
-    # Without a checksum: written before there was one. The names are compared, or a changed one would pass for that.
-    if (stated is not None and stated != _checksum(document)) or not known >= document.keys():
+    if is_changed(document):
         return "its manifest is damaged"
+    if document.get(SECRET, fingerprint(roots.secret)) != fingerprint(roots.secret):
+        return "its manifest was written under another secret"
     return None
 
 
@@ -115,10 +116,7 @@ def root_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
     for root in GRAPH[manifest.stage].roots:
         found = read_json(roots.object_dir(root, manifest.stage, manifest.key) / MANIFEST)
         files = {path.partition("/")[2]: e for path, e in manifest.files.items() if path.startswith(f"{root}/")}
-        expected: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "stage": manifest.stage, "files": files}
-        if root == "private":
-            expected |= {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
-        if found != expected:
+        if found != root_document(manifest, root, files):
             return f"the manifest in the {root} folder is missing or damaged"
     return None
 
@@ -132,12 +130,13 @@ def _open_to_readers(folder: Path) -> None:
 
 def quarantine(roots: Roots, stage: str, key: str) -> None:
     """Takes a damaged artifact out of use and keeps it for a look. The caller holds the key's lock."""
+    remember_release(roots, stage, key)
     roots.manifest_path(stage, key).unlink(missing_ok=True)
     for root in GRAPH[stage].roots:
         source = roots.object_dir(root, stage, key)
         if source.exists():
             folder = roots.quarantine if root == "private" else roots.public / "quarantine"
-            folder.mkdir(exist_ok=True)
+            make_closed(folder)
             number = 0
             while (folder / f"{stage}-{key[:16]}-{number}").exists():
                 number += 1

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
+import pwd
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.graph import Root
-from pipelines.store.files import read_json, write_atomic, write_json
+from pipelines.store.files import write_atomic
+from pipelines.store.identity import check_identity, read_identity
 
-SCHEMA_VERSION = 1
 MADE_AGAIN = "made_again"
 """The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
 _SECRET_BYTES = 32
+_BOOKS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Roots:
 
     private: Path
     public: Path
-    secret: bytes
+    secret: bytes = field(repr=False)
 
     def of(self, root: Root) -> Path:
         """The folder of a root."""
@@ -65,13 +69,75 @@ class Roots:
         return self.private / "cache"
 
 
-def _make_private(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077 and folder.stat().st_uid == os.geteuid():
-        folder.chmod(0o700)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+def make_readable(folder: Path) -> None:
+    """Makes a folder of the public root that everyone can read, whatever the umask; opens one that is closed."""
+    folder.mkdir(exist_ok=True)
+    _set_mode(folder, 0o755)
+
+
+def make_closed(folder: Path) -> None:
+    """Makes a folder that only its owner can enter: what is below it is not published."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _set_mode(folder, 0o700)
+
+
+def _set_mode(folder: Path, mode: int) -> None:
+    status = folder.stat()
+    if stat.S_IMODE(status.st_mode) != mode and status.st_uid == os.geteuid():
+        try:
+            folder.chmod(mode)
+        except OSError as error:
+            if error.errno != errno.EROFS:  # such a store can still be planned with
+                raise
+
+
+def _make_public(folder: Path) -> None:
+    """Makes the public root, and the folders that lead to it. The mode of one that is there is its owner's choice."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        make_readable(path)
+    for name in ("objects", "views", "latest"):
+        make_readable(folder / name)
+    make_closed(folder / "work")
+
+
+def _require_own(private: Path) -> None:
+    """Refuses a private root that is another's: to read it is not ours, and to write there would lock its owner out.
+
+    Raises:
+        PrivacyGateError: it belongs to another user, or lies where this user may not look.
+    """
+    try:
+        status = private.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except PermissionError:
         raise PrivacyGateError(
-            f"the private root {folder} can be read by others and does not belong to this user; "
+            f"the private root {private} is closed to this user; run as the user whose store it is, or choose another "
+            "folder with store.private_root"
+        ) from None
+    user = os.geteuid()
+    # Some network disks show another owner than the one who made the folder; who is let in there is taken for it.
+    if status.st_uid != user and (user == 0 or not os.access(private, os.R_OK | os.W_OK | os.X_OK)):
+        raise PrivacyGateError(
+            f"the private root {private} belongs to another user ({_user_name(status.st_uid)}); run as that user, or "
+            "choose another folder with store.private_root"
+        )
+
+
+def _user_name(user: int) -> str:
+    try:
+        return f"{pwd.getpwuid(user).pw_name}, id {user}"
+    except KeyError:
+        return f"id {user}"
+
+
+def _close(private: Path) -> None:
+    if stat.S_IMODE(private.stat().st_mode) & 0o077 and private.stat().st_uid == os.geteuid():
+        private.chmod(0o700)
+    if stat.S_IMODE(private.stat().st_mode) & 0o077:
+        raise PrivacyGateError(
+            f"the private root {private} can be read by others and does not belong to this user; "
             "give it mode 0700 or choose another folder with store.private_root"
         )
 
@@ -80,6 +146,10 @@ def _read_secret(path: Path) -> bytes:
     try:
         text = path.read_text("ascii").strip()
         secret = bytes.fromhex(text)
+    except FileNotFoundError:
+        raise StoreError(f"the store's secret {path} is missing; restore it from a backup") from None
+    except PermissionError:
+        raise StoreError(f"the store's secret {path} cannot be read by this user; change its owner or mode") from None
     except (OSError, ValueError):
         raise StoreError(f"the store's secret {path} cannot be read as hexadecimal text") from None
     if len(secret) < 16:
@@ -87,40 +157,63 @@ def _read_secret(path: Path) -> bytes:
     return secret
 
 
-def open_roots(private: Path, public: Path, secret_file: Path | None = None) -> Roots:
-    """Opens a store, creating it on first use.
+def open_roots(
+    private: Path, public: Path, secret_file: Path | None = None, *, create: bool = True, is_checked: bool = True
+) -> Roots:
+    """Opens a store.
 
     Args:
         private, public: the two root folders.
         secret_file: hexadecimal secret shared between stores, so that their keys and doc ids agree; by default a
             fresh one is drawn and kept in the private root with mode 0600.
+        create: make what is missing. Without, nothing is written, and where there is no store it looks empty.
+        is_checked: compare the store with its secret; not where damage to just that is to be acknowledged.
 
     Raises:
-        PrivacyGateError: the private root is readable by others, or the roots overlap.
-        StoreError: a folder cannot be written, or the store has another layout version.
+        PrivacyGateError: the private root is another user's or readable by others, the roots overlap, or the secret or
+            ``store.json`` is not what the store was made with.
+        StoreError: a folder cannot be written, or the store is damaged or has another layout version.
     """
     private, public = (Path(os.path.abspath(root)) for root in (private, public))  # noqa: PTH100  (drops ..)
     real_private, real_public = private.resolve(), public.resolve()
     if real_private == real_public or real_private in real_public.parents or real_public in real_private.parents:
         raise PrivacyGateError(f"the private root {private} and the public root {public} must not overlap")
+    _require_own(private)
+    secret = secret_file or private / "secret"
     try:
-        _make_private(private)
-        for root in (private, public):
-            for name in ("objects", "work", "views", "latest"):
-                (root / name).mkdir(parents=True, exist_ok=True)
-        for name in ("manifests", "locks", "quarantine", "runs", "cache", "failures"):
-            (private / name).mkdir(exist_ok=True)
-        layout = private / "store.json"
-        if (found := read_json(layout)) is None:
-            write_json(layout, {"schema_version": SCHEMA_VERSION})
-        elif found.get("schema_version") != SCHEMA_VERSION:
-            raise StoreError(f"{layout} has layout {found.get('schema_version')}, this version reads {SCHEMA_VERSION}")
-        path = secret_file or private / "secret"
-        if not path.exists() and secret_file is None:
-            _create_secret(path)
+        if create:
+            _make_public(public)  # first, or folders that lead to both would be closed
+            private.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if private.is_dir():
+            _close(private)
+        if create:
+            for name in ("objects", "work", "views", "latest", *_BOOKS):
+                (private / name).mkdir(exist_ok=True)
+        is_store = private.is_dir() and read_identity(private) is not None  # raises where it cannot be read
+        if secret_file is None and private.is_dir() and not secret.exists():
+            if is_checked and (is_store or _holds_artifacts(private)) and not secret.exists():
+                raise PrivacyGateError(  # looked for twice: another process may have made both just now
+                    f"the store's secret {secret} is missing; put it back from a backup, or name its file with "
+                    "store.secret_file if it is shared"
+                )
+            if create:
+                _create_secret(secret)
+        if is_checked and private.is_dir() and secret.exists():
+            check_identity(private, _read_secret(secret), create=create)
     except OSError as error:
         raise StoreError(f"the store in {private} cannot be written: {error.strerror}") from None
-    return Roots(private, public, _read_secret(path))
+    is_none = not create and secret_file is None and not secret.exists()
+    return Roots(private, public, _secret_of_no_store() if is_none else _read_secret(secret))
+
+
+@functools.cache
+def _secret_of_no_store() -> bytes:
+    """What names partitions where there is no store yet; nobody keeps such a name."""
+    return secrets.token_bytes(_SECRET_BYTES)
+
+
+def _holds_artifacts(private: Path) -> bool:
+    return any((private / "manifests").glob("*/*.json"))
 
 
 def _create_secret(path: Path) -> None:

@@ -6,14 +6,20 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.store import versions
 from pipelines.store.execute import Outcome
-from pipelines.store.files import read_json, write_json
-from pipelines.store.roots import SCHEMA_VERSION, Roots
+from pipelines.store.roots import Roots
+from pipelines.store.seals import SEAL, Kind, SealError, read_sealed, write_sealed
 from pipelines.store.session import Session
+
+_LATEST = "latest.json"
+_RECORD = "record.json"
+_SPEC = "spec.json"
 
 
 def new_run_id() -> str:
@@ -45,33 +51,104 @@ def record(
     """
     listed = list(outcomes)
     document = {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": versions.RUN,
         "run_id": session.spec.run_id,
         "stages": [outcome_document(o) for o in listed],
         "artifacts": [[o.stage, o.partition, o.key] for o in listed if o.key],
+        "finished": time.time(),
+        "became_latest": make_latest,
         **extra,
     }
     folder = session.roots.runs / session.spec.run_id
     folder.mkdir(mode=0o700, exist_ok=True)
-    write_json(folder / "record.json", document)
+    secret = session.roots.secret
+    write_sealed(folder / _RECORD, document, "run", secret)
     if make_latest:
-        write_json(session.roots.private / "latest.json", {"run_id": session.spec.run_id})
+        latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
+        write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
     return document
 
 
 def latest(roots: Roots) -> dict[str, Any] | None:
-    """The record of the last finished run, or None."""
-    pointer = read_json(roots.private / "latest.json")
-    if not isinstance(pointer, dict):
-        return None
-    found = read_json(roots.runs / str(pointer.get("run_id")) / "record.json")
-    return found if isinstance(found, dict) else None
+    """The record of the last finished run, or None.
+
+    ``latest.json`` names it. A run that finished later than the one that it names counts all the same: a kill came
+    between its record and that file, or the file is an older copy.
+    """
+    pointer = _read(roots, roots.private / _LATEST, "latest run")
+    named = None if pointer is None else _record(roots, roots.runs / str(pointer.get("run_id")))
+    if named is None or "finished" not in named:  # the first version wrote no time
+        return named
+    later = [_record(roots, folder) for folder in _folders(roots) if _written(folder) > float(named["finished"])]
+    known = [r for r in later if r is not None and r.get("became_latest")]
+    return max([named, *known], key=lambda r: float(r["finished"]))
+
+
+def _written(folder: Path) -> float:
+    try:
+        return (folder / _RECORD).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def all_records(roots: Roots) -> list[dict[str, Any]]:
     """Every run record, newest first."""
-    documents = (read_json(p / "record.json") for p in sorted(roots.runs.iterdir(), reverse=True) if p.is_dir())
-    return [d for d in documents if isinstance(d, dict)]
+    documents = (_record(roots, p) for p in _folders(roots))
+    return [d for d in documents if d is not None]
+
+
+def _record(roots: Roots, folder: Path) -> dict[str, Any] | None:
+    return _read(roots, folder / _RECORD, "run")
+
+
+def _read(roots: Roots, path: Path, kind: Kind) -> dict[str, Any] | None:
+    """A document without its seal; None where there is none, or a changed one, of which `reticent verify` tells."""
+    try:
+        found = _checked(roots, path, kind)
+    except SealError:
+        return None
+    return None if found is None else {name: value for name, value in found.items() if name != SEAL}
+
+
+def _checked(roots: Roots, path: Path, kind: Kind) -> dict[str, Any] | None:
+    """A document of a run; None where there is none.
+
+    Raises:
+        SealError: it is not as it was written, or it is another run's.
+    """
+    found: dict[str, Any] | None = read_sealed(path, kind, roots.secret, unsealed_versions=(None, 1))
+    if found is None:
+        return None
+    if path.name == _RECORD:
+        if found.get("run_id") != path.parent.name:
+            raise SealError(f"{path} is the record of another run")
+        spec = read_sealed(path.parent / _SPEC, kind, roots.secret, unsealed_versions=(None, 1))
+        if SEAL not in found and spec is not None and SEAL in spec:
+            raise SealError(f"{path} has no seal, and its run wrote seals")
+    if path.name == _LATEST and SEAL not in found:
+        newest = roots.runs / str(found.get("run_id")) / _RECORD
+        if SEAL in (_checked(roots, newest, "run") or {}):
+            raise SealError(f"{path} has no seal, and its run wrote seals")
+    return found
+
+
+def changed_documents(roots: Roots) -> list[tuple[str, str]]:
+    """Specifications and records of runs that are not as they were written: path below the private root, and why."""
+    found = []
+    looked_at: list[tuple[Path, Kind]] = [(roots.private / _LATEST, "latest run")]
+    looked_at += [(path, "run") for name in (_RECORD, _SPEC) for path in sorted(roots.runs.glob(f"*/{name}"))]
+    for path, kind in looked_at:
+        try:
+            _checked(roots, path, kind)
+        except SealError as error:
+            found.append((path.relative_to(roots.private).as_posix(), str(error)))
+    return found
+
+
+def _folders(roots: Roots) -> list[Path]:
+    """The folders of the runs, newest first; none where there is no store."""
+    found = roots.runs.iterdir() if roots.runs.is_dir() else ()
+    return sorted((path for path in found if path.is_dir()), reverse=True)
 
 
 def resolve(roots: Roots, name: str) -> dict[str, Any]:
@@ -117,8 +194,8 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
         killed), and ``built``: shown stage names with the number of artifacts that it built.
     """
     listed = []
-    for folder in sorted((p for p in roots.runs.iterdir() if p.is_dir()), reverse=True):
-        found = read_json(folder / "record.json")
+    for folder in _folders(roots):
+        found = _record(roots, folder)
         stages = found.get("stages", []) if isinstance(found, dict) else []
         built = Counter(
             f"{row['stage']}.{row['step']}" if row["step"] else str(row["stage"])

@@ -17,10 +17,12 @@ from pipelines.config import StageConfig
 from pipelines.context import Piece, Runtime
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.store import versions
 from pipelines.store.code import CodeDigests
-from pipelines.store.files import read_json, write_json
+from pipelines.store.files import read_json
 from pipelines.store.reviews import ReviewState
-from pipelines.store.roots import SCHEMA_VERSION, Roots, open_roots
+from pipelines.store.roots import Roots, open_roots
+from pipelines.store.seals import SEAL, bears_seal, write_sealed
 from pipelines.store.statcache import StatCache
 
 
@@ -65,7 +67,7 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return {"schema_version": versions.RUN, **asdict(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunSpec:
@@ -75,7 +77,8 @@ class RunSpec:
             StoreError: it was written by another version.
         """
         fields = dict(document)
-        if fields.pop("schema_version", None) != SCHEMA_VERSION:
+        fields.pop(SEAL, None)
+        if fields.pop("schema_version", None) != versions.RUN:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
         fields["runtime"] = Runtime(**fields["runtime"])
         fields["partitions"] = tuple(
@@ -95,6 +98,7 @@ class Session:
         built: what was built, or found, in this process: (stage, partition) to key.
         own: the input-independent key ingredients of each stage, computed once.
         outcomes: what became of each stage and partition so far (`pipelines.store.execute.Outcome`).
+        is_table_noted: whether this process saw to it that the ledger has the run's table of public rows.
     """
 
     spec: RunSpec
@@ -106,6 +110,7 @@ class Session:
     built: dict[tuple[str, str | None], str] = field(default_factory=dict)
     own: dict[str, dict[str, Any]] = field(default_factory=dict)
     outcomes: list[Any] = field(default_factory=list)
+    is_table_noted: bool = False
 
     def partition_names(self, stage: str) -> tuple[str | None, ...]:
         """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
@@ -123,10 +128,13 @@ class Session:
         raise LookupError(f"this run has no partition {partition}")
 
 
-def make_session(spec: RunSpec) -> Session:
-    """Opens the store that a specification names and validates its settings."""
+def make_session(spec: RunSpec, *, create: bool = True) -> Session:
+    """Opens the store that a specification names (see `open_roots`) and validates its settings."""
     roots = open_roots(
-        Path(spec.private_root), Path(spec.public_root), Path(spec.secret_file) if spec.secret_file else None
+        Path(spec.private_root),
+        Path(spec.public_root),
+        Path(spec.secret_file) if spec.secret_file else None,
+        create=create,
     )
     if spec.config_dir not in sys.path:
         sys.path.append(spec.config_dir)  # where plug-ins named by import path may live
@@ -147,7 +155,7 @@ def save_spec(session: Session) -> Path:
     """Writes the specification that tasks open, and returns its path."""
     path = spec_path(session.roots, session.spec.run_id)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_json(path, session.spec.to_json())
+    write_sealed(path, session.spec.to_json(), "run", session.roots.secret)
     return path
 
 
@@ -161,4 +169,7 @@ def open_session(path: str) -> Session:
     document = read_json(Path(path))
     if document is None:
         raise StoreError(f"the run specification {path} is missing or damaged; start a new run")
-    return make_session(RunSpec.from_json(document))
+    session = make_session(RunSpec.from_json(document))
+    if not bears_seal(document, "run", session.roots.secret):
+        raise StoreError(f"the run specification {path} is not as it was written; start a new run")
+    return session

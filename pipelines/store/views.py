@@ -16,6 +16,8 @@ from pipelines.graph import GRAPH, Root
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import Outcome
 from pipelines.store.files import fsync_path, remove_tree, replace_link
+from pipelines.store.locks import key_lock
+from pipelines.store.roots import Roots, make_readable
 from pipelines.store.session import Session
 
 _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
@@ -25,6 +27,9 @@ _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("public_report", "report", "public", ""),
 )
 """Whole folders shown under ``latest/``: name, stage, root, path inside the artifact."""
+_ROOTS: tuple[Root, ...] = ("private", "public")
+_LOCK = "latest"
+"""Held by who changes ``latest/``: a link that a run has just mended must not be dropped."""
 
 
 def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
@@ -32,6 +37,29 @@ def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, st
 
     Stages that the run skipped keep the view that they had, and are not among the outputs.
     """
+    with key_lock(session.roots.locks, _LOCK):
+        return _publish_views(session, outcomes)
+
+
+def drop_dangling(roots: Roots) -> list[str]:
+    """Takes what is no longer whole out of ``latest/``, until a run puts it back; returns the names.
+
+    A view whose artifact went to quarantine is dropped as a whole: a table with rows missing would pass for all of it.
+    """
+    dropped = []
+    with key_lock(roots.locks, _LOCK):
+        for root in _ROOTS:
+            for link in sorted((roots.of(root) / "latest").iterdir()):
+                inside = link.iterdir() if link.is_dir() else ()
+                if not all(path.exists() for path in (link, *inside)):
+                    link.unlink()
+                    dropped.append(link.name)
+    return dropped
+
+
+def _publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
+    for folder in (session.roots.public / "objects").iterdir():
+        make_readable(folder)  # earlier versions left them closed
     by_stage: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.key is not None:
@@ -47,7 +75,7 @@ def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, st
             ]
             if table.root == "public":
                 files = _by_content(session, stage.name, table.file, found)
-            view = _make_view(session.roots.of(table.root), table.name, files)
+            view = _make_view(session.roots, table.root, table.name, files)
             link = session.roots.of(table.root) / "latest" / table.name
             replace_link(link, view)
             outputs[table.name] = str(link)
@@ -77,12 +105,20 @@ def _by_content(session: Session, stage: str, file: str, outcomes: Sequence[Outc
     return [path for _, path in sorted(dated)]
 
 
-def _make_view(root: Path, name: str, files: Sequence[Path]) -> Path:
-    digest = hashlib.sha256("\0".join(os.path.relpath(f, root) for f in files).encode()).hexdigest()[:16]
-    target = root / "views" / name / digest
-    if target.is_dir():
-        return target
-    building = root / "views" / name / f".{digest}.{os.getpid()}"
+def _make_view(roots: Roots, root: Root, name: str, files: Sequence[Path]) -> Path:
+    base = roots.of(root)
+    digest = hashlib.sha256("\0".join(os.path.relpath(f, base) for f in files).encode()).hexdigest()[:16]
+    target = base / "views" / name / digest
+    if not target.is_dir():
+        _build_view(target, files)
+    if root == "public":
+        make_readable(target.parent)
+        make_readable(target)
+    return target
+
+
+def _build_view(target: Path, files: Sequence[Path]) -> None:
+    building = target.with_name(f".{target.name}.{os.getpid()}")
     remove_tree(building)
     building.mkdir(parents=True)
     for number, file in enumerate(files):
@@ -94,4 +130,3 @@ def _make_view(root: Path, name: str, files: Sequence[Path]) -> Path:
     except OSError:  # another run made the same view first
         remove_tree(building)
     fsync_path(target.parent)
-    return target

@@ -1,11 +1,7 @@
-"""Worker processes that build partitions. Own processes, because spaCy holds the interpreter's lock.
-
-``forkserver`` with the heavy modules preloaded: plain ``fork`` hangs after polars or torch ran in the parent.
-"""
+"""Worker processes that build partitions. Own processes, because spaCy holds the interpreter's lock."""
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pipelines.context import Progress, silent
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
-from pipelines.processes import die_with_parent
+from pipelines.processes import worker_pool
 from pipelines.store.execute import Outcome, PartitionKeys, execute, probe
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
@@ -76,9 +72,7 @@ class Builder:
     def _get_pool(self) -> ProcessPoolExecutor:
         with self._pool_lock:
             if self._pool is None:
-                context = multiprocessing.get_context("forkserver")
-                context.set_forkserver_preload(_PRELOAD)
-                self._pool = ProcessPoolExecutor(self._workers, mp_context=context, initializer=die_with_parent)
+                self._pool = worker_pool(self._workers, _PRELOAD)
             return self._pool
 
     def _drop_pool(self, broken: ProcessPoolExecutor) -> None:

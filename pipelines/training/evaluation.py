@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,13 @@ from pipelines.training.records import Batch, IntArray
 from pipelines.training.tasks.examples import TaskRecords
 
 _BATCH_TOKENS = 4_096
+
+REASONS: Final = {
+    "no_token": "no held-out sentence has a token to predict",
+    "no_label": "no held-out row has a label",
+    "classification": "a classification has none",
+}
+"""Why there is no perplexity. The report says so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +133,7 @@ def evaluate(model: torch.nn.Module, held_out: HeldOut) -> Evaluation:
     records = held_out.records
     rows = np.flatnonzero(records.num_targets > 0)
     if len(rows) == 0:
-        return unscored("no held-out sentence has a token to predict")
+        return unscored(REASONS["no_token"])
     all_losses = np.zeros(len(records.num_targets))
     num_right = num_right_word = num_words = num_private = num_bytes = 0
     private_loss = 0.0
@@ -185,7 +192,7 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
     rows = np.flatnonzero(records.classes >= 0)
     rows = rows[np.argsort(records.ids.lengths[rows], kind="stable")[::-1]]
     if len(rows) == 0:
-        return unscored("no held-out row has a label")
+        return unscored(REASONS["no_label"])
     first = next(model.parameters())
     is_right, loss, start = np.zeros(len(rows), dtype=np.bool_), 0.0, 0
     with torch.no_grad():
@@ -205,7 +212,7 @@ def evaluate_classes(model: torch.nn.Module, task: Classification, records: Task
         if (truth_of_rows == number).any()
     }
     return replace(
-        unscored("a classification has none"),
+        unscored(REASONS["classification"]),
         loss=loss / len(rows),
         accuracy=accuracy,
         accuracy_standard_error=math.sqrt(accuracy * (1 - accuracy) / len(rows)),

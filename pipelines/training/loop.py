@@ -26,8 +26,9 @@ from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
-from pipelines.training.engine.errors import LossError
+from pipelines.training.engine.errors import NotFiniteError
 from pipelines.training.engine.gradients import GradientEngine
+from pipelines.training.engine.isolation import NUM_CANDIDATES, PROBE_SIZE, check_isolation
 from pipelines.training.engine.optimizer import noisy_step
 from pipelines.training.engine.ranks import Ranks
 from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
@@ -145,9 +146,14 @@ def train(
     Under several processes all of them are given the same, but for ``randomness``; the first one's sums and curve are
     those of all, and only the first should write checkpoints.
 
+    Before the first step of a process, ``losses`` is compared on small batches of private records that share some and
+    differ in the others (`pipelines.training.engine.isolation`). Nothing of it enters a step.
+
     Raises:
         StageError: the loss or a gradient is not a finite number, the programme's private steps are not those of the
-            plan, or the processes are not about to do the same.
+            plan, or the processes are not about to do the same; not one loss for each example.
+        IsolationError: the loss or the gradient of an example depends on others of its batch, or the model keeps
+            what it saw.
     """
     num_private = sum(s.num_steps for s in programme if s.kind == "private")
     if num_private != plan.num_steps:
@@ -156,6 +162,7 @@ def train(
     was_resumed = run.restore(checkpoints.load(progress))
     run.join(programme)
     try:
+        run.compare_examples()
         run.follow(programme, checkpoints, evaluate, epsilon_so_far, progress)
     finally:
         if run.engine is not None:
@@ -194,6 +201,27 @@ class _Run:
         facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.private)]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
+
+    def compare_examples(self) -> None:
+        """Sees to it that clipping an example's gradient bounds what its record does."""
+        rows = self.own_private[self.private.num_targets[self.own_private] > 0]
+        if self.engine is None or not len(rows):
+            return
+        spread = np.linspace(0, len(rows) - 1, min(len(rows), NUM_CANDIDATES)).astype(np.int64)
+        try:
+            check_isolation(
+                self.engine,
+                np.unique(rows[spread]).tolist(),
+                min(PROBE_SIZE, len(rows), self.microbatch_size),
+                min(round(self.plan.expected_batch_size / self.ranks.count), self.microbatch_size),
+                lambda chosen: self._collate(np.asarray(chosen)),
+                lambda batch: self.losses(self.model, batch),
+            )
+        except NotFiniteError:
+            raise diverged("the model that training starts from") from None
+
+    def _collate(self, rows: IntArray) -> Batch:
+        return self.private.collate(rows).to(self.device, self.parameters[0].dtype)
 
     def state(self) -> dict[str, Any]:
         return {
@@ -274,12 +302,11 @@ class _Run:
         rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
         loss_sum = 0.0
         for part in physical_batches(rows, self.microbatch_size):
-            batch = self.private.collate(part).to(self.device, self.parameters[0].dtype)
             with engine.recording(len(part)):
-                losses = self.losses(self.model, batch)
+                losses = self.losses(self.model, self._collate(part))
             try:
                 engine.backward(losses)
-            except LossError:
+            except NotFiniteError:
                 raise diverged("a private step") from None
             loss_sum += float(losses.detach().sum())
         loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)

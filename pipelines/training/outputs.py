@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pipelines.accounting.events import to_json
+from pipelines.accounting.methods import rule_of
+from pipelines.accounting.run_facts import PUBLIC_BASES
+from pipelines.context import Spent
 from pipelines.errors import StageError
+from pipelines.report.numbers import real
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.engine.language import base_of, has_prefix
 from pipelines.training.evaluation import Evaluation
@@ -78,6 +83,7 @@ class Run:
         head: what the model computes: ``causal``, ``masked`` or ``classification``.
         scores: of the text that the finished model generates, where the task asks for that.
         base: the model that it began with, as the public may call it; None where its weights began at random.
+        spent: what it costs together with earlier releases; None where no ledger was kept.
     """
 
     config: Mapping[str, Any]
@@ -94,6 +100,7 @@ class Run:
     head: str = "causal"
     base: str | None = None
     scores: Mapping[str, Any] = field(default_factory=dict)
+    spent: Spent | None = None
 
     @property
     def num_private(self) -> int:
@@ -166,11 +173,10 @@ def events_document(run: Run) -> dict[str, Any]:
     notes = [
         _SAMPLING_NOTES,
         *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.public) else []),
-        "only the final weights are released; checkpoints, losses, figures and curves are not, and epsilon does not "
-        "cover them",
+        "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
+        "epsilon does not cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
         "the interruption did not depend on the lost weights",
-        "hyper-parameters were not chosen by looking at private data",
         "the random number generators (Philox for samples, AES for noise, both keyed by the operating system) and "
         "floating-point noise are taken for ideal ones",
         _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE).format(
@@ -332,14 +338,31 @@ def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], 
     return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
+def _cost(run: Run) -> str:
+    """What the training spent, first of all together with what was spent before; nothing where there is no bound."""
+    config, spent = run.config, run.spent
+    if not config["target_epsilon"] or not run.planned_steps:
+        return ""
+    alone = f"The noise of this training is calibrated for ε = {config['target_epsilon']:g} at δ = "
+    alone += f"{config['target_delta']:g} (one private record replaced). "
+    if rule_of(config["method"], run.account.variant).is_unnoised:
+        alone += "That is not all: a part of the private records' text was read without noise. "
+    if spent is None or not spent.num_earlier:
+        return alone
+    rate = run.account.light_noise_miss_rate
+    if rate is not None and rate.get("basis") not in PUBLIC_BASES:
+        return alone  # the sum would tell of a rate that was counted on private text
+    others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
+    if not math.isfinite(spent.epsilon):
+        return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
+    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {spent.delta:g}"
+    return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
+
+
 def model_card(run: Run) -> str:
     """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
     config, vocabulary = run.config, run.corpus.vocabulary
     method = config["method"]
-    goal = ""
-    if config["target_epsilon"] and run.planned_steps:
-        goal = f", calibrated for ε = {config['target_epsilon']:g} at δ = {config['target_delta']:g}"
-        goal += " (neighbouring relation: one private record replaced)"
     is_lstm = isinstance(run.network, LSTMLanguageModel)
     kind = "LSTM" if is_lstm else type(base_of(run.network)).__name__
     origin = "trained from scratch"
@@ -367,8 +390,9 @@ pipeline_tag: {use}
 ---
 # A language model trained with Reticent
 
-A {kind}, {origin} with the method `{method}`: {_HOW[method]}{goal}. What this promises, and under which assumptions,
-is stated in the report of the run that made it, not here.
+A {kind}, {origin} with the method `{method}`: {_HOW[method]}. {_cost(run)}What this promises, and under which
+assumptions, is stated in the report, not here; a model that is trained on the same files later adds to what is given
+away, and the newest report says what all of them cost together.
 
 {_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
 

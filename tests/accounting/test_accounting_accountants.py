@@ -153,3 +153,10 @@ def test_the_quick_figure_is_a_bound_too(event: Event) -> None:
     assert quick >= exact
     if 1 < exact < 100:
         assert quick < 1.01 * exact
+
+
+def test_hardly_any_noise_is_no_crash():
+    """Guards the guarantee stage against a math range error in the lower bound."""
+    step = PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=0.01))
+    figures = all_epsilons(Composed(events=(step, step)), 1e-6, NeighboringRelation.ADD_OR_REMOVE_ONE)
+    assert max(f.epsilon for f in figures if f.epsilon is not None) > 1000

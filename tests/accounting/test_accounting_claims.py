@@ -11,7 +11,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError
 from pipelines.accounting.run_facts import CorpusFacts, parse_training
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "uniform over the secrets of a test"
 # REPLACE_ONE epsilon of noise 4, rate 0.1, 10 steps at delta 1e-5 is about 1.2.
@@ -40,9 +40,11 @@ WORST = (
     Delta2(value=0.0, upper=1e-6, confidence=0.95, mu=WORST_MU),
 )
 NOTHING_MISSED = FalseNegativeRate(value=0.0, upper=0.0, confidence=1.0, mu=MU)
-# A census in which the policy masks every labelled secret.
+STABILITY = Stability(num_caught=950, num_unstable=20)
+# A census in which the policy masks every labelled secret, and stably.
 CLEAN_CENSUS = {
     "is_census": True,
+    "stability": Stability(num_caught=1000, num_unstable=0),
     "false_negative_rate": NOTHING_MISSED,
     "delta2": NO_ESCAPE,
     "worst_label": (
@@ -56,6 +58,7 @@ NOT_MEASURED = {
     "false_negative_rate": None,
     "delta2": None,
     "worst_label": None,
+    "stability": None,
 }
 CONSERVATIVE = {"has_conservative": True}
 
@@ -69,6 +72,7 @@ def build(events=None, corpus=None, review=None, groups=(2,)):
         "false_negative_rate": GAMMA,
         "delta2": NO_ESCAPE,
         "worst_label": WORST,
+        "stability": STABILITY,
         **(review or {}),
     }
     found = build_claims(training, CorpusFacts(**facts), Review(**known), groups)
@@ -110,8 +114,8 @@ def test_all_claims_are_issued_and_state_what_they_are_about(usual):
             "hyper-parameters were not chosen by looking at private data",
             "pre-trained on other, public data",
             "tokenizer was trained on the public set",
-            "covers the weights only",
-            "compose the unamplified epsilons",
+            "what is not published: learning curves",
+            "no other release of this store",
             "a note of the training stage",
             "speaker, domain and label of a row are not redacted",
             "not a finite number says so without noise",
@@ -356,6 +360,50 @@ def test_a_claim_before_deduplication_is_not_one_before_splitting(usual):
     assert "splitting" not in text(usual["claims"][0])
 
 
+def test_epsilon_0_is_for_stably_masked_secrets_and_the_others_are_counted():
+    """Guards the words: a flat "for one that it masks it is 0" is false of a secret whose mask moves other masks."""
+    for stability, words in (
+        (STABILITY, "20 of 950 caught secrets of the reviewed ones were not, and count as missed"),
+        (Stability(num_caught=3, num_unstable=1), "1 of 3 caught secrets of the reviewed ones was not"),
+        (Stability(num_caught=0, num_unstable=0), "was not measured"),
+        (None, "was not measured"),
+    ):
+        found = build(review={"stability": stability}, groups=(10,))
+        one = claim(found, "confidentiality")
+        assert "masking it by hand leaves all else as it was" in one["statement"]
+        assert words in one["statement"]
+        for notion, size in (("confidentiality", 1), ("group_confidentiality_at_average_rate", 10)):
+            assert words in text(claim(found, notion, size))
+        assert "no other sentence of the corpus is what its sentence becomes" in text(one)
+
+
+@pytest.mark.parametrize(
+    "stability",
+    [
+        None,
+        Stability(num_caught=1000, num_unstable=0, num_loose=1),
+        Stability(num_caught=1000, num_unstable=1),
+    ],
+)
+def test_a_census_misses_nothing_only_where_every_combination_is_stable(stability):
+    """Guards groups: each secret may be stable alone, and two of one sentence not be together."""
+    found = build(review={**CLEAN_CENSUS, "stability": stability}, groups=(2,))
+    assert claim(found, "group_confidentiality", 2)["num_missed"] == 2
+    assert claim(found, "group_confidentiality", 2)["epsilon"] > 0
+
+
+def test_a_secret_that_changes_other_sentences_leaves_no_claim():
+    """One record's epsilon would not pay for the others, nor for one that moves to the public set."""
+    some = Stability(num_caught=950, num_unstable=20, num_elsewhere=3)
+    found = build(review={"stability": some})
+    for one in found["claims"]:
+        if one["notion"] == "dp_private_set":
+            assert one["is_guarantee"]
+        else:
+            assert "3 of 950" in one["refused"]
+            assert "propagate" in one["refused"]
+
+
 def test_masks_that_show_lengths_give_no_credit():
     found = build(corpus={"collapses": False})
     assert "collapse" in claim(found, "bayesian_confidentiality")["refused"]
@@ -365,9 +413,16 @@ def test_masks_that_show_lengths_give_no_credit():
 
 
 def test_policies_that_tie_rows_together_are_named():
-    facts = {"couples_rows": ("propagate",), "plugins": ("acme.policies:Ours",), "dedup_min_tokens": 3}
+    facts = {
+        "dedup_stability": None,
+        "reads_documents": ("propagate",),
+        "fitted": ("classifier",),
+        "plugins": ("acme.policies:Ours",),
+        "dedup_min_tokens": 3,
+    }
     one = claim(build(corpus=facts), "confidentiality")
-    assert "tie rows together: propagate" in text(one)
+    assert "look beyond one sentence, at its document: propagate" in text(one)
+    assert "fitted on text: classifier" in text(one)
     assert "plug-ins: acme.policies:Ours; whether they keep a state" in text(one)
     assert "fewer than 3 tokens" in text(one)
 

@@ -13,7 +13,7 @@ from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError, from_json
 from pipelines.accounting.methods import RULES
 from pipelines.accounting.run_facts import CorpusFacts, parse_training
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "one kind of secret of a test"
 DP = {
@@ -27,7 +27,7 @@ TWO_PHASES = [
     {"name": "private", "rows": "original", "event": DP},
 ]
 LIGHT_PHASES = [{**TWO_PHASES[0], "event": DP}, TWO_PHASES[1]]
-RATE = {"value": 0.005, "upper": 0.01, "confidence": 0.95}
+RATE = {"value": 0.005, "upper": 0.01, "confidence": 0.95, "basis": "fixed_beforehand"}
 MET = {name: True for rule in RULES.values() for name in rule.requires}
 RUNS = {
     "no_dp": {"event": UNNOISED},
@@ -44,7 +44,19 @@ RUNS = {
 }
 
 
-def build(name, clean=False, stable=False, preconditions=MET, gamma=0.1, conservative=False, **changes):
+STABILITY = Stability(num_caught=90, num_unstable=7)
+
+
+def build(
+    name,
+    clean=False,
+    stable=False,
+    preconditions=MET,
+    gamma=0.1,
+    conservative=False,
+    stability=STABILITY,
+    **changes,
+):
     run = {**RUNS[name], **changes}
     method, _, variant = name.partition("/")
     if "event" not in run:
@@ -75,6 +87,7 @@ def build(name, clean=False, stable=False, preconditions=MET, gamma=0.1, conserv
         delta2=Delta2(value=0.0, upper=0.5, confidence=1.0, mu=MU) if conservative else Delta2.zero(MU),
         worst_label=(rate, Delta2.zero(MU)),
         is_census=clean,
+        stability=stability,
     )
     corpus = CorpusFacts(
         dedup_stability=1, dedup_reason="exact.", redactor_is_stable=stable, has_conservative=conservative
@@ -152,14 +165,32 @@ def test_masked_secrets_cost_what_read_the_original(name, cost):
     one = build(name)["confidentiality_of_masked_secrets"]
     assert one["is_guarantee"]
     assert one["epsilon"] == pytest.approx(cost * private())
-    assert "Nothing is promised" in one["statement"]
+    assert "Nothing is promised for other secrets" in one["statement"]
+    assert "7 of 90 caught secrets of the reviewed ones were not" in one["statement"]
     assert ("every copy" in " ".join(one["assumptions"])) == bool(cost)
+
+
+@pytest.mark.parametrize("name", ["redacted", "anonymized", "jft/direct", "jft/light_noise"])
+@pytest.mark.parametrize("stability", [None, Stability(num_caught=0, num_unstable=0)])
+def test_a_promise_for_stably_masked_secrets_says_where_nobody_knows_how_many_there_are(name, stability):
+    """Masked text is read without noise, so a secret that moves other masks shows: the sentence leaves it out."""
+    one = build(name, stability=stability)["confidentiality_of_masked_secrets"]
+    assert "whose redaction is stable" in one["statement"]
+    assert "was not measured" in one["statement"]
+
+
+@pytest.mark.parametrize("name", ["redacted", "anonymized", "jft/direct", "jft/light_noise", "crt"])
+def test_one_secret_that_changes_other_sentences_ends_every_claim_about_masked_ones(name):
+    elsewhere = Stability(num_caught=90, num_unstable=7, num_elsewhere=3)
+    for notion, one in build(name, stability=elsewhere).items():
+        if "confidentiality" in notion:
+            assert "3 of 90" in one["refused"], notion
 
 
 @pytest.mark.parametrize("name", ["redacted", "jft/direct", "redaction_schedule", "sdpsgd_lstm"])
 def test_selective_dp_needs_recall_1_and_a_stable_redactor(name):
     found = build(name, clean=False, stable=True)
-    assert "a sample never shows it" in found["selective_dp"]["refused"]
+    assert "No sample can mend this" in found["selective_dp"]["refused"]
     assert found["selective_dp_of_the_policy"]["is_guarantee"]
     assert "nothing that the policy misses" in found["selective_dp_of_the_policy"]["statement"]
     found = build(name, clean=True, stable=False)
@@ -204,6 +235,24 @@ def test_light_noise_is_an_estimate_with_the_sound_forms_beside_it(name):
     assert found["dp_private_set"]["epsilon"] == pytest.approx(both)
     assert found["selective_dp"]["epsilon"] == pytest.approx(both)
     assert estimate["epsilon"] < both
+
+
+@pytest.mark.parametrize("name", ["jft/light_noise", "jft/conservative_light_noise"])
+@pytest.mark.parametrize("basis", ["measured", None])
+def test_noise_chosen_by_a_measurement_of_this_text_makes_no_guarantee(name, basis):
+    """Guards against a rate that differs in the neighbouring world: another mechanism ran there, at m = 0 no noise."""
+    rate = {key: value for key, value in RATE.items() if key != "basis"} | ({"basis": basis} if basis else {})
+    found = build(name, clean=True, light_noise_miss_rate=rate)
+    assert {one["is_guarantee"] for one in found.values()} == {False}
+    for one in found.values():
+        if not one["refused"]:
+            assert any("measured on this text" in reason for reason in one["not_guaranteed_because"])
+        assert any("but for the noise of phase 1" in text for text in one["assumptions"])
+    for fixed in ("fixed_beforehand", "public_text"):
+        told = build(name, clean=True, light_noise_miss_rate={**RATE, "basis": fixed})
+        assert told["bayesian_confidentiality"]["is_guarantee"]
+        assert told["dp_private_set"]["is_guarantee"]
+        assert any("so say the settings" in text for text in told["dp_private_set"]["assumptions"])
 
 
 def test_light_noise_without_a_recorded_miss_rate_is_refused():

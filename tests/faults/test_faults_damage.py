@@ -14,12 +14,14 @@ from driver import run_until
 from project import small_project
 
 from flows.spec import TRAINING
+from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH, OUTSIDE
 from pipelines.store import manifest as manifests
-from pipelines.store.execute import PartitionKeys, execute, find
+from pipelines.store.execute import Outcome, PartitionKeys, execute, find
 from pipelines.store.maintenance import verify
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, open_session
+from pipelines.store.views import drop_dangling, publish_views
 
 
 @dataclass
@@ -124,6 +126,52 @@ def test_every_file_of_what_is_trained(finished: Finished, stage: str, how: str)
         assert [c for c in verify(roots) if c.problem] == []
 
 
+def _latest(roots: Roots) -> dict[str, Path]:
+    return {f"{root}/{p.name}": p for root in ("private", "public") for p in (roots.of(root) / "latest").iterdir()}
+
+
+def _dangling(roots: Roots) -> list[str]:
+    """Links that lead to nothing, at the top or inside a view."""
+    found = []
+    for name, link in _latest(roots).items():
+        inside = link.iterdir() if link.is_dir() else ()
+        found += [name for path in (link, *inside) if not path.exists()]
+    return found
+
+
+@pytest.mark.parametrize(("stage", "gone"), [
+    ("redact", {"private/redacted"}),
+    ("shard", {"private/private", "private/public_side"}),
+    ("publish", {"private/public_ids", "public/public"}),
+    ("report", {"private/report", "public/public_report"}),
+])  # fmt: skip
+def test_repair_leaves_nothing_dangling_in_latest(finished: Finished, stage: str, gone: set[str]) -> None:
+    """A view of a quarantined artifact led to nothing; without the one file it would be a table with rows missing."""
+    session = finished.session()
+    roots = session.roots
+    outcomes = [Outcome(stage=s, partition=p, state="cached", key=k) for (s, p), k in finished.artifacts.items()]
+    publish_views(session, outcomes)
+    before = _latest(roots).keys()
+    assert gone <= before
+    partition = next(p for name, p in finished.artifacts if name == stage)
+    key = finished.artifacts[(stage, partition)]
+    _flip(finished.files(roots, stage, key)[0])
+    verify(roots)
+    assert _latest(roots).keys() == before  # only looked at
+    verify(roots, repair=True)
+    assert _dangling(roots) == []
+    assert before - _latest(roots).keys() == gone
+    assert drop_dangling(roots) == []
+
+    session = finished.session()
+    execute(session, stage, partition, finished.inputs(session, stage, partition))
+    publish_views(session, outcomes)
+    assert _latest(roots).keys() == before
+    assert _dangling(roots) == []
+    for folder in _quarantined(roots):
+        shutil.rmtree(folder)
+
+
 def test_a_damaged_model_is_quarantined_and_trained_again(finished: Finished) -> None:
     session = finished.session()
     roots, key = session.roots, finished.artifacts[("train", None)]
@@ -135,7 +183,9 @@ def test_a_damaged_model_is_quarantined_and_trained_again(finished: Finished) ->
     assert {p.name for p in _quarantined(roots)} == {f"train-{key[:16]}-0"}  # in both roots
     assert len(_quarantined(roots)) == 2
     lines = (roots.private / "ledger/releases.jsonl").read_text().splitlines()
-    assert sum(json.loads(line)["type"] == "published" for line in lines) == 2  # another model: another release
+    tables = {d["release_id"] for d in map(json.loads, lines) if (d.get("facts") or {}).get("method") == TABLE}
+    models = [d for d in map(json.loads, lines) if d["type"] == "published" and d["release_id"] not in tables]
+    assert len(models) == 2  # another model: another release
 
 
 def test_every_byte_of_a_joint_manifest_counts(finished: Finished) -> None:

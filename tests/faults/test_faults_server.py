@@ -32,7 +32,13 @@ class PrefectServer:
     def __init__(self, home: Path) -> None:
         self._port = _free_port()
         self.url = f"http://127.0.0.1:{self._port}/api"
-        self.environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_API_URL": self.url}
+        self.environment = {
+            **os.environ,
+            "PREFECT_HOME": str(home),
+            "PREFECT_API_URL": self.url,
+            "PREFECT_API_AUTH_STRING": "reticent:for-tests",
+            "PREFECT_SERVER_API_AUTH_STRING": "reticent:for-tests",
+        }
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -32,10 +32,17 @@ DOMAINS = ("post", "shop")
 _made: dict[str, Path] = {}
 
 
-def _with_a_secret_that_no_policy_knows(row: dict[str, Any], number: int) -> dict[str, Any]:
-    word = f"frobnix{'aeiou'[number]}"
-    text = f"{row['text']}\nUSR: it hums like {word}"
-    return row | {"text": text, "spans": [*row["spans"], {"start": len(text) - 8, "end": len(text), "label": "SOUND"}]}
+def _with_odd_secrets(row: dict[str, Any], number: int) -> dict[str, Any]:
+    """A dialogue with a secret that no policy knows, and one that is masked because of its neighbours: unstable."""
+    text, spans = row["text"], list(row["spans"])
+    for line, secret in (
+        (f"it hums like frobnix{'aeiou'[number]}", f"frobnix{'aeiou'[number]}"),
+        ("The Bank of England met the Bank of Japan in May", "England"),
+    ):
+        start = len(text) + len("\nUSR: ") + line.index(secret)
+        text += f"\nUSR: {line}"
+        spans.append({"start": start, "end": start + len(secret), "label": "SOUND"})
+    return row | {"text": text, "spans": spans}
 
 
 def finished_run(factory: pytest.TempPathFactory) -> Path:
@@ -45,7 +52,7 @@ def finished_run(factory: pytest.TempPathFactory) -> Path:
         config = write_project(folder, 3, 15)
         for number, path in enumerate(sorted((folder / "corpus").iterdir())):
             rows = [row | {"domain": DOMAINS[number % 2]} for row in simulate(15, number, "AB"[number % 2])]
-            rows[0] = _with_a_secret_that_no_policy_knows(rows[0], number)
+            rows[0] = _with_odd_secrets(rows[0], number)
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         with (folder / "corpus" / "night-02.jsonl").open("a") as file:
             file.write("not json\n" + json.dumps({"id": "no-text"}) + "\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -71,6 +72,8 @@ def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tm
     ]
     (corpus / "rows.jsonl").write_bytes(b"\n".join(rows) + b"\n")
     (corpus / "latin.txt").write_bytes(b"caf\xe9")
+    (corpus / os.fsdecode(b"caf\xe9.txt")).write_bytes(b"\0")
+    os.mkfifo(corpus / "pipe.jsonl")
     config = _config(tmp_path, '["corpus"]', "max_rejected_fraction = 0.9\nmax_document_chars = 40_000\n")
     done = reticent("run", config, "--only", "split", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -85,6 +88,8 @@ def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tm
         ("rows.jsonl", 6): "wrong_type",
         ("rows.jsonl", 7): "bad_json",
         ("latin.txt", 1): "undecodable",
+        ("caf\\xe9.txt", 1): "nul",
+        ("pipe.jsonl", 1): "not_a_file",
     }
     assert all(rejected["detail"].str.len_chars() > 10)
     sentences = pl.read_parquet(f"{outputs['sentences']}/*.parquet")
@@ -96,6 +101,6 @@ def test_bad_rows_are_rejected_with_file_row_and_reason_and_good_rows_survive(tm
 
     strict = reticent("run", config, "--only", "split", cwd=tmp_path, RETICENT__CORPUS__MAX_REJECTED_FRACTION="0.5")
     assert strict.returncode == 3
-    assert "7 of 9 rows were rejected" in strict.stderr
+    assert "9 of 11 rows were rejected" in strict.stderr
     assert "max_rejected_fraction" in strict.stderr
     assert "word" not in strict.stderr

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import reticent, run_json, small_project
 
-from flows.comparing import _summary, compare_document, compare_text
+from flows.comparing import Variant, _summary, _without_idle, compare_document, compare_text
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 
@@ -18,6 +18,7 @@ from pipelines.report.comparison import render_comparison
 def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str, Any]:
     claim = {"notion": "confidentiality", "epsilon": 3.0, "delta": 1e-5, "is_guarantee": True, "theorem": "t"}
     row = {"config": None, "method": method, "repetition": repetition, "state": "completed", "epsilon_unamplified": 3.0}
+    row |= {"dropped": []}
     row |= {
         "perplexity_per_word": value,
         "bits_per_byte": value / 64,
@@ -31,8 +32,10 @@ def _row(method: str, repetition: int, value: float, **changes: Any) -> dict[str
 ROWS = [
     *(_row("crt", number, value) for number, value in enumerate((90.0, 100.0, 110.0))),
     _row("no_dp", 0, 50.0, epsilon_unamplified=None, headline=None),
-    {"config": None, "method": "jft/light_noise", "repetition": 0, "state": "failed", "reason": "<not measured>"},
-]
+    {"config": None, "method": "jft/light_noise", "repetition": 0, "state": "failed", "reason": "<not measured>",
+     "dropped": []},
+]  # fmt: skip
+TOGETHER = {"num_releases": 4, "epsilon": 6.293, "delta": 1e-5, "unit": "sentence", "relation": "replace_one"}
 
 
 def test_means_have_student_intervals_over_repetitions() -> None:
@@ -46,7 +49,9 @@ def test_means_have_student_intervals_over_repetitions() -> None:
 
 def test_table_and_page_show_every_method_and_what_failed() -> None:
     document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
+    document["together"] = TOGETHER
     text = compare_text(document)
+    assert text.startswith("4 releases on these files together: epsilon 6.293")
     page = render_comparison(document)
     HTMLParser().feed(page)
     for method in ("crt", "no_dp", "jft/light_noise"):
@@ -70,6 +75,7 @@ def test_a_comparison_shows_the_figures_of_its_task() -> None:
         (texts, ("perplexity", "7.5", "BLEU", "41", "ROUGE-L", "52"), ("accuracy", "F1", "per word")),
     ):
         document = {"variants": rows, "methods": _summary(rows), "outputs": {"html": "x.html", "json": "x.json"}}
+        document["together"] = None
         text, page = compare_text(document), render_comparison(document)
         assert "<circle" in page
         for word in present:
@@ -97,6 +103,21 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path, arguments: dict[
     assert not (config.parent / "reticent-store" / "private" / "runs").exists()
 
 
+def test_protections_that_a_method_does_not_give_are_dropped_visibly(tmp_path: Path) -> None:
+    """Guards the line that switches between methods, where a run with such settings is refused."""
+    config = small_project(tmp_path / "p", 2)
+    config.write_text(config.read_text() + "\n[sweep]\nrepetitions = 1\n")
+    environ = {"RETICENT__TRAIN__MAX_GRAD_NORM": "0.2"}
+    plain = _without_idle(Variant(config, "crt", 0, environ), {})
+    assert plain.dropped == ()
+    found = _without_idle(Variant(config, "redacted", 0, environ), {})
+    assert "train.max_grad_norm" in found.dropped
+    rows = [{**_row("redacted", 0, 1.0), "dropped": list(found.dropped)}]
+    document = {"variants": rows, "methods": _summary(rows), "outputs": {"html": "x.html", "json": "x.json"}}
+    text = compare_text({**document, "together": None})
+    assert "redacted gives no such protection, so left out: train.max_grad_norm" in text
+
+
 @pytest.mark.slow
 def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     config = small_project(tmp_path / "p", 30)
@@ -112,7 +133,7 @@ def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     assert latest["run_id"] == before["run_id"]
     models = list((config.parent / "reticent-store/public").rglob("model.safetensors"))
     assert len(models) == 2  # crt twice (the run's own among them); no_dp stays private
-    after = run_json(config, RETICENT__TRAIN__METHOD="no_dp")
+    after = run_json(config, RETICENT__TRAIN__METHOD="no_dp", RETICENT__TRAIN__NOISE_MULTIPLIER="")
     assert "model" not in after["outputs"]
     assert Path(after["outputs"]["private_model"], "model.safetensors").is_file()
     assert not (config.parent / "reticent-store/public/latest/model").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.commands import app
 from flows.dedup_stats import stats_document
 from pipelines.errors import ConfigError, InputError
 

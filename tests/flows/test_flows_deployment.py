@@ -1,153 +1,32 @@
-"""The nightly deployment: a real Prefect server, pool and worker on loopback; and the files in ``deploy/``."""
+"""The nightly deployment: a real Prefect server, pool and worker on loopback."""
 
 from __future__ import annotations
 
-import configparser
 import errno
 import json
 import os
 import re
 import shutil
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prefect_server import BIN, Server
+from prefect_server import processes as _processes
+from prefect_server import wait_for as _wait
 from project import small_project
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
 from pipelines.store.execute import _disk_error
 
 REPOSITORY = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
-
-
-def _processes(home: Path, *words: str) -> list[int]:
-    """What runs with a Prefect home: server, worker, flow runs and all their children, whatever their session."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0") if folder.name.isdigit() else []
-            command = (folder / "cmdline").read_bytes().decode(errors="replace") if environment else ""
-        except OSError:  # it ended meanwhile
-            continue
-        if f"PREFECT_HOME={home}".encode() in environment and command and all(word in command for word in words):
-            found.append(int(folder.name))
-    return found
-
-
-def _wait(what: str, condition: Callable[[], Any], seconds: float) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"waited {seconds} s for {what}")
-
-
-class Server:
-    """A Prefect server and a worker on loopback, each in a session of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.folder, self.home = folder, folder / "home"
-        self.api = f"http://127.0.0.1:{port}/api"
-        self.environment = {
-            **os.environ,
-            "PREFECT_HOME": str(self.home),
-            "PREFECT_API_URL": self.api,
-            "PREFECT_UI_API_URL": self.api,
-            "DO_NOT_TRACK": "1",
-            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-        }
-        self.running: list[subprocess.Popen[bytes]] = []
-        self.start("server", "server", "start", "--host", "127.0.0.1", "--port", str(port))
-        _wait("the server", self._healthy, 120)
-
-    def start(self, log: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{log}.log").open("wb") as out:
-            process = subprocess.Popen(
-                [str(BIN / "prefect"), *arguments],
-                env=self.environment,
-                cwd=self.folder,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.running.append(process)
-        return process
-
-    def _healthy(self) -> bool:
-        try:
-            return bool(self.call("GET", "/health"))
-        except (urllib.error.URLError, ConnectionError):
-            return False
-
-    def call(self, method: str, path: str, body: Any = None) -> Any:
-        request = urllib.request.Request(self.api + path, method=method)
-        data = None if body is None else json.dumps(body).encode()
-        if data is not None:
-            request.add_header("Content-Type", "application/json")
-        for _ in range(20):
-            try:
-                with urllib.request.urlopen(request, data, timeout=30) as answer:
-                    text = answer.read()
-                return json.loads(text) if text else None
-            except urllib.error.HTTPError as error:
-                if error.code != 503:  # a busy database, which Prefect's own client waits for, too
-                    raise
-                time.sleep(1.0)
-        raise AssertionError("the server stays busy")
-
-    def state(self, flow_run: str) -> str:
-        return str(self.call("GET", f"/flow_runs/{flow_run}")["state"]["type"])
-
-    def trigger(self, deployment: str) -> str:
-        return str(self.call("POST", f"/deployments/{deployment}/create_flow_run", {})["id"])
-
-    def reticent(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "flows.cli", *map(str, arguments)],
-            env=self.environment,
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-
-    def engine(self) -> int | None:
-        """Process id of the flow run under way."""
-        found = _processes(self.home, "prefect.engine")
-        return found[0] if found else None
-
-    def stop(self) -> list[int]:
-        """Ends worker and server as an init system would; returns what is left of them."""
-        for process in reversed(self.running):
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        deadline = time.monotonic() + 10
-        while (left := _processes(self.home)) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        for process_id in left:
-            os.kill(process_id, signal.SIGKILL)
-        return left
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +68,7 @@ def test_deploy_registers_schedule_limit_and_automation_once(
     assert found[0]["schedules"][0]["active"]
     assert found[0]["parameters"] == {"config": str(config)}
     assert found[0]["entrypoint"] == "flows.nightly.nightly"
+    assert found[0]["job_variables"] == {}
     assert found[0]["concurrency_options"]["collision_strategy"] == "CANCEL_NEW"
     assert found[0]["global_concurrency_limit"]["limit"] == 1
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT0[01]:30:00(Z|\+00:00)", document["next_run"])  # 2:30 in Berlin
@@ -228,6 +108,36 @@ def test_triggered_run_completes_and_a_second_is_cancelled(
     names = {t["name"] for t in server.call("POST", "/task_runs/filter", {})}
     assert {"train", "report", "dedup resolve"} <= names
     assert sum(name.startswith("redact ") for name in names) == partitions
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("worker")
+def test_prefect_yaml_makes_a_deployment_that_runs(server: Server, deployed: tuple[Path, dict[str, Any]]) -> None:
+    """After the run of the test before, so that nothing is left to do; with a pool as docs/deploying.md makes it."""
+    config, document = deployed
+    template = str(REPOSITORY / "deploy/base-job-template.json")
+    pool = ["work-pool", "create", "from-file", "--type", "process", "--base-job-template", template]
+    files = ["--no-prompt", "deploy", "--all", "--prefect-file", str(REPOSITORY / "deploy/prefect.yaml")]
+    for arguments in (pool, files):
+        done = subprocess.run(
+            server.command(str(BIN / "prefect"), *arguments),
+            env={**server.environment, "RETICENT_CONFIG": str(config)},
+            cwd=server.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    made = server.call("GET", "/work_pools/from-file")["base_job_template"]
+    assert made == server.call("GET", "/work_pools/local-proc")["base_job_template"]
+    try:
+        deployment = server.call("GET", f"/deployments/{document['deployment_id']}")
+        assert deployment["pull_steps"]  # as the file has it, not as `reticent deploy` made it
+        run = server.trigger(document["deployment_id"])
+        _wait("the run's end", lambda: server.state(run) in ("COMPLETED", "FAILED"), 240)
+        assert server.state(run) == "COMPLETED", server.call("GET", f"/flow_runs/{run}")["state"]["message"]
+    finally:
+        server.reticent("deploy", config, "--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
 
 
 @pytest.mark.slow
@@ -310,7 +220,8 @@ def test_a_run_killed_with_its_worker_is_marked_crashed_and_frees_the_slot(
     server: Server, deployed: tuple[Path, dict[str, Any]]
 ) -> None:
     """As when the machine loses power: nobody is left to say so but the automation on the server."""
-    from flows.deploying import HEARTBEAT_SECONDS, SILENCE_SECONDS
+    from flows.deploying import SILENCE_SECONDS
+    from flows.environment import HEARTBEAT_SECONDS
 
     config, document = deployed
     text = config.read_text()
@@ -368,15 +279,7 @@ def both():
 both()
 print(json.dumps(calls))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**server.environment, "PREFECT_LOGGING_LEVEL": "CRITICAL"},
-        cwd=server.folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = server.python("-c", code, PREFECT_LOGGING_LEVEL="CRITICAL")
     assert json.loads(done.stdout.splitlines()[-1]) == {"passing": 3, "lasting": 1}, done.stderr
 
 
@@ -424,7 +327,7 @@ def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
 @pytest.mark.parametrize(
     ("arguments", "api", "code", "told"),
     [
-        ([], None, 2, "prefect server start"),
+        ([], None, 2, "reticent deploy --init-auth"),
         (["--cron", "every night"], "http://127.0.0.1:9/api", 2, "cron"),
         (["--timezone", "Mars/Olympus"], "http://127.0.0.1:9/api", 2, "Europe/Berlin"),
         ([], "http://127.0.0.1:9/api", 5, "does not answer"),
@@ -453,6 +356,7 @@ def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> N
 
     def check(**environment: str) -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api", **environment}
+        variables["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] = "30"
         command = [sys.executable, "-m", "flows.deploying"]
         return subprocess.run(command, env=variables, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
 
@@ -460,48 +364,6 @@ def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> N
     refused = check(PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
     assert refused.returncode == 2
     assert ("taskmaster" if registered else str(tmp_path)) in refused.stderr
-
-
-def test_prefect_yaml_says_what_deploy_does() -> None:
-    import yaml
-
-    from flows import deploying
-    from flows.environment import DEFAULTS
-
-    (entry,) = yaml.safe_load((REPOSITORY / "deploy/prefect.yaml").read_text())["deployments"]
-    assert entry["entrypoint"] == deploying.ENTRYPOINT
-    assert tuple(entry["tags"]) == deploying.TAGS
-    assert entry["concurrency_limit"] == {"limit": 1, "collision_strategy": "CANCEL_NEW"}
-    assert entry["schedules"][0]["timezone"]
-    environment = {**DEFAULTS, "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(deploying.HEARTBEAT_SECONDS)}
-    assert entry["work_pool"] == {"name": "local-proc", "job_variables": {"env": environment}}
-
-
-def test_units_and_containers_run_without_privileges() -> None:
-    import yaml
-
-    for name in ("server", "worker"):
-        unit = configparser.ConfigParser(strict=False, interpolation=None)
-        unit.optionxform = str  # type: ignore[assignment,method-assign]
-        unit.read(REPOSITORY / f"deploy/systemd/reticent-{name}.service")
-        service = unit["Service"]
-        assert service["User"] == "reticent"
-        assert service["EnvironmentFile"]
-        assert service["NoNewPrivileges"] == "yes"
-        assert service["ProtectSystem"] == "strict"
-        assert (service["IPAddressDeny"], service["IPAddressAllow"]) == ("any", "localhost")
-    dockerfile = (REPOSITORY / "deploy/Dockerfile").read_text()
-    assert dockerfile.count("\nFROM ") == 2
-    assert "--require-hashes" in dockerfile
-    assert re.search(r"^USER (?!0|root)", dockerfile.split("\nFROM ")[-1], re.MULTILINE)
-    compose = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text())
-    assert compose["services"].keys() == {"postgres", "server", "worker", "deploy"}
-    assert compose["services"]["server"]["ports"] == ["127.0.0.1:4200:4200"]
-    assert compose["services"]["worker"]["networks"] == ["inside"]
-    assert compose["networks"]["inside"]["internal"] is True
-    for name in ("server", "worker"):
-        assert compose["services"][name]["read_only"] is True
-        assert compose["services"][name]["cap_drop"] == ["ALL"]
 
 
 @pytest.mark.slow

@@ -118,7 +118,18 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
     assert epochs["maybe"] == {"train.utility", "guarantee", "report"}
     redact = _planned(project, RETICENT__REDACT__POLICIES='["digits"]')
     assert redact["run"] == {"redact"}
-    after = {"estimate", "gate.strings", "gate.search", "shard", "train", "train.utility", "guarantee", "report"}
+    after = {
+        "estimate.stability",
+        "estimate",
+        "gate.strings",
+        "gate.search",
+        "shard",
+        "shard.publish",
+        "train",
+        "train.utility",
+        "guarantee",
+        "report",
+    }
     assert redact["maybe"] == after
     assert _planned(project, RETICENT__RUNTIME__WORKERS="2")["hit"] >= {"split", "train", "report"}
     text = project.read_text()

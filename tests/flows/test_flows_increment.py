@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flows.diffing import diff_document
-from pipelines.graph import GRAPH, SOURCE
+from pipelines.graph import GRAPH, OUTSIDE, SOURCE
 from pipelines.store.execute import Outcome
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -52,7 +52,7 @@ class Night:
 
     def _inputs_of(self, outcome: Outcome) -> str:
         digest = hashlib.sha256()
-        for edge in GRAPH[outcome.stage].inputs:
+        for edge in (e for e in GRAPH[outcome.stage].inputs if e.stage not in OUTSIDE):
             partition = outcome.partition if GRAPH[edge.stage].partitioned else None
             prefix = f"private/{edge.stage}/{partition}/"
             names = [prefix + f.format(partition=outcome.partition) for f in edge.files]
@@ -95,6 +95,7 @@ def test_a_new_file_builds_its_own_partition_only(night: Night) -> None:
     assert night.run() == {}
 
 
+@pytest.mark.slow
 def test_an_edited_file_builds_its_own_partition_and_those_whose_decisions_change(night: Night) -> None:
     path = night.file(7)
     rows = path.read_text().splitlines()
@@ -119,6 +120,7 @@ def test_a_renamed_file_keeps_what_does_not_name_it(night: Night) -> None:
     assert night.changes()["renamed"] == [[path.name, "night-99.jsonl"]]
 
 
+@pytest.mark.slow
 def test_a_removed_file_concerns_only_partitions_whose_decisions_change(night: Night) -> None:
     old = {o.partition for o in night.outcomes if o.stage == "shard"}
     before = night.data
@@ -138,6 +140,7 @@ def test_a_removed_file_concerns_only_partitions_whose_decisions_change(night: N
     night.assert_as_from_scratch("scratch-removed")
 
 
+@pytest.mark.slow
 def test_a_file_in_the_middle_reruns_what_its_decisions_change(night: Night) -> None:
     before = night.data
     # A sentence of a later file, once more: there it becomes a repeat, and every repeat after it counts one more.

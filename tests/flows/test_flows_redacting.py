@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from flows.commands import app
 from flows.evaluating_policy import evaluation_document, evaluation_text
 from flows.redacting import redact_lines, redactor_spec, settings_options
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.protocol import PolicyOptions, Sentence
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.stabilise import PLACEHOLDER
 from pipelines.policies.wrong_language import stop_words
 from pipelines.stages.redact import RedactConfig
 
@@ -140,6 +143,37 @@ class Leaves:
         if "leave" in sentence.text:
             sys.exit(0)
         return []
+
+
+class Reads:
+    """A policy that masks the word "tail" where it reads a placeholder."""
+
+    needs = frozenset[str]()
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        words = sentence.tokens()
+        return [
+            Span(i, i + 1, "X", self.name) for i, word in enumerate(words) if word == "tail" and PLACEHOLDER in words
+        ]
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], "room <MASK>"), (["--no-stabilise"], "room <MASK> tail")])
+def test_what_is_redacted_is_what_a_run_redacts_unless_asked(tmp_path: Path, options: list[str], expected: str) -> None:
+    """Guards figures of policies: both commands read as a run reads by default (`redact.stabilise`)."""
+    path, gold = tmp_path / "in.txt", tmp_path / "gold.jsonl"
+    path.write_text("room 12 tail\n")
+    gold.write_text('{"text": "room 12 tail", "spans": [{"start": 8, "end": 12, "label": "A"}]}\n')
+    policies = ["--policy", f"digits,{__name__}:Reads", *options]
+    done = CliRunner().invoke(app, ["redact", *policies, str(path)])
+    assert json.loads(done.output)["redacted_text"] == expected
+    done = CliRunner().invoke(app, ["evaluate-policy", *policies, "--gold", str(gold), "--json"])
+    document = json.loads(done.output)
+    assert document["stabilise"] == (not options)
+    assert document["overall"]["token_recall"]["value"] == (0.0 if options else 1.0)
+    assert RedactConfig(policies=("digits",)).stabilise
 
 
 def test_failing_policies_are_told_of_and_fail_closed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from looked_at import EVERYTHING, drive, finished_run
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.commands import app
 from flows.diffing import diff_document, diff_text, runs_document
 from flows.ledger import ledger_document, ledger_text
+from flows.planning import run_text
+from flows.settings import load_settings
+from flows.spec import open_store
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store import manifest as manifests
 from pipelines.store.ledger import read_ledger
-from pipelines.store.roots import open_roots
+from pipelines.store.ledger_file import LedgerError
+from pipelines.store.roots import Roots
 
 pytestmark = pytest.mark.slow  # one run after the other, each with a server of its own
 
@@ -27,6 +33,12 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("releases") / "project"
     shutil.copytree(finished_run(tmp_path_factory).parent, target, symlinks=True)
     return target / "reticent.toml"
+
+
+def one_file(folder: Path, name: str, *, newest: bool) -> str:
+    found = sorted(folder.glob(f"*/{name}"), key=lambda path: path.stat().st_mtime)
+    assert found
+    return found[-1 if newest else 0].read_text()
 
 
 def train_objects(config: Path) -> set[str]:
@@ -49,8 +61,67 @@ def test_a_cached_model_is_one_release_and_a_forced_one_a_second(config: Path) -
     (group,) = second["groups"]
     assert group["num_releases"] == 2
     assert 3.5 < group["epsilon"] < 5.9  # more than one, less than the sum
-    assert 0 < group["amplified"]["epsilon"] < group["epsilon"]
     assert "2 releases that may share records" in ledger_text(second)
+    # What the ledger says, everything that prints an epsilon says first: summary, reports, card, and its own credit.
+    roots = config.parent / "reticent-store"
+    claims = json.loads(one_file(roots / "private/objects/guarantee", "claims.json", newest=True))
+    assert claims["together"]["epsilon"] == pytest.approx(group["epsilon"])
+    bayesian = next(c for c in claims["claims"] if c["notion"] == "bayesian_confidentiality")
+    assert group["credit"]["epsilon"] == bayesian["together"]["epsilon"]
+    assert bayesian["epsilon"] is None or group["credit"]["epsilon"] > bayesian["epsilon"]
+    full = json.loads(one_file(roots / "private/objects/report", "report.json", newest=True))
+    shown = json.loads(one_file(roots / "public/objects/report", "report.json", newest=True))
+    for metrics in (full["metrics"], shown["metrics"]):
+        assert metrics["num_releases"] == 2
+        assert metrics["epsilon"] > metrics["epsilon_this_model"]
+    card = one_file(roots / "public/objects/train", "model/README.md", newest=True)
+    assert card.index("Together with 1 earlier release") < card.index("The noise of this training")
+    assert "2 releases together" in one_file(roots / "public/objects/report", "report.html", newest=True)
+    summary = run_text({"run_id": "r", "stages": [], "metrics": full["metrics"]})
+    assert "epsilon, all releases on these files" in summary
+
+
+def headlines(config: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The claims of the newest run, for the trusted side and for the public, by notion."""
+    found = json.loads(one_file(config.parent / "reticent-store/private/objects/guarantee", "claims.json", newest=True))
+    return tuple({c["notion"]: c for c in d["claims"]} for d in (found, found["public"]))  # type: ignore[return-value]
+
+
+def test_a_table_that_was_published_once_counts_for_claims_after_it_was_withdrawn(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Guards "no row is published, so delta2 is 0", after a run that published rows beside the same cached model."""
+    target = tmp_path_factory.mktemp("withdrawn") / "project"
+    shutil.copytree(finished_run(tmp_path_factory).parent, target, symlinks=True)
+    shutil.rmtree(target / "reticent-store")
+    config = target / "reticent.toml"
+    text = config.read_text().replace("[train]", '[train]\nmethod = "dpsgd"')
+    texts = {how: f'{text}\n[shard]\npublish = "{how}"\n' for how in ("auto", "always")}
+    config.write_text(texts["auto"])
+    drive(config, EVERYTHING)
+    before, _ = headlines(config)
+    assert before["confidentiality"]["is_guarantee"]
+    assert ledger_document(config, {})["tables"] == []
+
+    config.write_text(texts["always"])
+    drive(config, EVERYTHING)
+    (table,) = ledger_document(config, {})["tables"]
+    assert "1 table of public rows was published" in ledger_text(ledger_document(config, {}))
+
+    config.write_text(texts["auto"])
+    drive(config, EVERYTHING)
+    after, public = headlines(config)
+    assert public["confidentiality"]["refused"] is not None
+    assert "the table of public rows of an earlier run" in after["confidentiality"]["covers"]
+    assert not any("no row is published" in text for text in after["confidentiality"]["assumptions"])
+    document = ledger_document(config, {})
+    assert document["tables"] == [table]
+    assert [r["method"] for r in document["releases"]] == ["dpsgd"]  # the model stayed cached: one release
+
+    config.write_text(texts["auto"].replace('"high_entity"]', '"high_entity", "digits"]'))
+    drive(config, EVERYTHING)
+    _, public = headlines(config)
+    assert "another redaction took for public" in public["confidentiality"]["refused"]
 
 
 def test_a_training_over_the_budget_does_not_start(config: Path) -> None:
@@ -92,7 +163,7 @@ def test_diff_says_what_changed_and_only_that(config: Path) -> None:
     assert document["utility"]["perplexity"]["before"] != document["utility"]["perplexity"]["after"]
     text = diff_text(document)
     assert "train.target_epsilon: 3.0 → 1.0" in text
-    assert "dp_private_set: ε 3" in text
+    assert re.search(r"dp_private_set: ε 4\.\d+, δ 1e-05 for 2 releases together \(ε (3|2\.99)", text)
     assert "corpus" not in text
     same = diff_document(config, {}, "latest", "latest")
     assert same["config"] == []
@@ -129,9 +200,26 @@ def test_runs_are_listed_and_found_by_a_unique_beginning(config: Path) -> None:
             diff_document(config, {}, wrong, "latest")
 
 
+def forget_the_ledger(roots: Roots) -> None:
+    """As a store from before there was a ledger: nobody has written down how long it was."""
+    (roots.private / "store.json").write_text('{"schema_version": 1}')
+    shutil.rmtree(roots.private / "releases", ignore_errors=True)
+    paths = list((roots.private / "manifests/train").glob("*.json"))
+    paths += [*roots.public.glob("objects/train/*/manifest.json"), *roots.public.glob("quarantine/*/manifest.json")]
+    for path in paths:
+        document = json.loads(path.read_text())
+        document.pop("ledger", None)
+        document.pop("checksum", None)
+        document.get("lineage", {}).pop("ledger", None)
+        path.write_text(json.dumps(document))
+
+
 def test_a_model_from_before_the_ledger_counts(config: Path) -> None:
-    roots = open_roots(config.parent / "reticent-store/private", config.parent / "reticent-store/public")
+    roots = open_store(load_settings(config, {}))
     (roots.private / "ledger" / "releases.jsonl").unlink()
+    with pytest.raises(LedgerError, match="has 0 lines"):  # those who wrote its length down remember it
+        read_ledger(roots)
+    forget_the_ledger(roots)
     found = read_ledger(roots)
     kept = [k for k in train_objects(config) if manifests.load(roots, "train", k)]
     assert sorted(r.key for r in found) == sorted(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,64 @@ def test_every_setting_is_documented() -> None:
     assert (REPOSITORY / "docs" / "settings.md").read_text() == settings_markdown(), "run `make docs`"
     for model in tables().values():
         assert all(field.description for field in model.model_fields.values())
+
+
+IDLE = [
+    ('method = "redacted"\nnoise_multiplier = 2.0', "noise_multiplier"),
+    ('method = "no_dp"\ntarget_epsilon = 3.0', "target_epsilon"),
+    ('method = "anonymized"\nmax_grad_norm = 0.1', "max_grad_norm"),
+    ('method = "jft"\njft_miss_rate = 0.01', "jft_miss_rate"),
+    ('method = "crt"\njft_phase1_target_epsilon = 3.0', "jft_phase1_target_epsilon"),
+    ('method = "dpsgd"\nmax_state_norm = 0.1', "max_state_norm"),
+]
+
+
+@pytest.mark.parametrize(("train", "field"), IDLE)
+def test_a_protection_that_does_nothing_is_refused(tmp_path: Path, train: str, field: str) -> None:
+    """Guards ``method = "redacted"`` with noise_multiplier = 2, which trained silently without any noise."""
+    path = _write(tmp_path, f"[train]\n{train}\n")
+    with pytest.raises(ConfigError, match=rf"line 3: train.{field} is set, and method .* gives no such protection"):
+        load_settings(path, {})
+    name = f"RETICENT__TRAIN__{field.upper()}"
+    assert load_settings(path, {name: ""}).warnings == ()  # as the message advises
+    with pytest.raises(ConfigError, match=f"environment variable {name}: train.{field} is set"):
+        load_settings(path, {name: "0.5"})
+    assert load_settings(path, {}, refuses_idle=False).warnings
+
+
+def test_other_settings_that_do_nothing_are_warned_of(tmp_path: Path) -> None:
+    path = _write(tmp_path, '[train]\nmethod = "crt"\nschedule = "step"\nlora_rank = 8\nepochs = 2\n')
+    warnings = load_settings(path, {}).warnings
+    assert [text.split(" has no effect")[0] for text in warnings] == [
+        "reticent.toml, line 4: train.lora_rank",
+        "reticent.toml, line 3: train.schedule",
+    ]
+    light = '[train]\nmethod = "jft"\njft_variant = "light_noise"\njft_miss_rate = 0.01\njft_phase1_epochs = 2\n'
+    assert load_settings(_write(tmp_path, light), {}).warnings == ()
+    assert load_settings(_write(tmp_path, ""), {}).warnings == ()
+
+
+@pytest.mark.parametrize("rate", ["0.0", "1e-5", "1.5"])
+def test_a_miss_rate_that_sets_noise_has_a_floor(tmp_path: Path, rate: str) -> None:
+    """Guards m = 0, which took all noise out of phase 1."""
+    text = f'[train]\nmethod = "jft"\njft_variant = "light_noise"\njft_miss_rate = {rate}\n'
+    with pytest.raises(ConfigError, match=r"train.jft_miss_rate"):
+        load_settings(_write(tmp_path, text), {})
+
+
+def test_a_basis_needs_its_rate(tmp_path: Path) -> None:
+    text = '[train]\nmethod = "jft"\njft_variant = "light_noise"\njft_miss_rate_basis = "fixed_beforehand"\n'
+    with pytest.raises(ConfigError, match="set jft_miss_rate"):
+        load_settings(_write(tmp_path, text), {})
+
+
+def test_a_store_whose_path_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """Parquet and the orchestrator take no such path: a run ended in a traceback after it had started."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    (folder / "reticent.toml").write_text("")
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        load_settings(folder / "reticent.toml", {}).roots()
+    assert "store.root" in str(caught.value)
+    elsewhere = load_settings(folder / "reticent.toml", {"RETICENT__STORE__ROOT": str(tmp_path / "store")})
+    assert elsewhere.roots()[0] == tmp_path / "store/private"

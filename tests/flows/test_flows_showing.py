@@ -7,11 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from looked_at import finished_run
 from typer.testing import CliRunner
 
-from flows.cli import app
+from flows.commands import app
 from flows.showing import mask_labels, show_document, show_text_page, use_colour
 from pipelines.errors import ConfigError
 
@@ -58,7 +59,7 @@ def test_a_page_says_labels_and_never_the_original(config: Path) -> None:
 
 def test_colours_differ_by_label_and_can_be_declined(config: Path) -> None:
     page = show_text_page(everything(config), colour=True)
-    assert {"NAME", "PERSON"} <= set(re.findall(r"\x1b\[7;\d+m ([A-Z_]+)", page))
+    assert {"NAME", "ORDER"} <= set(re.findall(r"\x1b\[7;\d+m ([A-Z_]+)", page))
     assert len(set(re.findall(r"\x1b\[7;(\d+)m", page))) > 3
     assert use_colour({}, is_terminal=True, asked_for_none=False)
     assert not use_colour({}, is_terminal=False, asked_for_none=False)
@@ -83,7 +84,24 @@ def test_choices_narrow_what_is_shown(config: Path) -> None:
     assert 0 < shards <= total
 
 
-@pytest.mark.parametrize("table", ["redacted", "private", "public"])
+def test_unstable_secrets_are_shown_with_what_they_change(config: Path) -> None:
+    found = everything(config, "stability")["rows"]
+    measured = pl.scan_parquet(f"{config.parent}/reticent-store/private/latest/stability/*.parquet").collect()
+    unstable = measured.filter(~pl.col("is_stable"))
+    told = [
+        (row["doc_id"], row["sentence_index"], secret["start_token"], secret["end_token"], secret["reason"])
+        for row in found
+        for secret in row["unstable"]
+    ]
+    wanted = unstable.select("doc_id", "sentence_index", "start_token", "end_token", "reason").rows()
+    assert sorted(told) == sorted(wanted)
+    assert 0 < len(told) < len(measured)
+    assert all(row["masks"] for row in found)
+    assert "changes what else is masked" in show_text_page(everything(config, "stability"), colour=False)
+    assert "unstable" not in everything(config)["rows"][0]
+
+
+@pytest.mark.parametrize("table", ["redacted", "private", "public", "stability"])
 def test_pages_part_the_rows(config: Path, table: str) -> None:
     whole = everything(config, table)["rows"]
     first = show_document(config, {}, table, rows=7)

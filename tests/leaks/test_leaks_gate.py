@@ -262,7 +262,7 @@ def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_every_stage_that_publishes_reads_the_gate_and_only_its_constant_counts() -> None:
     public = [stage for stage in GRAPH.values() if "public" in stage.roots]
-    assert {stage.name for stage in public} >= {"shard", "train", "report"}
+    assert {stage.name for stage in public} >= {"publish", "train", "report"}
     for stage in public:
         assert [edge.files for edge in stage.inputs if edge.stage == "gate"] == [("passed.json",)], stage.name
 
@@ -339,10 +339,15 @@ def test_vocabulary_entries_are_judged_by_the_words_that_are_public(tmp_path: Pa
             _search(tmp_path / entry, gated)
 
 
+POISSON = "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions"
+
+
 def test_our_own_wording_and_computed_numbers_are_no_finds(tmp_path: Path) -> None:
     rows: list[Row] = [("I am Poisson", "I am <MASK>", True), ("call 1234567890", "call <MASK>", True)]
     gated = _run_gate(tmp_path / "g", [rows], GateConfig())
-    _publish(tmp_path / "ok", {"report.html": "Poisson 0.1234567890", "report.json": {"x": 1234567890}})
+    _publish(
+        tmp_path / "ok", {"report.html": f"<dd>{POISSON}</dd><td>0.1234567890</td>", "report.json": {"x": 1234567890}}
+    )
     _search(tmp_path / "ok", gated)
     _publish(tmp_path / "bad", {"report.json": {"x": "123-456-7890"}})
     with pytest.raises(PrivacyGateError, match="NAME 1"):

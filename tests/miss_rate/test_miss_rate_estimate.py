@@ -18,11 +18,14 @@ from pipelines.miss_rate.rates import (
     worst_label_of,
 )
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
+from pipelines.miss_rate.verdicts import Verdict
+
+STABLE = Verdict(True, True, "stable")
 
 
-def table(rows, num_replicates=2):
-    """One row a sentence: (tokens, secrets, masked ranges, flagged, duplicate, replicates)."""
-    made = ReviewTable(num_replicates)
+def table(rows, num_replicates=2, verdicts=None):
+    """One row a sentence: (tokens, secrets, masked ranges, flagged, duplicate, replicates). All caught ones stable."""
+    made = ReviewTable(num_replicates, has_stability=True)
     for num_tokens, secrets, masked, is_flagged, is_duplicate, replicates in rows:
         review = review_sentence(
             num_tokens=num_tokens,
@@ -31,6 +34,7 @@ def table(rows, num_replicates=2):
             is_duplicate=is_duplicate,
             failed_closed=False,
             is_flagged=is_flagged,
+            verdicts={secret[:2]: STABLE for secret in secrets} | (verdicts or {}),
         )
         made.add(review, replicates)
     return made
@@ -65,6 +69,8 @@ def test_figures_of_a_worked_example():
     assert found["by_label"]["CARD"] == {
         "num_secret_spans": 2,
         "num_missed_spans": 2,
+        "num_unmasked_spans": 2,
+        "num_unstable_spans": 0,
         "false_negative_rate": 1.0,
         "false_negative_rate_upper": 1.0,
     }

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+from public_reports import RAW
 
 from pipelines.report.figures import Sources, build
 
@@ -18,7 +17,6 @@ LINEAGE = [
     ("dedup_resolve", None, "a1b2c3d4e5f6"),
     ("guarantee", None, "0123456789ab"),
 ]
-RAW = json.loads((Path(__file__).parent / "sources.json").read_text("utf-8"))
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from public_reports import published
 
 from pipelines.report.figures import Sources, build, ratio, total, totals
-from pipelines.report.public import public_version
 
 GOLDEN = Path(__file__).parent / "golden"
 Make = Callable[..., dict[str, Any]]
@@ -21,7 +21,7 @@ Make = Callable[..., dict[str, Any]]
 
 @pytest.mark.parametrize("version", ["full", "public"])
 def test_golden_json(full: dict[str, Any], version: str) -> None:
-    report = full if version == "full" else public_version(full)
+    report = full if version == "full" else published(full)
     text = json.dumps(report, sort_keys=True, indent=1, allow_nan=False) + "\n"
     path = GOLDEN / f"{version}.json"
     if os.environ.get("RETICENT_GOLDEN") == "write":

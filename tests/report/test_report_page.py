@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from public_reports import published
 
 from pipelines.report.figures import Sources, build
 from pipelines.report.numbers import count
@@ -51,7 +52,7 @@ class _Page(HTMLParser):
 
 @pytest.fixture
 def pages(full: dict[str, Any]) -> dict[str, str]:
-    return {"full": render_html(full), "public": render_html(public_version(full))}
+    return {"full": render_html(full), "public": render_html(published(full))}
 
 
 @pytest.mark.parametrize("version", ["full", "public"])
@@ -102,7 +103,7 @@ def test_everything_that_comes_from_data_is_escaped(raw: dict[str, Any], make_re
     raw["train"]["warnings"] = [evil]
     report = make_report(raw, lineage=[(evil, evil, evil)], settings={evil: {evil: evil}})
     report["title"] = evil
-    for html in (render_html(report), render_html(public_version(report))):
+    for html in (render_html(report), render_html(published(report, raw))):
         assert "<script" not in html
         assert _loads(html) == []
         assert "alert(" in "".join(_Page(html).text)
@@ -176,7 +177,7 @@ PRIVATE = {
 
 def test_the_public_version_holds_no_private_count(full: dict[str, Any], pages: dict[str, str]) -> None:
     text = "".join(_Page(pages["public"]).text)
-    document = json.dumps(public_version(full))
+    document = json.dumps(published(full))
     # Defaults of settings and the exact 1,000s of a vocabulary are no counts of the corpus.
     for name, number in PRIVATE.items():
         if number == 1000:
@@ -188,7 +189,7 @@ def test_the_public_version_holds_no_private_count(full: dict[str, Any], pages: 
 
 
 def test_the_public_version_lacks_the_private_sections(full: dict[str, Any], pages: dict[str, str]) -> None:
-    public = public_version(full)
+    public = published(full)
     for words in ("Learning curves. The private curve", "Masked tokens by label", "Rows rejected", "partition-a"):
         assert words in pages["full"]
         assert words not in pages["public"]
@@ -204,7 +205,7 @@ def test_the_public_version_lacks_the_private_sections(full: dict[str, Any], pag
 
 
 def test_public_rates_are_too_coarse_to_give_the_counts_back(full: dict[str, Any]) -> None:
-    public = public_version(full)
+    public = published(full)
     assert public["metrics"]["false_negative_rate"] == 0.0506  # 37 / 731
     assert public["metrics"]["false_negative_rate_upper"] == 0.067  # 0.0669127, upwards
     assert public["miss_rate"]["miss_rate"]["recommended"] == [0.00284, 0.00607]
@@ -218,31 +219,83 @@ def test_public_rates_are_too_coarse_to_give_the_counts_back(full: dict[str, Any
     assert set(numbers) <= {"0.8999999999999999"}  # a confidence, which is a setting
 
 
-def test_public_claims_quote_no_private_count_and_no_import_path(full: dict[str, Any]) -> None:
+def test_public_claims_quote_no_private_count_and_no_import_path(raw: dict[str, Any], make_report: Make) -> None:
+    full = make_report(raw)
     assert any("5302" in text for claim in full["claims"] for text in claim["assumptions"])
     assert any("mypkg.acme" in text for claim in full["claims"] for text in claim["assumptions"])
     full["redaction"]["policies"].append("mypkg.acme:Propagate")
     full["redaction"]["conservative"] = "mypkg.acme:Careful"
-    full["claims"][0]["assumptions"].append("these policies are plug-ins: mypkg.acme:Careful")
-    public = public_version(full)
+    raw["claims"]["claims"][0]["assumptions"].append("these policies are plug-ins: mypkg.acme:Careful")
+    public = published(full, raw)
     assert "5302" not in json.dumps(public)
     assert "acme" not in json.dumps(public)
     assert any("warned about this run" in text for text in public["claims"][0]["assumptions"])
     assert any("tie rows together: plug-in" in text for text in public["claims"][1]["assumptions"])
 
 
-def test_public_lineage_shows_neither_order_nor_number_of_partitions(full: dict[str, Any]) -> None:
-    rows = [(row["stage"], row["partition"], row["key"]) for row in public_version(full)["lineage"]]
-    assert [row[:2] for row in rows] == [("split", None), ("dedup_resolve", None), ("guarantee", None)]
-    assert [row[2] for row in rows[1:]] == ["a1b2c3d4e5f6", "0123456789ab"]
-    merged = rows[0][2]
-    assert re.fullmatch("[0-9a-f]{12}", merged)
-    swapped = {**full, "lineage": [full["lineage"][1], full["lineage"][0], *full["lineage"][2:]]}
-    assert public_version(swapped)["lineage"] == public_version(full)["lineage"]
-    # A single partition looks like many: its own key would tell that there is one.
-    single = public_version({**full, "lineage": full["lineage"][1:]})["lineage"]
-    assert len(single) == 3
-    assert single[0]["key"] not in (merged, full["lineage"][1]["key"])
+def test_the_public_version_has_no_lineage(full: dict[str, Any], pages: dict[str, str]) -> None:
+    """Guards keys that stay the same, or change, from one public report to the next, and so tell of private text."""
+    assert full["lineage"]
+    assert "Lineage" in pages["full"]
+    assert published(full)["lineage"] == []
+    assert 'id="lineage"' not in pages["public"]
+    assert "a1b2c3d4e5f6" not in pages["public"]
+
+
+RATES = ("miss_rate", "false_negative_rate", "delta2", "recall", "precision", "num_missed")
+
+
+def test_by_default_nothing_that_was_counted_on_private_text_is_public(raw: dict[str, Any], make_report: Make) -> None:
+    """Guards digits of the public report that tell two worlds apart: both give the same bytes."""
+    other = json.loads(json.dumps(raw))
+    other["estimate"] |= {"recall": 0.5, "precision": 0.4, "labelled_share": 0.5, "covers_corpus": False}
+    for rate in ("false_negative_rate", "delta2"):
+        other["estimate"][rate] |= {"value": 0.31, "upper": 0.37}
+    other["estimate"]["miss_rate"]["value"] = 0.123
+    for part in other["split"] + other["redact"] + other["shard"]:
+        for name, value in part.items():
+            if isinstance(value, int) and not isinstance(value, bool):
+                part[name] = value + 1
+    other["claims"]["claims"][0] |= {"epsilon": 9.0, "refused": None}
+    told = raw["claims"]  # what the guarantee stage wrote for the public, without any measured rate
+    shown = [
+        public_version(make_report(files), told, publishes_rows=False, publishes_counts=False) for files in (raw, other)
+    ]
+    assert shown[0] == shown[1]
+    assert render_html(shown[0]) == render_html(shown[1])
+    assert shown[0]["miss_rate"] == {}
+    assert not {name for name in shown[0]["metrics"] if any(rate in name for rate in RATES)}
+    assert "num_public" not in shown[0]["metrics"]
+    page = " ".join("".join(_Page(render_html(shown[0])).text).split())
+    assert "That was counted on private text, and is not told here" in page
+    assert "No record is published" in page
+    assert "γ of the worst label" not in page
+
+
+def test_several_releases_stand_first_wherever_an_epsilon_is_shown(raw: dict[str, Any], make_report: Make) -> None:
+    """Guards reports that say epsilon 3 where the ledger says four releases and 6.293."""
+    whole = {
+        "num_releases": 4, "epsilon": 6.293, "delta": 1e-5, "is_guarantee": True, "not_guaranteed_because": [],
+        "refused": None, "unit": "sentence", "corpus": "raw",
+    }  # fmt: skip
+    headline = raw["claims"]["claims"][raw["claims"]["headline"]]
+    headline["together"] = whole
+    full = make_report(raw)
+    assert full["metrics"]["epsilon"] == 6.293
+    assert full["metrics"]["epsilon_this_model"] == headline["epsilon"]
+    assert full["metrics"]["num_releases"] == 4
+    for report in (full, published(full, raw)):
+        text = " ".join("".join(_Page(render_html(report)).text).split())
+        first = text.index("What can be claimed.")
+        sentence = text[first : first + 200]
+        assert re.search(r"ε = 6\.(293|3), δ = 10⁻⁵ for 4 releases together; this model alone: ε = ", sentence)
+        assert "4 releases together" in text[text.index("Figures") :]
+    headline["together"] = {**whole, "epsilon": None, "delta": None, "is_guarantee": False, "refused": "another one"}
+    full = make_report(raw)
+    assert full["metrics"]["epsilon"] is None
+    text = " ".join("".join(_Page(render_html(full)).text).split())
+    assert "Nothing about the 4 releases on these files together: another one. For this model alone" in text
+    assert "Why it does not hold for all releases together: another one" in text
 
 
 def _digits(value: float) -> int:
@@ -251,7 +304,7 @@ def _digits(value: float) -> int:
 
 def test_public_noise_and_accountants_are_too_coarse_to_give_the_private_count_back(full: dict[str, Any]) -> None:
     full["training"]["noise_multiplier"] = full["metrics"]["noise_multiplier"] = 0.8437615
-    public = public_version(full)
+    public = published(full)
     assert public["training"]["noise_multiplier"] == public["metrics"]["noise_multiplier"] == 0.843  # down
     pairs = list(zip(full["accountants"], public["accountants"], strict=True))
     pairs += [(b, a) for b, a in zip(full["claims"], public["claims"], strict=True) if b["epsilon"] is not None]
@@ -268,7 +321,7 @@ def test_public_noise_and_accountants_are_too_coarse_to_give_the_private_count_b
 
 def test_the_public_page_says_what_the_public_table_tells(pages: dict[str, str]) -> None:
     text = " ".join("".join(_Page(pages["public"]).text).split())
-    for needed in ("keeps doc_id, a pseudonym, and sentence_index", "the order of the corpus is visible there"):
+    for needed in ("A row has an identifier of its own", "neither document nor place in it is told"):
         assert needed in text
     assert "speaker, domain and label, as they were given" in text
 
@@ -282,7 +335,7 @@ def test_rates_of_a_labelled_part_are_said_to_be_that(raw: dict[str, Any], make_
     assert part not in text
     raw["estimate"] |= {"source": "gold"}
     report = make_report(raw)
-    for found in (report, public_version(report)):
+    for found in (report, published(report, raw)):
         text = " ".join("".join(_Page(render_html(found)).text).split())
         assert "Only 25.1\u00a0% of the training sentences" in text.replace("&nbsp;", "\u00a0") or "Only 25.1 %" in text
 
@@ -337,7 +390,7 @@ def test_scores_of_tasks_are_shown_in_both_versions(make_report: Make, raw: dict
     raw["train"] |= {**classes, "scores": scores, "perplexity_reason": "a classification has none"}
     raw["train"] |= {"base_model": "smollm2", "adaptation": "lora", "num_trained_parameters": 46080}
     full = make_report(raw)
-    for page in (_Page(render_html(full)), _Page(render_html(public_version(full)))):
+    for page in (_Page(render_html(full)), _Page(render_html(published(full, raw)))):
         text = " ".join(" ".join(page.text).split())
         for shown in (
             "87.5",

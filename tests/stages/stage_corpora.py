@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 def write_corpus(folder, rows):
     """Writes sentences, redacted rows and shards; `artifacts` names them. An empty folder ``estimate`` stands by."""
-    for name in (*STAGES, "public"):
+    for name in STAGES:
         (folder / name).mkdir(parents=True)
     with ExitStack() as stack:
         sentences, redacted, private, public = (
@@ -33,7 +33,7 @@ def write_corpus(folder, rows):
                 ("split/sentences.parquet", "sentences"),
                 ("redact/redacted.parquet", "redacted"),
                 ("shard/private.parquet", "shard"),
-                ("public/public.parquet", "shard"),
+                ("shard/public.parquet", "shard"),
             )
         )
         for row in map(Row._make, rows):
@@ -69,3 +69,22 @@ def artifacts(folder):
         name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
         for name in STAGES
     }
+
+
+def write_stability(path, rows, num_tokens, unstable=(), loose=(), elsewhere=()):
+    """A verdict on every run of tokens of every row, whether it is a secret or not: stable, but for the rows named."""
+    with TableWriter(path, "stability") as writer:
+        for doc_id, index in rows:
+            row = doc_id, index
+            reason = "document" if row in elsewhere else "sentence" if row in unstable else "stable"
+            for start in range(num_tokens):
+                for end in range(start + 1, num_tokens + 1):
+                    writer.append(
+                        doc_id=doc_id,
+                        sentence_index=index,
+                        start_token=start,
+                        end_token=end,
+                        is_stable=reason == "stable",
+                        is_stable_together=reason == "stable" and row not in loose,
+                        reason=reason,
+                    )

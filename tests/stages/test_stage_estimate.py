@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from stage_corpora import write_stability
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
@@ -21,8 +22,9 @@ class Corpus:
     def __init__(self, folder, gold=True, labelled=("a", "b"), empty=False):
         self.folder = folder
         for name in ("a", "b"):
-            for stage in ("split", "redact"):
+            for stage in ("split", "redact", "stability"):
                 (folder / stage / name).mkdir(parents=True)
+            write_stability(folder / "stability" / name / "stability.parquet", [(name, i) for i in range(10)], 10)
             with TableWriter(folder / "split" / name / "documents.parquet", "documents") as writer:
                 for doc_id, fold, num_sentences in (
                     (name, "train", 10),
@@ -125,7 +127,7 @@ class Corpus:
             stage="estimate",
             partition=None,
             configs={"estimate": EstimateConfig(**config)},
-            inputs={"sample": (sample,), "split": artifacts("split"), "redact": artifacts("redact")},
+            inputs={"sample": (sample,), **{name: artifacts(name) for name in ("split", "redact", "stability")}},
             private_dir=out,
             scratch_dir=self.folder,
         )

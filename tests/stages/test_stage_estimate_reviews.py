@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from stage_corpora import write_stability
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError
@@ -28,8 +29,9 @@ class Reviewed:
 
     def __init__(self, folder, domains=None):
         self.folder = folder
-        for stage in ("split", "redact", "sample"):
+        for stage in ("split", "redact", "sample", "stability"):
             (folder / stage).mkdir()
+        write_stability(folder / "stability" / "stability.parquet", [("d", i) for i in range(12)], 6)
         self.domains = domains or (lambda i: None)
         with TableWriter(folder / "split" / "sentences.parquet", "sentences") as writer:
             for i in range(12):
@@ -120,7 +122,10 @@ class Reviewed:
                 "redact": RedactConfig(policies=("digits",)),
                 "corpus": CorpusConfig(),
             },
-            inputs={"sample": artifact("sample", None), "split": artifact("split"), "redact": artifact("redact")},
+            inputs={
+                "sample": artifact("sample", None),
+                **{name: artifact(name) for name in ("split", "redact", "stability")},
+            },
             private_dir=out,
             scratch_dir=self.folder,
             secret=STORE,

@@ -10,10 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines.context import Artifact, StageContext
-from pipelines.miss_rate.estimate import MU, MU_OF_ONE_LABEL, not_measured
+from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
+from pipelines.miss_rate.estimate import MU, not_measured
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.guarantee import GuaranteeConfig, run
 from pipelines.stages.redact import RedactConfig
+from pipelines.stages.report import ReportConfig
+from pipelines.stages.shard import ShardConfig
 
 EVENTS = {
     "schema_version": 1,
@@ -45,6 +48,11 @@ ESTIMATE = {
     "is_census": False,
     "mu": MU,
     "false_negative_rate": RATE,
+    "num_secret_spans": 100,
+    "num_unmasked_spans": 3,
+    "num_unstable_spans": 2,
+    "num_unstable_together_spans": 0,
+    "num_unstable_elsewhere_spans": 0,
     "delta2": {"value": 0.0, "upper": 0.01, "confidence": 0.95},
     "covers_corpus": True,
     "worst_label": {
@@ -56,7 +64,22 @@ ESTIMATE = {
 }
 
 
-def claims(tmp_path, estimate=ESTIMATE, dedup=None, redact=None, guarantee=None, **events):
+def claims(tmp_path, **settings):
+    document = stated(tmp_path, **settings)
+    return {(c["notion"], c["group_size"]): c for c in document["claims"]}
+
+
+def stated(
+    tmp_path,
+    estimate=ESTIMATE,
+    dedup=None,
+    redact=None,
+    guarantee=None,
+    shard=None,
+    report=None,
+    releases=None,
+    **events,
+):
     (tmp_path / "train").mkdir()
     (tmp_path / "estimate").mkdir()
     (tmp_path / "out").mkdir()
@@ -69,6 +92,8 @@ def claims(tmp_path, estimate=ESTIMATE, dedup=None, redact=None, guarantee=None,
             "guarantee": GuaranteeConfig(**(guarantee or {})),
             "dedup": DedupConfig(**(dedup or {})),
             "redact": RedactConfig(**(redact or {})),
+            "shard": ShardConfig(**(shard or {})),
+            "report": ReportConfig(**(report or {})),
         },
         inputs={
             name: (Artifact(stage=name, partition=None, key="k", private_dir=tmp_path / name),)
@@ -76,13 +101,14 @@ def claims(tmp_path, estimate=ESTIMATE, dedup=None, redact=None, guarantee=None,
         },
         private_dir=tmp_path / "out",
         scratch_dir=tmp_path,
+        releases=releases,
     )
     counts = run(ctx)
     found = json.loads((tmp_path / "out" / "claims.json").read_text())
     assert counts["num_claims"] == len(found["claims"])
     assert counts["num_refused"] == sum(c["refused"] is not None for c in found["claims"])
-    assert found["schema_version"] == 1
-    return {(c["notion"], c["group_size"]): c for c in found["claims"]}
+    assert found["schema_version"] == 2
+    return found
 
 
 def test_the_defaults_make_every_row_private_and_claim_the_raw_corpus(tmp_path):
@@ -119,6 +145,83 @@ def test_the_conservative_policy_may_tie_rows_together_too(tmp_path):
     name = "pipelines.policies.digits:DigitsPolicy"
     one = claims(tmp_path, redact={"policies": ("digits",), "conservative": name})["confidentiality", 1]
     assert any(f"plug-ins: {name};" in text for text in one["assumptions"])
+
+
+@pytest.mark.parametrize("policies", [("digits", "propagate"), ("pipelines.policies.digits:DigitsPolicy",)])
+def test_policies_that_read_documents_leave_no_claim_before_deduplication(tmp_path, policies):
+    """Guards "redaction depends on the sentence alone" in the claims of policies of which that is not known."""
+    one = claims(tmp_path, redact={"policies": policies})["confidentiality", 1]
+    assert one["corpus"] == "deduplicated"
+    assert not any("depends on the sentence alone" in text for text in one["assumptions"])
+
+
+def test_the_public_is_told_the_same_whatever_was_measured(tmp_path):
+    """Guards claims, refusals and digits of the public report that tell two worlds apart."""
+    other = {**ESTIMATE, "false_negative_rate": {**RATE, "upper": 0.9}, "delta2": {**RATE, "upper": 0.0, "value": 0.0}}
+    documents = []
+    for name, estimate in (
+        ("one", ESTIMATE),
+        ("other", {**other, "is_census": True}),
+        ("third", {**other, "source": "proxy"}),
+    ):
+        (tmp_path / name).mkdir()
+        documents.append(stated(tmp_path / name, estimate=estimate, redact={"conservative": "conservative"}))
+    assert documents[0]["claims"] != documents[1]["claims"]
+    assert documents[0]["public"] == documents[1]["public"] == documents[2]["public"]
+    (tmp_path / "all").mkdir()
+    told = stated(tmp_path / "all", redact={"conservative": "conservative"}, report={"publish_counts": True})
+    assert told["public"]["claims"] == told["claims"]
+    assert all(claim["covers"].startswith("the model alone") for claim in told["claims"])
+
+
+LIGHT = {
+    "method": "jft",
+    "variant": "light_noise",
+    "phases": [
+        {"name": "one", "rows": "redacted", "event": EVENTS["event"]},
+        {"name": "two", "rows": "original", "event": EVENTS["event"]},
+    ],
+    "event": {"type": "composed", "events": [EVENTS["event"]] * 2},
+    "light_noise_miss_rate": {"value": 0.001, "upper": 0.002, "confidence": 0.95, "basis": "measured"},
+}
+
+
+def test_numbers_that_follow_from_a_measurement_are_not_published(tmp_path):
+    """Guards an epsilon, in the public report, of noise that was chosen by the misses in private text."""
+    found = stated(tmp_path, **LIGHT)
+    assert not any(claim["is_guarantee"] for claim in found["claims"])
+    assert found["public"]["accountants"] == []
+    for claim in found["public"]["claims"]:
+        assert claim["epsilon"] is claim["epsilon_unamplified"] is claim["delta"] is None
+        assert "measured on this text" in claim["refused"]
+
+
+def test_a_table_is_published_where_the_method_or_the_settings_ask(tmp_path):
+    """Guards "there is no public set" of a method whose run published one."""
+    for number, (method, publish, is_public) in enumerate(
+        [("dpsgd", "auto", False), ("dpsgd", "always", True), ("crt", "auto", True), ("crt", "never", True)]
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        document = stated(folder, redact={"conservative": "conservative"}, shard={"publish": publish}, method=method)
+        one = next(c for c in document["claims"] if c["notion"] == "confidentiality")
+        assert (one["refused"] is not None) == is_public, (method, publish)
+        assert ("the table of public rows" in one["covers"]) == (is_public and publish != "never")
+
+
+def test_earlier_releases_reach_the_claims(tmp_path):
+    """Guards "one release" of a store that knows of several."""
+    from pipelines.accounting.events import from_json
+    from pipelines.accounting.ledger import Release
+    from pipelines.context import Releases
+
+    event = from_json(EVENTS["event"])
+    earlier = Release(release_id="r1", key="other", event=event, delta=1e-5)
+    own = Release(release_id="r2", key="k", event=event, delta=1e-5)
+    kept = Release(release_id="r3", key="z", event=event, delta=1e-5, is_public=False)
+    found = stated(tmp_path, releases=Releases(published=(earlier, own, kept), redaction="recipe"))
+    assert found["together"]["num_releases"] == 2
+    assert found["together"]["epsilon"] > found["claims"][0]["epsilon_unamplified"]
 
 
 def test_normalised_copies_and_public_rows_leave_no_claim_before_deduplication(tmp_path):

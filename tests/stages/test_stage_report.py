@@ -36,7 +36,7 @@ def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
         "shard": [{"figures": part} for part in files["shard"]],
         "train": [{"figures": files["train"], "events": files["events"], "curves": files["curves"]}],
         "train_utility": [{"figures": files["utility"]}],
-        "guarantee": [{"claims": claims}],
+        "guarantee": [{"claims": {**claims, "public": claims}}],
     }
     for stage, parts in contents.items():
         artifacts = []

@@ -45,13 +45,12 @@ def run_stage(root, rows):
         configs={"shard": ShardConfig()},
         inputs={"redact": (Artifact(stage="redact", partition="p", key="k", private_dir=root / "redact"),)},
         private_dir=root / "private",
-        public_dir=root / "public",
         scratch_dir=root / "scratch",
     )
     counts = run(ctx)
     figures = json.loads((root / "private/figures.json").read_text())
     assert figures == counts
-    read = [read_table(root / side / f"{side}.parquet", "shard").to_pylist() for side in ("private", "public")]
+    read = [read_table(root / "private" / f"{side}.parquet", "shard").to_pylist() for side in ("private", "public")]
     return *read, figures
 
 
@@ -82,10 +81,11 @@ def test_any_mask_from_any_cause_and_any_flag_is_private(tmp_path):
     }
 
 
-def test_only_the_private_root_gets_figures(tmp_path):
+def test_dividing_rows_publishes_none(tmp_path):
     run_stage(tmp_path, [{}])
-    assert sorted(p.name for p in (tmp_path / "public").iterdir()) == ["public.parquet"]
-    assert sorted(p.name for p in (tmp_path / "private").iterdir()) == ["figures.json", "private.parquet"]
+    assert not list((tmp_path / "public").iterdir())
+    files = ["figures.json", "private.parquet", "public.parquet"]
+    assert sorted(p.name for p in (tmp_path / "private").iterdir()) == files
     assert not [p for p in (tmp_path / "scratch").rglob("*") if p.is_file()]
 
 
@@ -103,7 +103,7 @@ def test_public_order_does_not_depend_on_corpus_order(tmp_path, monkeypatch):
     _, first, _ = run_stage(tmp_path / "a", rows)
     _, second, _ = run_stage(tmp_path / "b", shuffled)
     assert first == second
-    assert (tmp_path / "a/public/public.parquet").read_bytes() == (tmp_path / "b/public/public.parquet").read_bytes()
+    assert (tmp_path / "a/private/public.parquet").read_bytes() == (tmp_path / "b/private/public.parquet").read_bytes()
     keys = [(content_key(r), r["doc_id"], r["sentence_index"]) for r in first]
     assert keys == sorted(keys)
     assert [r["sentence_index"] for r in first] != sorted(r["sentence_index"] for r in first)
@@ -151,7 +151,7 @@ def test_the_gate_holds_without_the_decision_before_it(row, monkeypatch, tmp_pat
     monkeypatch.setattr(sharding, "is_private", lambda _: False)
     with pytest.raises(PrivacyGateError, match="no row of this partition was written"):
         run_stage(tmp_path, [{"redacted_text": f"clean {i}"} for i in range(5)] + [row])
-    assert list((tmp_path / "public").iterdir()) == []  # which is true: the gate is before the file
+    assert not (tmp_path / "private/public.parquet").exists()  # the check is before the file
 
 
 def test_an_empty_partition_gives_two_empty_tables(tmp_path):

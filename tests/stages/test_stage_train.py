@@ -79,11 +79,11 @@ def context(folder, *, public=None, private=None, folds=("test", "train") * 30, 
     private = rows("private") if private is None else private
     shards, splits = [], []
     for part in ("p0", "p1"):
-        for name in (f"shard-{part}", f"shard-{part}-public", f"split-{part}"):
+        for name in (f"shard-{part}", f"split-{part}"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         at = int(part[1])
         write_shard(folder / f"shard-{part}" / "private.parquet", private[at::2])
-        write_shard(folder / f"shard-{part}-public" / "public.parquet", public[at::2])
+        write_shard(folder / f"shard-{part}" / "public.parquet", public[at::2])
         write_sentences(folder / f"split-{part}" / "sentences.parquet", folds[at::2])
         shards.append(
             Artifact(
@@ -91,7 +91,6 @@ def context(folder, *, public=None, private=None, folds=("test", "train") * 30, 
                 partition=part,
                 key="k",
                 private_dir=folder / f"shard-{part}",
-                public_dir=folder / f"shard-{part}-public",
             )
         )
         splits.append(Artifact(stage="split", partition=part, key="k", private_dir=folder / f"split-{part}"))

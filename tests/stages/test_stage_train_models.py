@@ -13,7 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.assumptions import common, voids
+from pipelines.accounting.composition import Publication
 from pipelines.accounting.events import NeighboringRelation
+from pipelines.accounting.methods import rule_of
 from pipelines.accounting.run_facts import parse_training
 from pipelines.errors import ConfigError
 from pipelines.stages.train import TrainConfig
@@ -58,8 +60,8 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
     trained_share = figures["num_trained_parameters"] / figures["num_parameters"]
     assert trained_share == 1 if adaptation in ("full", "scratch") else 0 < trained_share < 1
     facts = parse_training(events)
-    assert not [reason for reason in voids(facts) if "tokenizer" in reason]
-    assumed = " ".join(common(facts))
+    assert not [reason for reason in voids(facts, rule_of(facts.method, facts.variant)) if "tokenizer" in reason]
+    assumed = " ".join(common(facts, Publication(), 0, False))
     assert "the tokenizer was trained elsewhere" in assumed
     assert ("weights that training began with" in assumed) == (adaptation != "scratch")
     model = (ctx.private_dir if method == "redacted" else ctx.public_dir) / "model"
@@ -174,9 +176,7 @@ def test_a_pretrained_model_with_no_public_or_no_private_rows(tmp_path, families
     from pipelines.tables import TableWriter
 
     inputs = corpus(tmp_path / "corpus")
-    with TableWriter(
-        tmp_path / ("corpus/public/public.parquet" if which == "public" else "corpus/shard/private.parquet"), "shard"
-    ):
+    with TableWriter(tmp_path / f"corpus/shard/{which}.parquet", "shard"):
         pass
     ctx = pretrained(tmp_path / "run", inputs, "crt", families["llama"], adaptation="lora", epochs=1)
     figures = read(ctx, "figures.json")

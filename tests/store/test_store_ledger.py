@@ -12,7 +12,8 @@ import pytest
 from pipelines.context import Piece
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.stages.guarantee import GuaranteeConfig
-from pipelines.store.ledger import FILE, StoreLedger, ledger_dir, read_ledger
+from pipelines.store.ledger import StoreLedger, ledger_dir, read_ledger
+from pipelines.store.ledger_file import FILE, LedgerError
 from pipelines.store.locks import key_lock
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import PartitionPlan
@@ -77,10 +78,15 @@ def test_an_interrupted_training_goes_on_under_its_entry_and_a_forced_one_is_ano
     assert states(roots) == ["published", "published"]
 
 
-def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots) -> None:
-    made = ledger(roots, "k1", {"a": "1"})
-    made.reserve(EVENT, DELTA)
-    (ledger_dir(roots) / FILE).unlink()
+def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.store.ledger.append", killed)
+        with pytest.raises(KeyboardInterrupt):
+            ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
+    assert states(roots) == []
     release(ledger(roots, "k1", {"a": "1"}))
     assert states(roots) == ["published"]
 
@@ -139,14 +145,23 @@ def test_two_trainings_at_once_cannot_both_fit_a_budget_for_one(roots: Roots) ->
     assert sorted(outcomes) == ["refused", "trained"]
 
 
-def test_a_line_cut_short_anywhere_is_as_if_it_had_not_begun(roots: Roots) -> None:
-    release(ledger(roots, "k1", {"a": "1"}))
+def test_a_line_cut_short_by_a_kill_is_as_if_it_had_not_begun(roots: Roots) -> None:
+    made = ledger(roots, "k1", {"a": "1"})
+    made.reserve(EVENT, DELTA)
+    before = (roots.private / "store.json").read_bytes()
+    made.commit()
     path = ledger_dir(roots) / FILE
     whole = path.read_bytes()
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
+    after = (roots.private / "store.json").read_bytes()
     for cut in range(last, len(whole), 7):
         path.write_bytes(whole[:cut])
+        (roots.private / "store.json").write_bytes(before)  # what is written down after the line was flushed
         assert states(roots) == ["abandoned"]
+        (roots.private / "store.json").write_bytes(after)  # the line was acknowledged, and then lost
+        with pytest.raises(LedgerError, match=r"has 1 lines, and .* says that it had 2"):
+            read_ledger(roots)
+    (roots.private / "store.json").write_bytes(before)
     ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
     resumed = ledger(roots, "k1", {"a": "1"})
     release(resumed)
@@ -157,9 +172,11 @@ def test_a_damaged_ledger_stops_training(roots: Roots) -> None:
     release(ledger(roots, "k1", {"a": "1"}))
     path = ledger_dir(roots) / FILE
     path.write_bytes(path.read_bytes().replace(b'"type":"release"', b'"type":"rel\xffase"'))
-    with pytest.raises(StoreError, match=r"line 1 of the privacy ledger .* is damaged"):
+    with pytest.raises(LedgerError, match=r"line 1 of the privacy ledger .* is damaged") as stopped:
         ledger(roots, "k2", {"a": "1"}).reserve(EVENT, DELTA)
-    with pytest.raises(StoreError):
+    assert stopped.value.exit_code == 4
+    assert "--acknowledge-damage" in str(stopped.value)
+    with pytest.raises(LedgerError):
         read_ledger(roots)
 
 

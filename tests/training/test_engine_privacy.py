@@ -39,7 +39,9 @@ def losses_of(model, batch):
     return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
-def made(engine=None, *, size=24, batch_size=6, optimizer=torch.optim.SGD, lr=0.1, model=None, **settings):
+def made(
+    engine=None, *, size=24, batch_size=6, optimizer=torch.optim.SGD, lr=0.1, model=None, collate_fn=None, **settings
+):  # fmt: skip
     engine = engine or PrivacyEngine(**INSECURE)
     with seeded(2):
         model = model or nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
@@ -50,7 +52,7 @@ def made(engine=None, *, size=24, batch_size=6, optimizer=torch.optim.SGD, lr=0.
     module, private, loader = call(
         module=model,
         optimizer=optimizer([p for p in model.parameters() if p.requires_grad], lr=lr),
-        data_loader=DataLoader(rows(size), batch_size=batch_size, shuffle=True),
+        data_loader=DataLoader(rows(size), batch_size=batch_size, shuffle=True, collate_fn=collate_fn),
         **settings,
     )
     return engine, module, private, loader
@@ -133,7 +135,7 @@ def test_noise_enters_once_a_step_and_is_divided_by_the_expected_size(batch_size
         max_physical_batch_size=limit,
     )
     seen = handed_over(private, module)
-    for _ in range(120 // len(loader) + 1):
+    for _ in range(120 * batch_size // 24 + 1):
         for batch in loader:
             private.backward(losses_of(module, batch) * 1e-12)
             private.step()
@@ -387,7 +389,8 @@ DDP = textwrap.dedent(
             lambda *_: steps.append(torch.cat([p.grad.flatten() for p in module.parameters()]).clone()))
         for _ in range(60 if noise else 1):
             for batch in loader:
-                drawn.append(batch[0])
+                if not private.is_probing:
+                    drawn.append(batch[0])
                 private.backward(losses_of(module, batch) * (0 if noise else 1))
                 private.step()
         torch.save({"start": start, "steps": steps, "drawn": torch.cat(drawn), "end": weights(module),
@@ -446,7 +449,11 @@ def test_a_trainer_with_the_callback(tmp_path):
 
     from pipelines.training.engine.callback import PrivacyCallback, restore
 
-    engine, module, private, loader = made(PrivacyEngine(), batch_size=12)
+    engine, module, private, loader = made(
+        PrivacyEngine(), batch_size=12,
+        collate_fn=lambda items: {"x": torch.stack([x for x, _ in items]), "y": torch.stack([y for _, y in items])},
+    )  # fmt: skip
+    num_compared = len(loader) - 2
 
     logged = []
 
@@ -461,13 +468,10 @@ def test_a_trainer_with_the_callback(tmp_path):
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
             return private.backward(losses_of(module, (inputs["x"], inputs["y"])))
 
-    loader._inner.collate_fn = lambda items: {
-        "x": torch.stack([x for x, _ in items]), "y": torch.stack([y for _, y in items])
-    }  # fmt: skip
     trainer = PrivateTrainer(
         model=module,
         args=TrainingArguments(
-            output_dir=str(tmp_path), num_train_epochs=2, logging_steps=2, save_steps=2, report_to=[],
+            output_dir=str(tmp_path), num_train_epochs=2, logging_steps=2, save_steps=num_compared + 2, report_to=[],
             disable_tqdm=True, use_cpu=True,
         ),
         train_dataset=rows(),
@@ -481,5 +485,5 @@ def test_a_trainer_with_the_callback(tmp_path):
     assert logged == sorted(logged)
     assert logged[-1] == pytest.approx(engine.get_epsilon(1e-3))
     resumed = PrivacyEngine()
-    restore(resumed, tmp_path / "checkpoint-2")
+    restore(resumed, tmp_path / f"checkpoint-{num_compared + 2}")
     assert resumed.num_steps == 2

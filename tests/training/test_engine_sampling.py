@@ -145,7 +145,7 @@ class Watcher:
         self.num_steps = 0
         self.said = []
 
-    def begin_batch(self, rng, *, is_last):
+    def begin_batch(self, rng, *, is_last, num_records):
         self.said.append("last" if is_last else "part")
         self.num_steps += is_last
 

@@ -18,7 +18,7 @@ from scipy import stats
 from tiny import write_sentences, write_shard
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pipelines.context import Artifact, Runtime, StageContext
+from pipelines.context import Artifact, Runtime, Spent, StageContext
 from pipelines.stages.train import TrainConfig, run
 from pipelines.training.randomness import unpredictable
 
@@ -58,8 +58,10 @@ class RecordingLedger:
         self.steps = steps
         self.said = []
 
-    def reserve(self, event, delta, *, insecure_test_seed=False):
+    def reserve(self, event, delta, *, facts, insecure_test_seed=False):
+        assert [phase["event"] for phase in facts["phases"]] == [event]
         self.said.append(("reserve", len(self.steps), event, delta, insecure_test_seed))
+        return Spent()
 
     def commit(self):
         self.said.append(("commit", len(self.steps)))
@@ -98,10 +100,10 @@ class Seen:
 def run_stage(folder, private, public=PUBLIC, seed=11, insecure=True, microbatch_size=3, **settings):
     config = TrainConfig(**{**SMALL, "insecure_test_seed": insecure, **settings})
     assert config.public_learning_rate != config.private_learning_rate  # how the two optimizers are told apart
-    for name in ("private", "public", "scratch", "shard", "shard-public", "split"):
+    for name in ("private", "public", "scratch", "shard", "split"):
         (folder / name).mkdir(parents=True)
     write_shard(folder / "shard" / "private.parquet", private)
-    write_shard(folder / "shard-public" / "public.parquet", public)
+    write_shard(folder / "shard" / "public.parquet", public)
     write_sentences(folder / "split" / "sentences.parquet", [("held out", "USR", "train")])
     handed = []
 
@@ -122,7 +124,6 @@ def run_stage(folder, private, public=PUBLIC, seed=11, insecure=True, microbatch
                     partition="p0",
                     key="k",
                     private_dir=folder / "shard",
-                    public_dir=folder / "shard-public",
                 ),
             ),
             "split": (Artifact(stage="split", partition="p0", key="k", private_dir=folder / "split"),),

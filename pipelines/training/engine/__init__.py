@@ -8,8 +8,13 @@ lstm.py          nn.LSTM
 head.py          language-model head and cross-entropy in one, chunk by chunk
 attach.py        puts the rules onto a model and refuses what it does not know
 clipping.py      flat and automatic clipping
+separating.py    few sets of examples that tell all of them apart
+state.py         buffers and modules that keep what they saw
 gradients.py     GradientEngine: from losses of examples to a clipped sum
 noise.py         Gaussian noise from secret keys
+company.py       small batches of the same records in different company
+isolation.py     compares examples in them before the first step
+random_states.py the random numbers that programs share
 sampling.py      Poisson samples in physical batches
 optimizer.py     PrivateOptimizer: clip, add up, noise once, step
 privacy.py       PrivacyEngine: the names that users know

@@ -53,8 +53,8 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     Raises:
         UnsupportedLayerError: a trainable parameter without a rule, or an engine is attached already.
     """
-    sites = {}
-    refused = []
+    sites: dict[torch.nn.Module, tuple[Site, Rule]] = {}
+    problems: list[tuple[str, torch.nn.Module, str]] = []
     for name, module in model.named_modules():
         parameters = list(module.named_parameters(recurse=False, remove_duplicate=False))
         if not parameters:
@@ -65,11 +65,18 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             if "forward" in module.__dict__:
                 problem = "its forward method is replaced already (by another engine?)"
             else:
-                sites[module] = (Site(name, module, tape), rule)
+                own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
+                sites[module] = (Site(name, module, tape, own), rule)
         if problem is not None:
-            trainable = [f"{name}.{p}" if name else p for p, value in parameters if value.requires_grad]
-            if trainable and not _is_covered(model, module):
-                refused.append(f"{', '.join(trainable)} ({type(module).__name__}: {problem})")
+            problems.append((name, module, problem))
+    # RoBERTa's head, for one, holds the bias of its decoder a second time.
+    covered = {parameter for module in sites for parameter in module.parameters(recurse=False)}
+    refused = []
+    for name, module, problem in problems:
+        own = {p: value for p, value in module.named_parameters(recurse=False) if value.requires_grad}
+        if not covered.issuperset(own.values()):
+            listed = ", ".join(f"{name}.{p}" if name else p for p in own)
+            refused.append(f"{listed} ({type(module).__name__}: {problem})")
     if refused:
         raise UnsupportedLayerError(
             "the engine cannot take the gradients of single examples for these trainable parameters: "
@@ -89,21 +96,13 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     return detach
 
 
-def _is_covered(model: torch.nn.Module, module: torch.nn.Module) -> bool:
-    """Whether all trainable parameters of a layer without a rule belong to a layer with one too.
-
-    RoBERTa's head, for one, holds the bias of its decoder a second time.
-    """
-    own = {p for p in module.parameters(recurse=False) if p.requires_grad}
-    covered: set[torch.nn.Parameter] = set()
-    for other in model.modules():
-        if other is not module and f"{type(other).__module__}.{type(other).__qualname__}" in RULES:
-            covered.update(other.parameters(recurse=False))
-    return own <= covered
-
-
 def _unsupported(module: torch.nn.Module) -> str | None:
-    """Why a layer of a known kind has settings without a rule."""
+    """Why a layer of a known kind has settings or parameters without a rule."""
+    known = module._flat_weights_names if isinstance(module, torch.nn.LSTM) else ("weight", "bias")
+    for name, parameter in module.named_parameters(recurse=False):
+        # weight_norm, spectral_norm and pruning put others in the weight's place, and compute it from them in a hook.
+        if parameter.requires_grad and (name not in known or name in module.__dict__):
+            return f"parameter {name!r} is not one of this kind of layer's own; are its weights computed from others?"
     if isinstance(module, torch.nn.Embedding):
         for setting in ("max_norm", "scale_grad_by_freq", "sparse"):
             if getattr(module, setting):
@@ -121,7 +120,7 @@ def _replace_forward(site: Site, rule: Rule) -> None:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if site.tape.is_recording and not torch.is_grad_enabled():  # a first, unrecorded run of a checkpointed layer
-            site.tape.called(site.module.parameters(recurse=False))
+            site.tape.called(site.module._parameters.values())
         if not (site.tape.is_recording and torch.is_grad_enabled()):
             return original(site.module, *args, **kwargs)
         if not any(p.requires_grad for p in site.module.parameters(recurse=False)):

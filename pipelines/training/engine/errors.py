@@ -10,8 +10,12 @@ class UnsupportedLayerError(ConfigError):
 
 
 class IsolationError(PrivacyGateError):
-    """The loss of one example depends on another example, or the example axis is not the first one."""
+    """The loss of one example depends on another example, the model keeps what it saw, or the axis is not the first."""
 
 
 class LossError(StageError):
     """The losses cannot be used: not one for each example, or not finite."""
+
+
+class NotFiniteError(LossError):
+    """A loss or a gradient is not a finite number."""

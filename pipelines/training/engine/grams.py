@@ -12,9 +12,12 @@ import torch
 
 _BLOCK: Final = 32
 _MAX_BLOCKS: Final = 4
+_FLOOR: Final = 2.0**-90
+"""Added to squares for each coordinate: what underflow takes from a squared norm in float32 is then below 2**-36 of the
+squared magnitude."""
 
 
-def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """The squared norms of sum_t rows_t columns_t^T.
 
     Gram matrices are symmetric, so only blocks on and below the diagonal are computed.
@@ -24,23 +27,42 @@ def gram_squares(rows: torch.Tensor, columns: torch.Tensor) -> tuple[torch.Tenso
         columns: (B, T, C), of the same dtype.
 
     Returns:
-        (B,) float64 squared norms, and (B,) float64 sums of |r_t|^2 |c_t|^2. Where the first is much smaller than
-        the second, terms have cancelled and the first has lost digits.
+        (B,) float64 squared norms, (B,) float64 sums of |r_t|^2 |c_t|^2, and (B,) float64 `term_magnitudes`. Where the
+        first is much smaller than the second, terms have cancelled and the first has lost digits.
     """
     num_examples, length = rows.shape[0], rows.shape[1]
     squares = torch.zeros(num_examples, dtype=torch.float64, device=rows.device)
-    diagonal = torch.zeros_like(squares)
+    diagonal, magnitudes = torch.zeros_like(squares), torch.zeros_like(squares)
     num_blocks = max(1, min(_MAX_BLOCKS, length // _BLOCK))
     for block in range(num_blocks):
         start, stop = length * block // num_blocks, length * (block + 1) // num_blocks
         products = torch.bmm(rows[:, start:stop], rows[:, :stop].transpose(1, 2))
-        products *= torch.bmm(columns[:, start:stop], columns[:, :stop].transpose(1, 2))
+        row_squares = products[:, :, start:].diagonal(dim1=1, dim2=2).to(torch.float64, copy=True)
+        column_products = torch.bmm(columns[:, start:stop], columns[:, :stop].transpose(1, 2))
+        column_squares = column_products[:, :, start:].diagonal(dim1=1, dim2=2).double()
+        products *= column_products
         # products: (B, stop - start, stop). What lies below the diagonal block stands for its mirror image too.
         if start:
             squares += 2 * products[:, :, :start].sum(dim=2).double().sum(dim=1)
         squares += products[:, :, start:].sum(dim=2).double().sum(dim=1)
-        diagonal += products[:, :, start:].diagonal(dim1=1, dim2=2).double().sum(dim=1)
-    return squares, diagonal
+        diagonal += (row_squares * column_squares).sum(dim=1)
+        magnitudes += term_magnitudes(row_squares, column_squares, rows.shape[2], columns.shape[2])
+    return squares, diagonal, magnitudes
+
+
+def term_magnitudes(
+    row_squares: torch.Tensor, column_squares: torch.Tensor, num_rows: int, num_columns: int
+) -> torch.Tensor:
+    """(B,) float64, at least the sums of |r_t| |c_t|, also where squares in float32 underflowed.
+
+    Args:
+        row_squares: (B, T) squared norms of r_t.
+        column_squares: (B, T) squared norms of c_t.
+        num_rows: coordinates of r_t.
+        num_columns: coordinates of c_t.
+    """
+    row_norms = row_squares.double().add(num_rows * _FLOOR).sqrt_()
+    return row_norms.mul_(column_squares.double().add(num_columns * _FLOOR).sqrt_()).sum(dim=1)
 
 
 def dense_squares(gradients: torch.Tensor) -> torch.Tensor:

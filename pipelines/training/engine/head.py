@@ -185,7 +185,7 @@ class _Chunks:
         self.batch_number = 0 if site is None else site.tape.batch_number
         self._normalisers = torch.empty(size, length, **kind)
         self._norms = torch.zeros(size, dtype=torch.float64, device=hidden.device)
-        self._terms = torch.zeros_like(self._norms)
+        self._terms, self._magnitudes = torch.zeros_like(self._norms), torch.zeros_like(self._norms)
         self.hidden_gradient = torch.empty(hidden.shape, dtype=hidden.dtype, device=hidden.device)
         is_ordinary = self._needs_weight and not self._is_private
         self.weight_gradient = torch.zeros(num_tokens, width, **kind) if is_ordinary else None
@@ -219,7 +219,8 @@ class _Chunks:
         if self.bias_gradients is not None:
             self.bias_gradients[start:stop] = gradients.sum(dim=1)
         if self._is_private:
-            self._norms[start:stop], self._terms[start:stop] = gram_squares(gradients, hidden.to(self._dtype))
+            squares = gram_squares(gradients, hidden.to(self._dtype))
+            self._norms[start:stop], self._terms[start:stop], self._magnitudes[start:stop] = squares
         elif self.weight_gradient is not None:
             self.weight_gradient.addmm_(logits.t(), hidden.flatten(0, 1).to(self._dtype))
 
@@ -234,7 +235,7 @@ class _Chunks:
             normalisers=self._normalisers,
             kept=self._kept,
             chunk=self._chunk,
-            unit=Squares(self._norms, self._terms),
+            unit=Squares(self._norms, self._terms, self._magnitudes),
             upstream=upstream,
         )
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 import torch
 
-from pipelines.training.engine.uses import CACHE_ELEMENTS, MemoryBudget, RowsUse, Scratch, Squares, Sums, compute_dtype
+from pipelines.training.engine.uses import (
+    CACHE_ELEMENTS,
+    Direction,
+    MemoryBudget,
+    RowsUse,
+    Scratch,
+    Squares,
+    Sums,
+    compute_dtype,
+)
 
 
 def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -91,7 +100,12 @@ class HeadUse:
         del budget
         scale = self.upstream.double().square()
         terms = self.unit.terms
-        return Squares(self.unit.norms * scale, None if terms is None else terms * scale)
+        return Squares(self.unit.norms * scale, None if terms is None else terms * scale, self.magnitudes())
+
+    def magnitudes(self) -> torch.Tensor:
+        """sum_t |b_t| |h_t|."""
+        assert self.unit.magnitudes is not None  # noqa: S101
+        return self.unit.magnitudes * self.upstream.double().abs()
 
     def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
         """(n, T, V) for an upstream gradient of 1; the examples are all kept, or none is."""
@@ -114,12 +128,21 @@ class HeadUse:
         middle = min(max(start, len(self.kept)), stop)
         return pieces(start, middle, max(1, middle - start)) + pieces(middle, stop, self.chunk)
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t <left, b_t> <h_t, right>."""
+        result = torch.empty(self.num_examples, dtype=torch.float64, device=self.hidden.device)
+        for a, b in self._parts(0, self.num_examples):
+            along = self.hidden[a:b].to(direction.right.dtype) @ direction.right
+            result[a:b] = ((self._logit_gradients(a, b) @ direction.left) * along).double().sum(dim=1)
+        return result * self.upstream.double()
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """(n, V, D)."""
+        dtype = dtype or self.upstream.dtype
         parts = [
             torch.bmm(
-                self._logit_gradients(a, b).transpose(1, 2),
-                self.hidden[a:b].to(self.upstream.dtype) * self.upstream[a:b, None, None],
+                self._logit_gradients(a, b).transpose(1, 2).to(dtype),
+                self.hidden[a:b].to(dtype) * self.upstream[a:b, None, None].to(dtype),
             )
             for a, b in self._parts(start, stop)
         ]

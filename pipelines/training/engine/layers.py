@@ -7,6 +7,7 @@ of the function only so that its output requires a gradient.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from pipelines.training.engine.errors import IsolationError
+from pipelines.training.engine.errors import IsolationError, UnsupportedLayerError
 from pipelines.training.engine.tape import Tape
 from pipelines.training.engine.uses import DenseUse, OuterUse, RowsUse, compute_dtype
 
@@ -27,22 +28,38 @@ class Site:
         name: of the layer, for messages.
         module: the layer.
         tape: where its uses go.
+        parameters: the layer's own, by name, as they were when the engine was attached.
     """
 
     name: str
     module: Any
     tape: Tape
+    parameters: Mapping[str, torch.nn.Parameter]
 
     def parameter(self, name: str) -> torch.nn.Parameter | None:
         """The layer's parameter of that name, None where it has none or it is frozen."""
-        found: torch.nn.Parameter | None = getattr(self.module, name, None)
+        found = self.parameters.get(name)
         return found if found is not None and found.requires_grad else None
 
     def enter(self, inputs: torch.Tensor) -> None:
-        """Notes that the layer runs on ``inputs``."""
+        """Notes that the layer runs on ``inputs``.
+
+        Raises:
+            UnsupportedLayerError: something else has taken the place of a parameter.
+        """
+        for name, parameter in self.parameters.items():
+            # A computed value lies in the instance's dictionary (hooks), or in that of parameters (functional_call).
+            if self.module._parameters.get(name) is not parameter or name in self.module.__dict__:
+                raise UnsupportedLayerError(
+                    f"layer {self.name!r}: something else is in the place of its parameter {name!r} in the forward "
+                    "pass (a value that a hook computes, functional_call, a parameter that was put there after "
+                    "make_private), whose gradients are not known. Take it away, or freeze the layer"
+                )
+        if self.tape.first_rows is None:
+            self.tape.first_rows = len(inputs)
         if self.tape.batch_size is None:
             self.tape.batch_size = len(inputs)
-        self.tape.called(self.module.parameters(recurse=False))
+        self.tape.called(self.module._parameters.values())  # one under two names is used twice
 
     def add_elementwise(self, name: str, gradients: torch.Tensor, inputs: torch.Tensor | None) -> None:
         """Takes in a parameter that is multiplied with ``inputs`` (added, without), at every position.
@@ -147,7 +164,8 @@ def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
             f"embedding {site.name!r} is given ids with {ids.dim()} axes; give it (examples, positions), so that it "
             "is known which ids belong to which example: ids[None] where all share them, ids[:, None] for one each"
         )
-    size = site.tape.batch_size
+    # Where a batch has more rows than records, that is said when its losses arrive, and not by a clash of shapes here.
+    size = site.tape.first_rows or site.tape.batch_size
     if size is not None and len(ids) == 1 and size != 1:
         ids = ids.expand(size, *ids.shape[1:])
     site.enter(ids)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.training.engine.company import Composition
 from pipelines.training.engine.gradients import Clipped, GradientEngine
+from pipelines.training.engine.isolation import IsolationProbe
 from pipelines.training.engine.noise import add_noise
 from pipelines.training.engine.ranks import ALONE, Ranks
 
@@ -52,14 +55,39 @@ def noisy_step(
         parameter.grad = None
 
 
+@dataclass
+class _Batch:
+    """The physical batch that the loop is at work on.
+
+    Attributes:
+        num_records: records in it.
+        rng: of its step; None for a batch that is compared only.
+        is_last: whether a step is due after it.
+        is_begun: whether its losses were handed over.
+        is_added: whether they were accepted.
+        is_stepped: whether ``step()`` was called after it.
+    """
+
+    num_records: int
+    rng: np.random.Generator | None
+    is_last: bool
+    is_begun: bool = False
+    is_added: bool = False
+    is_stepped: bool = False
+
+
 class PrivateOptimizer(torch.optim.Optimizer):
     """Wraps an optimizer for a loop over `pipelines.training.engine.sampling.PoissonLoader`.
 
     ``backward(losses)`` takes the place of ``loss.backward()``. ``step()`` acts once a sample is complete; after
     a physical batch that is not the sample's last it only marks time. Learning-rate schedulers work on it as ever.
 
+    Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
+    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples.
+
     Attributes:
         num_steps: noisy steps taken.
+        notes: what the comparison of examples could not compare, in words.
         last: what the last physical batch brought. Private: norms and losses of single examples, un-noised.
     """
 
@@ -87,9 +115,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._expected_batch_size = expected_batch_size
         self._before_step = before_step
         self._ranks = ranks
-        self._rng: np.random.Generator | None = None
-        self._is_last = False
-        self._is_used = True
+        self._batch: _Batch | None = None
+        self._probe: IsolationProbe | None = None
+        self.notes: tuple[str, ...] = ()
         self.num_steps = 0
         self.last: Clipped | None = None
 
@@ -130,53 +158,108 @@ class PrivateOptimizer(torch.optim.Optimizer):
         """Refused: the engine was attached to the parameters there were."""
         raise ConfigError("parameter groups are set before make_private, not after")
 
-    def begin_batch(self, rng: np.random.Generator, *, is_last: bool) -> None:
-        """A physical batch is handed out: what the model does from here on is recorded."""
-        self._rng, self._is_last, self._is_used = rng, is_last, False
-        self._engine.start()
+    @property
+    def is_probing(self) -> bool:
+        """Whether the batch at hand is one that is compared and enters no step."""
+        return self._batch is not None and self._batch.rng is None
+
+    @property
+    def num_compared(self) -> int:
+        """How many batches were compared so far."""
+        return 0 if self._probe is None else self._probe.num_compared
+
+    def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
+        """A physical batch is handed out: what the model does from here on is recorded.
+
+        Raises:
+            PrivacyGateError: examples were not compared to the end.
+        """
+        if self._probe is not None and self._probe.position is not None:
+            raise PrivacyGateError("no step is taken before examples were compared; begin the loop again")
+        self._batch = _Batch(num_records, rng, is_last)
+        self._engine.start(num_records)
+
+    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
+        """The next batches are these, which are compared and enter no step; ``notes`` say what could not be."""
+        self._probe = IsolationProbe(self._engine, compositions, notes)
+
+    def begin_probe_batch(self) -> int | None:
+        """The next batch that is compared is handed out.
+
+        Returns:
+            Its number, or None when all were compared.
+        """
+        assert self._probe is not None  # noqa: S101
+        if self._probe.position is None:
+            self.notes = self._probe.notes
+            return None
+        number = self._probe.begin()
+        self._batch = _Batch(self._probe.size(number), None, is_last=False)
+        return number
 
     def abandon(self) -> None:
         """Forgets a sample that was not finished: had its sum stayed, a record could enter the next step twice."""
         self._engine.stop()
         self._engine.take_sums()
-        self._rng, self._is_used = None, True
+        self._batch = None
+        if self._probe is not None:
+            self._probe.pause()
 
     def end_batch(self) -> None:
         """The loop is done with the batch.
 
         Raises:
-            PrivacyGateError: the last batch of a sample was not followed by ``step()``; its sum would leak into the
-                next step, where the same record may enter again.
+            PrivacyGateError: its losses were not handed to ``backward``, or it was not followed by ``step()``. The sum
+                would leak into the next step, where the same record may enter again.
         """
         self._engine.stop()
-        if self._rng is not None and self._is_last:
+        batch = self._batch
+        if batch is None:
+            return
+        _check_added(batch)
+        if not batch.is_stepped and (batch.is_last or batch.rng is None):
             raise PrivacyGateError("call optimizer.step() after every batch of a private loader")
 
     def empty_step(self, rng: np.random.Generator) -> None:
         """A step whose sample was empty: noise alone."""
-        self._rng, self._is_last = rng, True
-        self.step()
+        self._batch = None
+        self._take_step(rng)
 
     def backward(self, losses: torch.Tensor) -> torch.Tensor:
         """Adds the clipped gradients of a physical batch, in place of ``loss.backward()``.
 
         Args:
-            losses: (B,) one loss for each example.
+            losses: (B,) one loss for each record of the batch, in their order.
 
         Returns:
             Their mean, detached, for progress bars. Private, un-noised. Its own ``backward()`` does nothing, so
             that a trainer may be handed it as the loss.
 
         Raises:
-            PrivacyGateError: called twice for a batch, or outside a loop over the private loader.
-            LossError, IsolationError, UnsupportedLayerError: see `GradientEngine.backward`.
+            PrivacyGateError: called twice for a batch, or outside a loop over the private loader; more or fewer losses
+                than the batch has records.
+            IsolationError: examples depend on each other: see `pipelines.training.engine.isolation`.
+            LossError, UnsupportedLayerError: see `GradientEngine.backward`.
         """
-        if self._is_used:
+        batch = self._batch
+        if batch is None or batch.is_begun:
             raise PrivacyGateError(
                 "call backward once for each batch of the private loader: a record may enter a step once only"
             )
-        self._is_used = True
-        self.last = self._engine.backward(losses)
+        if losses.dim() == 1 and len(losses) != batch.num_records:
+            raise PrivacyGateError(
+                f"{len(losses)} losses for a batch of {batch.num_records} records: one record has to be one example, "
+                "for each example may add max_grad_norm to the sum. Let the data set, not the collate function, cut "
+                "texts into records; give one that has nothing to learn from a loss of 0, and do not leave it out"
+            )
+        batch.is_begun = True
+        if batch.rng is not None:
+            self.last = self._engine.backward(losses)
+        else:
+            assert self._probe is not None  # noqa: S101
+            seen = self._probe.take(losses)
+            self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
+        batch.is_added = True
         return self.last.losses.mean().requires_grad_()
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -184,15 +267,20 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
         Raises:
             ConfigError: with a closure, which would run the model out of the engine's sight.
-            PrivacyGateError: outside a loop over the private loader, or when the planned steps are used up.
+            PrivacyGateError: outside a loop over the private loader, before ``backward``, or when the planned steps
+                are used up.
         """
         if closure is not None:
             raise ConfigError("a private step takes no closure")
-        if self._rng is None:
+        batch = self._batch
+        if batch is None or batch.is_stepped:
             raise PrivacyGateError("step() goes with a batch of the private loader, once each")
-        rng, self._rng = self._rng, None
-        if not self._is_last:
-            return
+        _check_added(batch)
+        batch.is_stepped = True
+        if batch.is_last and batch.rng is not None:
+            self._take_step(batch.rng)
+
+    def _take_step(self, rng: np.random.Generator) -> None:
         self._before_step()
         noisy_step(
             self._inner,
@@ -203,6 +291,14 @@ class PrivateOptimizer(torch.optim.Optimizer):
             ranks=self._ranks,
         )
         self.num_steps += 1
+
+
+def _check_added(batch: _Batch) -> None:
+    if not batch.is_added:
+        raise PrivacyGateError(
+            "a batch was left out: hand the losses of every batch to optimizer.backward(). If a batch is skipped "
+            "because of one record (a loss that is not finite, for one), that record takes away what the others do"
+        )
 
 
 def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
@@ -20,13 +20,30 @@ from pipelines.accounting.events import (
 from pipelines.errors import ConfigError, InputError, PrivacyGateError
 from pipelines.training.engine.clipping import ClippingName
 from pipelines.training.engine.gradients import GradientEngine, ModeName
+from pipelines.training.engine.isolation import PROBE_SIZE
 from pipelines.training.engine.optimizer import PrivateOptimizer, check_holds
 from pipelines.training.engine.ranks import Ranks
+from pipelines.training.engine.records import repeats_records
 from pipelines.training.engine.sampling import PoissonLoader, PrivatePlan, plan_private_steps
 from pipelines.training.engine.uses import MemoryBudget
 from pipelines.training.randomness import PrivateRandomness, seeded, unpredictable
 
 _STATE_VERSION = 1
+
+ASSUMPTIONS: Final = (
+    "each number of the data set is one record, the same whenever it is asked for; a record that stands under several "
+    "numbers counts as several",
+    "examples stay independent of others and of their places in batches that were not compared: larger ones, later "
+    "ones, records unlike those that were compared; dropout and other random numbers do not depend on other examples",
+    "the loop treats all batches alike, and computes the losses from the batch alone",
+    "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
+    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses or norms",
+    "processes exchange nothing of their records but the engine's sums, and nobody looks at one process's sums",
+    "only the final weights are published; pseudo-random Gaussian numbers in floating point are taken for real ones",
+    "no record directs the rounding of sums: in float32 rounding adds less than 1e-4 max_grad_norm to what a record "
+    "does",
+)
+"""What `PrivacyEngine.get_epsilon` rests on and nothing here checks."""
 
 
 class PrivacyEngine:
@@ -97,12 +114,14 @@ class PrivacyEngine:
             memory_budget: for the engine's temporary values.
 
         Returns:
-            The model, with its layers under the engine's rules, the optimizer and the loader.
+            The model, with its layers under the engine's rules, the optimizer and the loader. The loader's first
+            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``).
 
         Raises:
             ConfigError: arguments that do not fit together.
             InputError: the data set is empty.
             UnsupportedLayerError: a trainable parameter without a rule.
+            IsolationError: a module that mixes or remembers examples is in training mode.
         """
         if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0):
             raise ConfigError(f"noise_multiplier must be a finite number >= 0, not {noise_multiplier}")
@@ -137,6 +156,8 @@ class PrivacyEngine:
             self._randomness(ranks),
             max_physical_batch_size=max_physical_batch_size,
             ranks=ranks,
+            # At least two, where there are: a sample of expected size 1 often has more.
+            probe_size=min(PROBE_SIZE, max(2, round(plan.expected_batch_size / ranks.count))),
         )
         return module, private, loader
 
@@ -206,8 +227,13 @@ class PrivacyEngine:
 
     @property
     def is_guarantee(self) -> bool:
-        """Whether `get_epsilon` is a guarantee: not if any step drew from a test seed."""
+        """Whether `get_epsilon` is a guarantee, under `assumptions`: not if any step drew from a test seed."""
         return not self._is_insecure
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on and is not checked, in words; what could not be compared is at the end."""
+        return ASSUMPTIONS + (() if self._optimizer is None else self._optimizer.notes)
 
     def get_epsilon(self, delta: float) -> float:
         """The epsilon of the steps taken so far, an upper bound under the engine's relation.
@@ -300,6 +326,12 @@ def _plan(loader: DataLoader[Any], epochs: int) -> PrivatePlan:
     if not isinstance(loader.sampler, RandomSampler | SequentialSampler):
         raise ConfigError(
             "the data loader has a sampler of its own, which Poisson sampling replaces; leave the sampler out"
+        )
+    if repeats_records(loader.dataset):
+        raise ConfigError(
+            "the data set holds records under several numbers (a Subset with an index twice, a ConcatDataset whose "
+            "parts share records): such a record enters a step several times. Take each record once; give rare ones a "
+            "larger weight in the loss instead"
         )
     num_records = len(loader.dataset)
     if num_records == 0:

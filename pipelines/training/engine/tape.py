@@ -9,15 +9,17 @@ directions, since <a, b> has either sign.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 
-from pipelines.training.engine.errors import IsolationError
+from pipelines.training.engine.cancelling import WholeGradients
+from pipelines.training.engine.errors import IsolationError, UnsupportedLayerError
 from pipelines.training.engine.grams import dense_squares
 from pipelines.training.engine.head_use import HeadUse
 from pipelines.training.engine.uses import (
     DenseUse,
+    Direction,
     MemoryBudget,
     OuterUse,
     Room,
@@ -39,9 +41,10 @@ class Phase(enum.Enum):
 
     OFF = "off"
     FORWARD = "forward"
-    PROBE = "probe"
+    TRACE = "trace"
     KEEP = "keep"
     NORMS_ONLY = "norms only"
+    WHOLE = "whole"
     SUM = "sum"
 
 
@@ -52,7 +55,13 @@ class Tape:
         phase: what layers do with what they find.
         budget: memory for temporary values.
         batch_size: examples of the current forward pass, None before the first layer that has an example axis ran.
-        probed: the example whose loss is being traced, in the phase PROBE.
+        first_rows: rows that the first layer of the current forward pass saw.
+        traced: (B,) bool, the examples whose losses are being traced, in the phase TRACE.
+        directions: what the phase NORMS_ONLY projects gradients on; None where it does not.
+        projections: (B,) float64 the sums of these projections over all parameters.
+        roundoff: the unit roundoff of the coarsest gradients that were seen.
+        magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
+        whole: what the phase WHOLE fills.
         sums: where the phase SUM adds up.
         factors: (B,) what it multiplies the examples' gradients with.
         room: memory that lasts for a batch.
@@ -63,7 +72,13 @@ class Tape:
         self.phase = Phase.OFF
         self.budget = budget
         self.batch_size: int | None = None
-        self.probed = 0
+        self.first_rows: int | None = None
+        self.traced: torch.Tensor | None = None
+        self.directions: Callable[[torch.nn.Parameter], Direction] | None = None
+        self.projections: torch.Tensor | None = None
+        self.roundoff = 0.0
+        self.magnitudes: torch.Tensor | None = None
+        self.whole: WholeGradients | None = None
         self.sums = Sums()
         self.factors: torch.Tensor | None = None
         self.room = Room()
@@ -82,7 +97,8 @@ class Tape:
         """Forgets the current batch."""
         self.batch_number += 1
         self.room.give_back()
-        self.batch_size = None
+        self.batch_size = self.first_rows = None
+        self.traced = self.directions = self.projections = self.magnitudes = self.whole = None
         self._uses.clear()
         self._squares.clear()
         self._num_calls.clear()
@@ -96,7 +112,7 @@ class Tape:
                     self._num_calls[parameter] = self._num_calls.get(parameter, 0) + 1
 
     def check_examples(self, where: str, gradients: torch.Tensor) -> None:
-        """Checks that the first axis is the examples', and, when probing, that only the probed one has a gradient.
+        """Checks that the first axis is the examples', and, when tracing, that only traced ones have a gradient.
 
         Raises:
             IsolationError: it is not, or another example has one.
@@ -107,11 +123,10 @@ class Tape:
                 "first axis of every input must be the examples'; give shared inputs (position ids, tables) that axis "
                 "too, and do not flatten it into others"
             )
-        if self.phase is Phase.PROBE:
+        self.roundoff = max(self.roundoff, torch.finfo(gradients.dtype).eps)
+        if self.phase is Phase.TRACE and self.traced is not None:
             finite = torch.nan_to_num(gradients.reshape(len(gradients), -1), 0, 0, 0)  # what is not is refused later
-            others = finite.count_nonzero(dim=1)
-            others[self.probed] = 0
-            if bool(others.any()):
+            if bool(finite.count_nonzero(dim=1).masked_fill(self.traced, 0).any()):
                 raise IsolationError(
                     f"the loss of one example depends on another example, seen at layer {where!r}: something mixes "
                     "examples (batch norm, a loss averaged over the batch, an input whose first axis is not the "
@@ -132,33 +147,55 @@ class Tape:
             if self._num_calls.get(parameter, 0) > 1:
                 self._uses.setdefault(parameter, []).append(use)
             else:
-                squares = _settled(use.squares(self.budget), use, parameter.numel(), self.budget)
-                self._squares.setdefault(parameter, []).append(Squares(squares))
-        elif self.phase is not Phase.PROBE:
+                found = use.squares(self.budget)
+                squares = Squares(_settled(found, use, parameter.numel(), self.budget), magnitudes=found.magnitudes)
+                self._squares.setdefault(parameter, []).append(squares)
+            if self.directions is not None:  # linear in the gradient: uses of one parameter just add up
+                along = use.project(self.directions(parameter))
+                self.projections = along if self.projections is None else self.projections + along
+        elif self.phase is Phase.WHOLE:
+            assert self.whole is not None  # noqa: S101
+            self.whole.add(parameter, use)
+        elif self.phase is not Phase.TRACE:
             raise RuntimeError(f"layer {where!r} took part in a backward pass that the engine did not start")
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
-        """(B,) float64 norms of the examples' whole gradients."""
+        """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
+        magnitude_squares = torch.zeros_like(total)
         unsettled: list[tuple[torch.nn.Parameter, Use, Squares]] = []
         for parameter in {**self._uses, **self._squares}:
             uses = self._uses.get(parameter, [])
             if len(uses) > 1:
                 self._uses[parameter] = joined = join(uses)
                 squares = joint_squares(joined, parameter.numel(), self.budget)
+                squares.magnitudes = SumOfUses(uses).magnitudes()  # in two passes each use is added by itself
             elif parameter in self._squares:  # taken when the use was found, while it was warm
                 if len(self._squares[parameter]) > 1:
-                    raise RuntimeError("a parameter was used more often in the backward pass than in the forward pass")
+                    raise UnsupportedLayerError(
+                        "a parameter was used more often in the backward pass than in the forward pass, so that the "
+                        "norms of single examples are not known: something runs a layer again without its being seen. "
+                        "Take that away, or choose mode='book_keeping'"
+                    )
                 squares = self._squares[parameter][0]
             else:
                 squares = uses[0].squares(self.budget)
             total += squares.norms
+            if squares.magnitudes is not None:
+                magnitude_squares += squares.magnitudes.square()
             if squares.terms is not None:
                 unsettled.append((parameter, SumOfUses(self._uses.get(parameter, [])), squares))
         if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, _, s in unsettled]).any()):
             for parameter, use, squares in unsettled:
                 total += _settled(squares, use, parameter.numel(), self.budget) - squares.norms
+        self.magnitudes = magnitude_squares.sqrt()
         return total.clamp(min=0).sqrt()
+
+    def fill(self, whole: WholeGradients) -> None:
+        """Gives it all uses that were kept."""
+        for parameter, uses in self._uses.items():
+            for use in uses:
+                whole.add(parameter, use)
 
     def add_weighted(self, sums: Sums, factors: torch.Tensor) -> None:
         """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
@@ -178,15 +215,23 @@ class SumOfUses:
         """B."""
         return self._uses[0].num_examples
 
+    def project(self, direction: Direction) -> torch.Tensor:
+        """The sums of the uses' projections."""
+        return torch.stack([use.project(direction) for use in self._uses]).sum(dim=0)
+
     def squares(self, budget: MemoryBudget) -> Squares:
         """From the gradients themselves."""
         return Squares(instantiated_squares(self, self.instantiate(0, 1).numel(), budget))
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+    def magnitudes(self) -> torch.Tensor:
+        """The sums of the uses'."""
+        return torch.stack([use.magnitudes() for use in self._uses]).sum(dim=0)
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """The sums of the uses' gradients."""
-        total = self._uses[0].instantiate(start, stop)
+        total = self._uses[0].instantiate(start, stop, dtype=dtype)
         for use in self._uses[1:]:
-            total = total + use.instantiate(start, stop)
+            total = total + use.instantiate(start, stop, dtype=dtype)
         return total
 
     def add_weighted(

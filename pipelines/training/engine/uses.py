@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import torch
 
-from pipelines.training.engine.grams import dense_squares, gram_is_cheaper, gram_squares
+from pipelines.training.engine.grams import dense_squares, gram_is_cheaper, gram_squares, term_magnitudes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,12 @@ class Squares:
         norms: (B,) float64.
         terms: (B,) float64, the sum of the squared norms of the terms that were added up; where it is much larger
             than ``norms``, digits were lost. None where nothing can have been lost.
+        magnitudes: see `Use.magnitudes`. None where the weighted sum adds the very gradients that the norms are of.
     """
 
     norms: torch.Tensor
     terms: torch.Tensor | None = None
+    magnitudes: torch.Tensor | None = None
 
 
 class Scratch:
@@ -113,6 +115,28 @@ class Sums:
         return self._tensors[parameter]
 
 
+@dataclass(frozen=True)
+class Direction:
+    """A direction ``left right^T`` for the gradients of one parameter: of rank one, so that it takes no memory.
+
+    Attributes:
+        left: (shape[0],).
+        right: (the rest of the shape, multiplied,).
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+    @classmethod
+    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
+        """Standard normal; the same for the same seed and shape."""
+        generator = torch.Generator().manual_seed(seed)
+        rest = math.prod(parameter.shape[1:])
+        left, right = (torch.randn(size, generator=generator) for size in (parameter.shape[0], rest))
+        dtype, device = compute_dtype(parameter), parameter.device
+        return cls(left.to(device, dtype), right.to(device, dtype))
+
+
 class Use(Protocol):
     """One use of a parameter by a batch of B examples."""
 
@@ -123,8 +147,14 @@ class Use(Protocol):
     def squares(self, budget: MemoryBudget) -> Squares:
         """The squared norms of the examples' gradients."""
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
-        """(stop - start, *shape) the gradients of some examples, float32 or float64."""
+    def project(self, direction: Direction) -> torch.Tensor:
+        """(B,) float64, left^T gradient right of each example."""
+
+    def magnitudes(self) -> torch.Tensor:
+        """(B,) float64, at least the sum of the norms of the terms that the weighted sum adds up for an example."""
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(stop - start, *shape) the gradients of some examples, in ``dtype``; unset: float32 or float64."""
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
@@ -176,7 +206,8 @@ class OuterUse:
         """By Gram matrices or by the gradients themselves, whichever is cheaper."""
         length, num_rows, num_columns = self.rows.shape[1], self.rows.shape[2], self.columns.shape[2]
         if not gram_is_cheaper(length, num_rows, num_columns):
-            return Squares(instantiated_squares(self, num_rows * num_columns, budget))
+            squares = instantiated_squares(self, num_rows * num_columns, budget)
+            return Squares(squares, magnitudes=self.magnitudes())
         dtype = compute_dtype(self.rows)
         bytes_each = 8 * length * length + (0 if self.rows.dtype == dtype else 4 * length * (num_rows + num_columns))
         step = max(1, budget.working_bytes // bytes_each)
@@ -184,8 +215,18 @@ class OuterUse:
             gram_squares(self.rows[at : at + step].to(dtype), self.columns[at : at + step].to(dtype))
             for at in range(0, self.num_examples, step)
         ]
-        norms, terms = zip(*parts, strict=True)
-        return Squares(torch.cat(norms), torch.cat(terms))
+        return Squares(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+    def magnitudes(self) -> torch.Tensor:
+        """sum_t |rows_t| |columns_t|."""
+        dtype = compute_dtype(self.rows)
+        squares = [torch.linalg.vector_norm(v, dim=2, dtype=dtype).double().square() for v in (self.rows, self.columns)]
+        return term_magnitudes(squares[0], squares[1], self.rows.shape[2], self.columns.shape[2])
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t <left, rows_t> <columns_t, right>."""
+        dtype = compute_dtype(self.rows)
+        return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
 
     def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
         """The gradients themselves with their squared norms, where they take hardly more memory than the factors.
@@ -209,9 +250,11 @@ class OuterUse:
             norms[at : at + step] = dense_squares(part)
         return DenseUse(gradients), Squares(norms)
 
-    def instantiate(self, start: int, stop: int, out: torch.Tensor | None = None) -> torch.Tensor:
+    def instantiate(
+        self, start: int, stop: int, *, dtype: torch.dtype | None = None, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """(n, R, C), written to ``out`` where it is given."""
-        dtype = compute_dtype(self.rows)
+        dtype = dtype or compute_dtype(self.rows)
         rows, columns = self.rows[start:stop].to(dtype), self.columns[start:stop].to(dtype)
         return torch.bmm(rows.transpose(1, 2), columns, out=out)
 
@@ -256,12 +299,23 @@ class RowsUse:
         summed = torch.zeros(len(keys), flat.shape[1], dtype=dtype, device=flat.device).index_add_(0, index, flat)
         norms = torch.zeros(self.num_examples, dtype=torch.float64, device=flat.device)
         norms.index_add_(0, keys // self.num_rows, torch.linalg.vector_norm(summed, dim=1).double().square())
-        return Squares(norms)
+        return Squares(norms, magnitudes=self.magnitudes())
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+    def magnitudes(self) -> torch.Tensor:
+        """Of what the positions add."""
+        dtype = compute_dtype(self.gradients)
+        norms: torch.Tensor = torch.linalg.vector_norm(self.gradients, dim=2, dtype=dtype)
+        return norms.double().sum(dim=1)
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t left[id_t] <g_t, right>."""
+        along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
+        return (direction.left[self.ids] * along).double().sum(dim=1)
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """(n, num_rows, D)."""
         count, width = stop - start, self.gradients.shape[2]
-        dtype = compute_dtype(self.gradients)
+        dtype = dtype or compute_dtype(self.gradients)
         flat = torch.zeros(count * self.num_rows, width, dtype=dtype, device=self.ids.device)
         examples = torch.arange(count, device=self.ids.device)[:, None] * self.num_rows
         flat.index_add_(
@@ -298,9 +352,18 @@ class DenseUse:
         del budget
         return Squares(dense_squares(self.gradients.to(compute_dtype(self.gradients))))
 
-    def instantiate(self, start: int, stop: int) -> torch.Tensor:
+    def project(self, direction: Direction) -> torch.Tensor:
+        """Of the gradients as they are."""
+        flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
+        return ((flat @ direction.right) @ direction.left).double()
+
+    def magnitudes(self) -> torch.Tensor:
+        """The norms: one term each."""
+        return dense_squares(self.gradients.to(compute_dtype(self.gradients))).sqrt()
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
         """(n, *shape)."""
-        return self.gradients[start:stop].to(compute_dtype(self.gradients))
+        return self.gradients[start:stop].to(dtype or compute_dtype(self.gradients))
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch

@@ -86,7 +86,8 @@ class Account:
         phases: (name, rows, event) where the method reads private records in several forms.
         preconditions: what a claim asks for and this training saw to.
         notes: assumptions of its own.
-        light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence.
+        light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence, and its ``basis``
+            (`pipelines.accounting.run_facts.TrainingFacts.noise_basis`).
         public_order: of what an earlier phase read without noise; None where there was none.
     """
 
@@ -95,7 +96,7 @@ class Account:
     phases: tuple[tuple[str, str, Event], ...] = ()
     preconditions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    light_noise_miss_rate: Mapping[str, float] | None = None
+    light_noise_miss_rate: Mapping[str, Any] | None = None
     public_order: str | None = None
 
 

@@ -5,14 +5,17 @@
 
 Light noise is chosen as the paper does: as if each record entered a step with probability p * m, because only missed
 tokens need protection, and m is their share. That is an estimate and no bound: misses are drawn once and not anew each
-step, and a record almost surely holds one. What is recorded is therefore the event without that credit, at rate p; the
-guarantee stage shows the paper's figure beside it and takes credit for redaction once, in the Bayesian form.
+step, and a record almost surely holds one. And an m that was measured on this text makes the noise another one in a
+neighbouring world, so that nothing that follows is a guarantee (see ``train.jft_miss_rate_basis``). What is recorded is
+therefore the event without that credit, at rate p; the guarantee stage shows the paper's figure beside it and takes
+credit for redaction once, in the Bayesian form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, NonPrivate
@@ -47,7 +50,7 @@ class LightNoise(LoopTraining):
 
 
 def prepare_phase_one(
-    corpus: TrainingCorpus, settings: Settings, epochs: int, miss_rate: Mapping[str, float] | None
+    corpus: TrainingCorpus, settings: Settings, epochs: int, miss_rate: Mapping[str, Any] | None
 ) -> LoopTraining:
     """Plans phase 1.
 
@@ -55,7 +58,7 @@ def prepare_phase_one(
         corpus: its plain records are redacted text, or the screened part of it.
         settings: of the run; the variant is among them.
         epochs: passes over the records.
-        miss_rate: m with its upper bound and confidence, for light noise; None for no noise.
+        miss_rate: m with its upper bound, confidence and basis, for light noise; None for no noise.
     """
     settings = replace(settings, epochs=epochs)
     rows = "reviewed" if settings.variant == "manual_screening" else "redacted"

@@ -29,12 +29,12 @@ import numpy as np
 import torch
 
 from pipelines.accounting.accountants import epsilon_at_most
-from pipelines.accounting.events import NoEvent
+from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
-from pipelines.training.engine.errors import LossError
+from pipelines.training.engine.errors import NotFiniteError
 from pipelines.training.engine.gradients import GradientEngine
 from pipelines.training.engine.language import token_losses
 from pipelines.training.engine.noise import add_noise
@@ -247,12 +247,12 @@ class _Run:
         recipe = self.recipe
         for rows, part in self._microbatches(batch, spans):
             start = (state[0][rows], state[1][rows])
-            with self.engine.recording():
+            with self.engine.recording(len(rows)):
                 logits, _ = self.model(part.inputs, start)
                 losses = (token_losses(logits, part.labels) * part.weights).sum(dim=1)
             try:
                 self.engine.backward(losses)  # lines 12 to 15: per-example gradients, clipped
-            except LossError:
+            except NotFiniteError:
                 raise diverged("a private span") from None
             self.curve.add("private", self._finite(losses), len(rows))
             with torch.no_grad():  # line 11, with the weights before the descent
@@ -317,8 +317,14 @@ class SpanTraining:
 
     def account(self, noise_multiplier: float | None) -> Account:
         """Every precondition of the method is this module's own doing; `check_queries` holds it to the last one."""
+        noised = NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier)
+        phases: list[tuple[str, str, Event]] = [("private spans", "original", noised)]
+        if noise_multiplier is not None:
+            # What the policies do not mask is trained on without noise: a secret that they miss has no bound.
+            phases.append(("public spans", "redacted", NonPrivate()))
         return Account(
-            event=NoEvent() if noise_multiplier is None else event(self.plan, noise_multiplier),
+            event=Composed(events=tuple(of_phase for _, _, of_phase in phases)),
+            phases=tuple(phases),
             preconditions=PRECONDITIONS,
             notes=NOTES,
         )

@@ -15,7 +15,9 @@ from pipelines.errors import InputError
 from pipelines.training.tasks.ngrams import cider_d, nist, word_f1
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
-_ADVICE: Final = "install it with: pip install 'reticent[metrics]'"
+ADVICE: Final = "install it with: pip install 'reticent[metrics]'"
+MATCHING: Final = ("exact, stem and synonym", "exact and stem")
+"""How METEOR matches words: with and without WordNet's data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +70,7 @@ def score_texts(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
         try:
             return score()
         except ImportError as error:
-            missing[name] = f"{error.name or 'a library'} is not installed; {_ADVICE}"
+            missing[name] = f"{error.name or 'a library'} is not installed; {ADVICE}"
             return None
 
     ours = [words_of(text) for text in outputs]
@@ -126,9 +128,9 @@ def _meteor(outputs: list[list[str]], references: list[list[list[str]]], matchin
     synonyms: Any = wordnet
     try:
         wordnet.ensure_loaded()
-        matching.append("exact, stem and synonym")
+        matching.append(MATCHING[0])
     except LookupError:
         synonyms = _NoSynonyms()
-        matching.append("exact and stem")
+        matching.append(MATCHING[1])
     scores = [meteor_score(group, output, wordnet=synonyms) for output, group in zip(outputs, references, strict=True)]
     return float(sum(scores)) / len(scores)

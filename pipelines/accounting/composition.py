@@ -1,0 +1,194 @@
+"""A run's release together with the earlier ones that may share records: facts of all of them, as if they were one.
+
+Compose first, give credit once: what redaction is worth is decided by the very functions that state the claims of one
+release (`pipelines.accounting.claims`), which are handed these facts in the place of its own. So a ledger cannot give
+more credit than a claim would.
+
+Whatever is not known of an earlier release counts against it:
+
+* One that redacted otherwise, or of which no more is known than its event: all its phases count as phases on original
+  text, for which there is no credit; whatever it trained on without noise leaves no bound; and rows that it took for
+  public may hold any secret.
+* One whose record is another unit: the composed figure is about a sentence, for a sentence is part of one record of
+  any kind.
+* One whose preconditions were not recorded as met: no claim but that of differential privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pipelines.accounting.events import Composed, NonPrivate
+from pipelines.accounting.ledger import Release, reads_without_noise
+from pipelines.accounting.methods import MethodRule, rule_of
+from pipelines.accounting.run_facts import CorpusFacts, Phase, TrainingFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """What a run puts into the public root beside the model with its tokenizer and card.
+
+    Attributes:
+        publishes_model: whether the model goes to the public root; otherwise it stays on the trusted side.
+        publishes_rows: whether the rows of the public side are published as a table, or were by an earlier run.
+        is_withdrawn: whether an earlier run published them, and this one does not.
+        foreign_tables: whether an earlier run published rows that another redaction took for public.
+        publishes_report: whether there is a public report.
+        publishes_counts: whether it has rates that were counted on private text.
+        keeps_superseded: whether tables and reports of earlier runs stay where they are.
+        redactions: identify how sentences were redacted (see `ReleaseFacts.redactions`).
+    """
+
+    publishes_model: bool = True
+    publishes_rows: bool = False
+    is_withdrawn: bool = False
+    foreign_tables: bool = False
+    publishes_report: bool = True
+    publishes_counts: bool = False
+    keeps_superseded: bool = False
+    redactions: frozenset[str] = frozenset()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What lies in the public root that no claim of this run can cover."""
+        found = []
+        if self.publishes_counts:
+            found.append(
+                "the public report, which gives rates counted on private text without noise "
+                "(report.publish_counts = true)"
+            )
+        if self.keeps_superseded:
+            found.append("tables and reports of earlier runs (shard.keep_superseded = true)")
+        return tuple(found)
+
+    @property
+    def covers(self) -> str:
+        """What the claims are about, in words."""
+        if not self.publishes_model:
+            return "the model, which this run keeps on the trusted side"
+        if self.beside:
+            return "the model alone, with its tokenizer and card"
+        parts = ["the model with its tokenizer and card"]
+        if self.publishes_rows:
+            parts.append("the table of public rows" + (" of an earlier run" if self.is_withdrawn else ""))
+        parts += ["the public report"] if self.publishes_report else []
+        return f"everything that this run publishes: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Together:
+    """Facts of several releases as if they were one, and the rule of what can be claimed of them."""
+
+    training: TrainingFacts
+    corpus: CorpusFacts
+    rule: MethodRule
+    publishes_rows: bool
+
+
+def together(
+    training: TrainingFacts, corpus: CorpusFacts, publication: Publication, others: Sequence[Release]
+) -> Together:
+    """The run's own release and all others, as one.
+
+    Args:
+        training, corpus, publication: of the run's own release.
+        others: earlier releases that may share a record with it; those that cost nothing are left out.
+    """
+    rule = rule_of(training.method, training.variant)
+    phases = list(training.phases)
+    has_foreign_rows = publication.foreign_tables
+    publishes_rows = publication.publishes_rows
+    for release in others:
+        if not release.counts:
+            continue
+        facts = release.facts
+        phases += _phases(release, publication.redactions)
+        if facts is None or facts.redactions.isdisjoint(publication.redactions):
+            kept = publication.keeps_superseded and (facts is None or facts.publishes_rows)
+            has_foreign_rows |= facts is None or facts.trains_on_public_rows or kept
+            rule = replace(rule, is_unnoised=rule.is_unnoised or _is_unnoised(release))
+            continue
+        publishes_rows |= facts.publishes_rows
+        theirs = rule_of(facts.method, facts.variant)
+        rule = replace(
+            rule,
+            is_unnoised=rule.is_unnoised or theirs.is_unnoised,
+            has_public_set=rule.has_public_set or facts.trains_on_public_rows,
+            requires={**rule.requires, **{n: why for n, why in theirs.requires.items() if n not in facts.met}},
+        )
+    known = [r.facts for r in others if r.counts and r.facts is not None]
+    is_one_unit = all(r.facts is not None and r.facts.record == training.record for r in others if r.counts)
+    return Together(
+        training=replace(
+            training,
+            event=Composed(events=tuple(phase.event for phase in phases)),
+            phases=tuple(phases),
+            record=training.record if is_one_unit else "sentence",
+            num_private_records=max([training.num_private_records, *(facts.num_private_records for facts in known)]),
+            typed_masks=training.typed_masks or any(facts.typed_masks for facts in known),
+            is_noise_from_private_text=training.is_noise_from_private_text
+            or any(facts.is_noise_from_private_text for facts in known),
+            met=_still_met(training, others),
+        ),
+        corpus=replace(
+            corpus,
+            dedup_stability=_stability(corpus, training, others),
+            foreign_public_rows=corpus.foreign_public_rows or has_foreign_rows,
+        ),
+        rule=rule,
+        publishes_rows=publishes_rows,
+    )
+
+
+def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
+    """What a release ran, by what it read, as far as that is known and comparable."""
+    if release.insecure_test_seed:
+        return [Phase(name=release.release_id, rows="original", event=NonPrivate())]
+    facts = release.facts
+    if facts is None:
+        return [Phase(name=release.release_id, rows="original", event=release.event)]
+    phases = list(facts.phases)
+    if reads_without_noise(release) and not any(phase.is_unnoised for phase in phases):
+        phases.append(Phase(name=release.release_id, rows="redacted", event=NonPrivate()))
+    if facts.redactions.isdisjoint(redactions):
+        return [replace(phase, rows="original") for phase in phases]
+    return phases
+
+
+def _is_unnoised(release: Release) -> bool:
+    facts = release.facts
+    return facts is None or rule_of(facts.method, facts.variant).is_unnoised
+
+
+def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[str]:
+    """Preconditions that hold for all: an earlier release that did not see to one takes it from all of them."""
+    unmet = {
+        name
+        for release in others
+        if release.counts and release.facts is not None
+        for name in rule_of(release.facts.method, release.facts.variant).requires
+        if name not in release.facts.met
+    }
+    return training.met - unmet
+
+
+def _stability(corpus: CorpusFacts, training: TrainingFacts, others: Sequence[Release]) -> int | None:
+    """Records of each release that one replaced sentence can change: the most of any release; None: no bound.
+
+    The stability of deduplication is known for sentences: a copy that it unmasks stands in another record of any other
+    kind.
+    """
+    reads_original = all(phase.rows == "original" for phase in training.phases)
+    sizes = [1 if reads_original and corpus.dedup_stability is not None else corpus.dedup_stability]
+    if training.record != "sentence" and not reads_original:
+        sizes = [None]
+    for release in others:
+        facts = release.facts
+        if release.counts:
+            is_known = facts is not None and (
+                facts.record == "sentence" or all(phase.rows == "original" for phase in facts.phases)
+            )
+            sizes.append(facts.sentence_stability if facts is not None and is_known else None)
+    bounded = [size for size in sizes if size is not None]
+    return max(bounded) if len(bounded) == len(sizes) else None

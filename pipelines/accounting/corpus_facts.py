@@ -1,0 +1,47 @@
+"""From the settings of the preparation to what claims need to know of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipelines.accounting.run_facts import CorpusFacts
+from pipelines.dedup.stability import dedup_stability
+from pipelines.policies import registry
+
+# A digit stays a digit: replacing masked tokens by others of their kind changes nothing that is masked, or not.
+STABLE_POLICIES: Final = frozenset({"digits"})
+DOCUMENT_POLICIES: Final = frozenset({"propagate"})
+FITTED_POLICIES: Final = frozenset({"classifier"})
+
+
+def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> CorpusFacts:
+    """What deduplication and redaction were told to do.
+
+    Args:
+        dedup, redact: the settings tables of these names.
+        has_public_rows: whether rows that the conservative policy lets pass are published, or trained on without noise.
+        reads_places: whether training is told which records begin or end their conversation.
+    """
+    policies = tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if redact.conservative else ()))))
+    plugins = tuple(name for name in policies if name not in registry.POLICIES)
+    reads_documents = tuple(name for name in policies if name in DOCUMENT_POLICIES)
+    stability = dedup_stability(
+        dedup.mode,
+        dedup.normalise,
+        dedup.verify,
+        unit=dedup.unit,
+        has_public_set=has_public_rows and redact.conservative is not None,
+        reads_places=reads_places,
+        reads_documents=bool(reads_documents or plugins),  # a plug-in may look at documents; nobody can tell
+    )
+    return CorpusFacts(
+        dedup_stability=stability.replace_one,
+        dedup_reason=stability.reason,
+        dedup_min_tokens=dedup.min_tokens,
+        has_conservative=redact.conservative is not None,
+        reads_documents=reads_documents,
+        fitted=tuple(name for name in policies if name in FITTED_POLICIES),
+        plugins=plugins,
+        collapses=redact.collapse,
+        redactor_is_stable=set(policies) <= STABLE_POLICIES,
+    )

@@ -1,0 +1,121 @@
+"""gamma and delta2 of each label and of each domain, with bounds that hold for all of them at once.
+
+A secret counts as missed where a token of it is unmasked, or where it is masked and its redaction is unstable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from pipelines.miss_rate import intervals
+from pipelines.miss_rate.intervals import ClusteredCounts
+from pipelines.miss_rate.review import LabelCount, ReviewTable
+
+MU_OF_ONE_LABEL: Final = (
+    "uniform over the pairs (sentence, labelled secret) of one kind (label), the worst one, of the training sentences "
+    "that are left after deduplication"
+)
+"""The distribution for an attacker who knows of which kind a secret is."""
+
+
+def columns_sum(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    """Sums of two columns, row by row."""
+    return [a + b for a, b in zip(first, second, strict=True)]
+
+
+def bounded(counts: ClusteredCounts, is_census: bool, confidence: float) -> dict[str, Any]:
+    """A rate with its one-sided upper bound; a census has no sampling error."""
+    value = counts.value
+    if is_census:
+        return {"value": value, "upper": value, "confidence": 1.0}
+    return {"value": value, "upper": intervals.korn_graubard_upper(counts, confidence), "confidence": confidence}
+
+
+def ratio(numerator: float, denominator: float) -> float | None:
+    """None where there is nothing to divide by."""
+    return numerator / denominator if denominator else None
+
+
+def by_domain(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
+    """gamma of each domain, where there are several, with bounds that hold for all of them at once (Bonferroni)."""
+    if len(table.domain_names) < 2:
+        return {}
+    domains = np.array(table.domains)
+    unmasked, unstable = np.array(table.missed_secrets), np.array(table.unstable_secrets)
+    missed, secrets = unmasked + unstable, np.array(table.secrets)
+    each = 1 - (1 - confidence) / len(table.domain_names)
+    found = {}
+    for number, name in enumerate(table.domain_names):
+        here = domains == number
+        counts = ClusteredCounts.of(missed[here], secrets[here])
+        bound = bounded(counts, is_census, each)
+        found[name] = {
+            "num_sentences": int(here.sum()),
+            "num_secret_spans": int(secrets[here].sum()),
+            "num_missed_spans": int(missed[here].sum()),
+            "num_unmasked_spans": int(unmasked[here].sum()),
+            "num_unstable_spans": int(unstable[here].sum()) if table.has_stability else None,
+            "false_negative_rate": bound["value"],
+            "false_negative_rate_upper": bound["upper"],
+        }
+    return dict(sorted(found.items()))
+
+
+def by_label(
+    table: ReviewTable, is_census: bool, confidence: float
+) -> dict[str, tuple[LabelCount, tuple[dict[str, Any], dict[str, Any]]]]:
+    """gamma and delta2 of each label, whose bounds hold for all labels at once (Bonferroni).
+
+    A label that exists and that the sample did not meet has the bound 1. In a census there is nothing left to meet:
+    such a label stands in duplicates only and is left out.
+    """
+    counts = {name: count for name, count in table.labels.items() if count.num_secrets or not is_census}
+    each = 1 - (1 - confidence) / len(counts) if counts else confidence
+    return {
+        name: (
+            count,
+            (
+                bounded(
+                    ClusteredCounts.of(columns_sum(count.missed, count.unstable), count.secrets, weights=count.weights),
+                    is_census,
+                    each,
+                ),
+                bounded(ClusteredCounts.of(count.escaped, count.secrets, weights=count.weights), is_census, each),
+            ),
+        )
+        for name, count in counts.items()
+    }
+
+
+def label_rows(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
+    """`by_label` as figures."""
+    return {
+        label: {
+            "num_secret_spans": count.num_secrets,
+            "num_missed_spans": count.num_missed + count.num_unstable,
+            "num_unmasked_spans": count.num_missed,
+            "num_unstable_spans": count.num_unstable if table.has_stability else None,
+            "false_negative_rate": bounds[0]["value"],
+            "false_negative_rate_upper": bounds[0]["upper"],
+        }
+        for label, (count, bounds) in sorted(by_label(table, is_census, confidence).items())
+    }
+
+
+def worst_label(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any] | None:
+    """The largest gamma and the largest delta2 of any label, each with a bound that holds for every label at once."""
+    found = [bounds for count, bounds in by_label(table, is_census, confidence).values()]
+    if not found or all(gamma["value"] is None for gamma, _ in found):
+        return None
+    worst = [
+        {
+            "value": max(bounds[which]["value"] or 0.0 for bounds in found),
+            "upper": max(bounds[which]["upper"] for bounds in found),
+            "confidence": 1.0 if is_census else confidence,
+        }
+        for which in (0, 1)
+    ]
+    return {"num_labels": len(found), "mu": MU_OF_ONE_LABEL, "false_negative_rate": worst[0], "delta2": worst[1]}

@@ -1,0 +1,210 @@
+"""Which caught secrets are redacted stably: masking them by hand would leave all else that is trained on as it was.
+
+Confidentiality compares the corpus with one in which a mask was written in the place of the secret before the pipeline
+began (CRT, Definition 2). A masked secret costs epsilon 0 because both worlds are the same once redacted (the proof of
+Proposition 5). They are not where other masks depend on the secret: a model that looks for entities reads its
+neighbours. Such a secret changes a record although it is masked, so it counts as missed.
+
+*The neighbouring world.* Sentences are taken as split cut them, and of one sentence the secret is overwritten, in two
+ways, for both are "the secret masked by hand": its own characters, or the whole tokens that it touches, since a token
+is what counts as masked. Tokens are cut as the pipeline cuts them. Everything else is redacted again with the same
+policies and compared, character by character, with the redacted table. What training reads of a row besides (speaker,
+domain, label) is not redacted, and the row is private in both worlds: it holds a mask in both. So an unstable secret
+never escapes to the public set; it changes a private record, as a missed one does. A policy that reads whole documents
+is given the whole document, and its other rows are compared as well; copies in it that deduplication masked whole are
+overwritten together with the sentence.
+
+*Several secrets.* Each is masked alone, and, for claims about groups, every set of caught secrets of a sentence (of a
+document, where policies read documents) together, up to `MAX_TOGETHER` secrets; beyond that a secret is not known to be
+stable together with others. Sentences do not touch each other, so a group over several sentences is stable where its
+part in each sentence is.
+
+*What is not looked at*: that the sentence masked by hand equals another one of the corpus, so that deduplication would
+mask one of the two (claims suppose that it does not); with ``dedup.min_tokens``, a sentence that crosses that length
+counts as unstable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Final, NamedTuple
+
+from pipelines.miss_rate.verdicts import REASONS, Reason, Verdict
+from pipelines.policies.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
+from pipelines.policies.judging import Request
+
+MAX_TOGETHER: Final = 6
+"""Sets of so many secrets (63) are tried; a sentence with more is rare."""
+
+_BATCH_ROWS: Final = 2_048
+
+Redact = Callable[[Sequence[Sequence[Request]]], Sequence[Sequence[str]]]
+"""Redacted texts of the rows of several documents."""
+
+
+class Piece(NamedTuple):
+    """A secret, or the part of one that stands in one row.
+
+    Attributes:
+        row: the number of the row in its scope.
+        start, end: characters of the row's text.
+        start_token, end_token: the tokens that it touches.
+    """
+
+    row: int
+    start: int
+    end: int
+    start_token: int
+    end_token: int
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Rows that are redacted together, and the caught secrets in them.
+
+    Attributes:
+        rows: columns of the sentences and the redacted table, side by side; one row, or a document.
+        secrets: the pieces of each.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    secrets: Sequence[Sequence[Piece]]
+
+
+@dataclass
+class _World:
+    """One way to mask some secrets of a scope by hand."""
+
+    secrets: tuple[int, ...]
+    rows: dict[int, Request]
+
+
+@dataclass
+class _Found:
+    """What the worlds of one scope showed."""
+
+    alone: dict[int, Reason] = field(default_factory=dict)
+    loose: set[int] = field(default_factory=set)
+
+    def add(self, secrets: tuple[int, ...], reason: Reason) -> None:
+        if reason == "stable":
+            return
+        self.loose.update(secrets)
+        if len(secrets) == 1:
+            self.alone[secrets[0]] = max(self.alone.get(secrets[0], reason), reason, key=REASONS.index)
+
+
+def judge_all(
+    scopes: Iterable[Scope], redact: Redact, tokenise: Tokenise, *, min_tokens: int = 0
+) -> Iterator[tuple[Scope, list[Verdict]]]:
+    """Masks every caught secret by hand, redacts again, and compares.
+
+    Args:
+        scopes: with the rows as they were redacted.
+        redact: the policies of the run. It must give the redacted table's texts for the rows as they are.
+        tokenise: as the split stage does.
+        min_tokens: ``dedup.min_tokens``.
+
+    Yields:
+        Each scope, in order, with one verdict a secret. Holds the worlds of some scopes at a time.
+    """
+    waiting: list[tuple[Scope, list[_World]]] = []
+    num_rows = 0
+    for scope in scopes:
+        worlds = list(_worlds(scope, tokenise))
+        waiting.append((scope, worlds))
+        num_rows += len(worlds) * len(scope.rows)
+        if num_rows >= _BATCH_ROWS:
+            yield from _judged(waiting, redact, min_tokens)
+            waiting, num_rows = [], 0
+    yield from _judged(waiting, redact, min_tokens)
+
+
+def _judged(
+    waiting: Sequence[tuple[Scope, Sequence[_World]]], redact: Redact, min_tokens: int
+) -> Iterator[tuple[Scope, list[Verdict]]]:
+    if not waiting:
+        return
+    texts = iter(
+        redact(
+            [
+                [world.rows.get(i) or _request(row) for i, row in enumerate(scope.rows)]
+                for scope, worlds in waiting
+                for world in worlds
+            ]
+        )
+    )
+    for scope, worlds in waiting:
+        found = _Found()
+        for world in worlds:
+            found.add(world.secrets, _difference(scope, world, next(texts), min_tokens))
+        is_tried = len(scope.secrets) <= MAX_TOGETHER
+        yield (
+            scope,
+            [
+                Verdict(
+                    number not in found.alone,
+                    number not in found.loose and is_tried,
+                    found.alone.get(number, "stable"),
+                )
+                for number in range(len(scope.secrets))
+            ],
+        )
+
+
+def _worlds(scope: Scope, tokenise: Tokenise) -> Iterator[_World]:
+    numbers = range(len(scope.secrets))
+    most = len(scope.secrets) if len(scope.secrets) <= MAX_TOGETHER else 1
+    for size in range(1, most + 1):
+        for together in combinations(numbers, size):
+            pieces = [piece for number in together for piece in scope.secrets[number]]
+            by_characters = _masked(scope, pieces, tokenise, widen=False)
+            by_tokens = _masked(scope, pieces, tokenise, widen=True)
+            yield _World(together, by_characters)
+            if by_tokens != by_characters:
+                yield _World(together, by_tokens)
+
+
+def _masked(scope: Scope, pieces: Iterable[Piece], tokenise: Tokenise, *, widen: bool) -> dict[int, Request]:
+    """The rows that change when these pieces are masked by hand."""
+    ranges: dict[int, list[Range]] = {}
+    for piece in pieces:
+        for number in (piece.row, *_copies(scope, piece.row)):
+            ranges.setdefault(number, []).append((piece.start, piece.end))
+    changed = {}
+    for number, secrets in ranges.items():
+        sentence = _request(scope.rows[number])
+        wide = [whole_tokens(sentence, secret) for secret in secrets] if widen else secrets
+        changed[number] = mask_by_hand(sentence, wide, tokenise)
+    return changed
+
+
+def _copies(scope: Scope, number: int) -> Iterator[int]:
+    text = scope.rows[number]["text"]
+    if len(scope.rows) > 1:
+        yield from (
+            i for i, row in enumerate(scope.rows) if i != number and row["is_duplicate"] and row["text"] == text
+        )
+
+
+def _request(row: Mapping[str, Any]) -> Request:
+    return Request(row["text"], row["token_starts"], row["token_ends"])
+
+
+def _difference(scope: Scope, world: _World, texts: Sequence[str], min_tokens: int) -> Reason:
+    """What the world changes in what is trained on, the worst of it."""
+    changed = {
+        number
+        for number, (row, text) in enumerate(zip(scope.rows, texts, strict=True))
+        if not row["is_duplicate"] and row["redacted_text"] != text  # a duplicate is one mask in both worlds
+    }
+    if not changed <= world.rows.keys():
+        return "document"
+    if changed:
+        return "sentence"
+    for number, request in world.rows.items():
+        if (len(scope.rows[number]["token_starts"]) < min_tokens) != (len(request.starts) < min_tokens):
+            return "length"
+    return "stable"

@@ -1,0 +1,52 @@
+"""Publish: the rows of the public side, as a table that anybody may read, where the method or the settings ask for it.
+
+A step of its own, so that another training method publishes, or not, without anything being prepared anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.context import StageContext, pseudonym
+
+PUBLISHED = "public.parquet"
+IDS = "public_ids.parquet"
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes ``public.parquet`` to the public root, without rows unless they are to be published.
+
+    A published row has an identifier of its own. Document and sentence number stay in the private root, in
+    ``public_ids.parquet``, which maps one to the other: the gaps between them would show where private sentences stand.
+
+    Raises:
+        PrivacyGateError: a row with a mask was about to be published.
+    """
+    from pipelines.policies.sharding import check_public, content_key
+    from pipelines.tables import TableWriter, iter_batches, schema_of
+
+    source = ctx.one("shard").private("public.parquet")
+    columns = [name for name in schema_of("published").names if name != "row_id"]
+    rows = 0
+    if ctx.configs["shard"].publishes(ctx.configs["train"].method):
+        for batch in iter_batches(source, "shard"):
+            for row in batch.to_pylist():
+                check_public(row)  # all of them, before the public file is opened
+            rows += batch.num_rows
+    with (
+        TableWriter(ctx.private_dir / IDS, "public_ids") as ids,
+        TableWriter(ctx.public_root_dir() / PUBLISHED, "published") as published,
+    ):
+        before, occurrence, done = b"", 0, 0
+        for batch in iter_batches(source, "shard") if rows else ():
+            for row in batch.to_pylist():
+                key = content_key(row)  # rows come in this order, so equal ones stand together
+                occurrence = occurrence + 1 if key == before else 0
+                before = key
+                row_id = pseudonym(ctx.secret, "public row", ctx.partition or "", key.hex(), str(occurrence))
+                published.append(row_id=row_id, **{name: row[name] for name in columns})
+                ids.append(row_id=row_id, doc_id=row["doc_id"], sentence_index=row["sentence_index"])
+            done += batch.num_rows
+            ctx.progress(done, rows, "rows published")
+    return {"num_published": rows}

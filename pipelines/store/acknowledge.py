@@ -1,0 +1,190 @@
+"""The way out of a damaged ledger where there is no backup: what can still be known is entered anew, and said so.
+
+Nothing gets cheaper by it. A release that can be read but not vouched for counts as published, may share records with
+every other, and gets no credit; one whose event contradicts its epsilon, and lines that are gone, count as a release
+without any noise. The old file is kept beside the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.store import identity, ledger_file
+from pipelines.store.anchors import anchors, set_changed_aside
+from pipelines.store.files import sha256_file
+from pipelines.store.ledger import document_of, locked, published, read_documents, release_of, releases_of
+from pipelines.store.ledger_check import check_releases
+from pipelines.store.ledger_file import ACKNOWLEDGED
+from pipelines.store.locks import exclusive_store_lock
+from pipelines.store.roots import Roots
+from pipelines.store.seals import SealError, bears_seal
+
+if TYPE_CHECKING:
+    from pipelines.accounting.ledger import Release
+
+_DEFAULT_DELTA = 1e-5
+
+
+@dataclass
+class _Found:
+    """What is left of a ledger."""
+
+    releases: list[Release] = field(default_factory=list)
+    published: set[str] = field(default_factory=set)
+    num_unverified: int = 0
+    num_lost: int = 0
+
+
+def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
+    """Begins the ledger anew with what can still be known of it.
+
+    Args:
+        roots: the store, opened without comparing it with its secret.
+        reason: why, in the user's words; stands in the ledger.
+
+    Returns:
+        ``num_kept``, ``num_unverified``, ``num_lost``, and ``old_ledger``, where the old file is now (None: there was
+        none).
+
+    Raises:
+        ConfigError: nothing is damaged, or no reason is given.
+        StoreError: a run is using the store, or ``store.json`` cannot be parsed.
+    """
+    if not reason.strip():
+        raise ConfigError("--acknowledge-damage needs a reason, which will stand in the ledger")
+    with exclusive_store_lock(roots.private), locked(roots) as path:
+        if _is_whole(roots, path):
+            raise ConfigError("the privacy ledger is as it was written; there is no damage to acknowledge")
+        changed = set_changed_aside(roots)
+        known = [anchor for _, anchor in anchors(roots)]
+        found = _found(roots, path, max((anchor.count for anchor in known), default=0))
+        found.num_lost += len(set(changed) - {release.key for release in found.releases})
+        old = _set_aside(path)
+        lines = [
+            {
+                "type": ACKNOWLEDGED,
+                "reason": reason,
+                "num_kept": len(found.releases),
+                "num_unverified": found.num_unverified,
+                "num_lost": found.num_lost,
+                "old_ledger": sha256_file(old) if old else None,
+                "voids": sorted([anchor.count, anchor.head] for anchor in known),
+            }
+        ]
+        for release in found.releases:
+            lines.append(document_of(release))
+            if release.release_id in found.published:
+                lines.append(published(release.release_id))
+        if found.num_lost:
+            lost = _lost(found)
+            lines += [document_of(lost), published(lost.release_id)]
+        anchor = ledger_file.append(path, roots.secret, lines)
+        identity.write_anchor(roots.private, roots.secret, anchor)
+    return {
+        "num_kept": len(found.releases),
+        "num_unverified": found.num_unverified,
+        "num_lost": found.num_lost,
+        "old_ledger": str(old) if old else None,
+    }
+
+
+def _is_whole(roots: Roots, path: Path) -> bool:
+    try:
+        identity.check_identity(roots.private, roots.secret)
+        check_releases(roots, releases_of(roots, read_documents(roots, path)))
+    except (PrivacyGateError, SealError):
+        return False
+    return True
+
+
+def _found(roots: Roots, path: Path, expected: int) -> _Found:
+    found = _Found()
+    raw = ledger_file.whole_lines(path)
+    for line in raw:
+        document = _parsed(line)
+        is_verified = document is not None and bears_seal(document, "ledger line", roots.secret)
+        found.num_unverified += document is not None and not is_verified
+        try:
+            if document is None:
+                raise ValueError
+            if document["type"] == "published":
+                found.published.add(str(document["release_id"]))
+            elif document["type"] == "release":
+                release = release_of(document)
+                found.releases.append(release if is_verified else _unverified(release))
+        except (StoreError, PrivacyGateError, KeyError, TypeError, ValueError, ArithmeticError):
+            found.num_lost += 1
+        except Exception as error:  # an event of no known kind
+            if type(error).__name__ != "UnsupportedEventError":
+                raise
+            found.num_lost += 1
+    found.num_lost += max(0, expected - len(raw))
+    if found.num_lost or found.num_unverified:  # the mark of any of them may be what was lost
+        found.published |= {release.release_id for release in found.releases}
+    return found
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and "type" in document else None
+
+
+def _unverified(release: Release) -> Release:
+    """A release of which the line cannot be vouched for: it may share records with any other, and gets no credit."""
+    from pipelines.accounting.events import NonPrivate
+    from pipelines.accounting.ledger import epsilon_alone
+
+    stated = math.inf if release.epsilon is None else release.epsilon
+    plain = replace(release, tokens=None, overlaps=(), facts=None, is_public=True)
+    found = epsilon_alone(plain)
+    if math.isclose(found, stated, rel_tol=0.01, abs_tol=1e-6) or (math.isinf(found) and math.isinf(stated)):
+        return plain
+    return replace(plain, event=NonPrivate(), epsilon=None)
+
+
+def _lost(found: _Found) -> Release:
+    from pipelines.accounting.events import NonPrivate
+    from pipelines.accounting.ledger import Release
+
+    return Release(
+        release_id=f"lost-{found.num_lost}-lines",
+        key="unknown",
+        event=NonPrivate(),
+        delta=max((release.delta for release in found.releases), default=_DEFAULT_DELTA),
+    )
+
+
+def _set_aside(path: Path) -> Path | None:
+    if not path.exists():
+        return None
+    number = 0
+    while (aside := path.with_name(f"damaged-{number}.jsonl")).exists():
+        number += 1
+    path.rename(aside)
+    return aside
+
+
+def acknowledged_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    lines = [f"the ledger begins anew: {document['num_kept']} releases kept"]
+    if document["num_unverified"]:
+        lines.append(
+            f"{document['num_unverified']} lines cannot be vouched for: what they say counts in full, for every file"
+        )
+    if document["num_lost"]:
+        lines.append(
+            f"{document['num_lost']} lines are lost: they count as a release without noise, so epsilon is infinite for "
+            "all records of this store. A new store, or a backup of this one, is the way to finite figures"
+        )
+    if document["old_ledger"]:
+        lines.append(f"the old ledger is kept: {document['old_ledger']}")
+    return "\n".join(lines)

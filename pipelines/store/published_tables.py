@@ -1,0 +1,79 @@
+"""Tables of public rows in the ledger: what was published once is given away, whatever is published later.
+
+A table has no epsilon. It is entered as a release of the method `TABLE`, with an event that touches nothing, so that
+claims of later runs on the same files know that such rows are out, and by which redaction's judgement.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipelines.store.ledger import append, data_tokens, document_of, locked, published, read_documents, releases_of
+from pipelines.store.releases import redaction_recipe
+from pipelines.store.session import Session
+
+if TYPE_CHECKING:
+    from pipelines.accounting.ledger import Release
+
+
+def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
+    """Enters the run's table of public rows, unless the ledger has it. Called before it is published.
+
+    Args:
+        session: the run.
+        key: of the first partition's artifact.
+        stats: of that artifact.
+
+    Raises:
+        LedgerError: the ledger is not as it was written.
+    """
+    if session.is_table_noted or not stats.get("num_published"):
+        return
+    from pipelines.accounting.ledger import TABLE, Release
+    from pipelines.accounting.release_facts import ReleaseFacts
+
+    recipe, tokens = redaction_recipe(session), data_tokens(session)
+    with locked(session.roots) as path:
+        known = releases_of(session.roots, read_documents(session.roots, path))
+        if not _is_known(known, recipe, tokens):
+            train: Any = session.configs["train"]
+            table = Release(
+                release_id=secrets.token_hex(8),
+                run_id=session.spec.run_id,
+                key=key,
+                event=_nothing(),
+                delta=train.target_delta,
+                epsilon=0.0,
+                tokens=tokens.difference(*(r.tokens for r in known if r.tokens)),
+                overlaps=tuple(r.release_id for r in known if r.tokens and tokens & r.tokens),
+                facts=ReleaseFacts(
+                    method=TABLE,
+                    record="sentence",
+                    num_private_records=0,
+                    phases=(),
+                    redactions=frozenset({recipe}),
+                    publishes_rows=True,
+                ),
+            )
+            append(session.roots, path, [document_of(table), published(table.release_id)])
+    session.is_table_noted = True
+
+
+def _is_known(known: list[Release], recipe: str, tokens: frozenset[str]) -> bool:
+    """Whether tables by this redaction are entered for all of these files."""
+    named: set[str] = set()
+    by_id = {release.release_id: release for release in known}
+    for release in known:
+        if release.is_table and release.facts is not None and recipe in release.facts.redactions:
+            # Its own tokens are those that no earlier entry named; the others stand with the entries that it overlaps.
+            named |= release.tokens or set()
+            named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
+    return tokens <= named
+
+
+def _nothing() -> Any:
+    from pipelines.accounting.events import NoEvent
+
+    return NoEvent()

@@ -1,0 +1,20 @@
+"""The version of each kind of document that a store holds. One kind may change without making the others look damaged.
+
+A document of an older version is read through its migration; one of a newer version is refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STORE: Final = 2
+"""``store.json``. 1 held the version only; 2 holds the secret's fingerprint and how long the ledger was, sealed."""
+KEY: Final = 1
+"""The ingredients of artifact keys: another number would rebuild everything, models included."""
+MANIFEST: Final = 1
+"""Manifests, the joint ones and those beside the files. The secret's fingerprint and a release's place in the ledger
+came later; a manifest without them is of a store from before that."""
+LEDGER: Final = 2
+"""Lines of ``ledger/releases.jsonl``. 1 was a bare line; 2 is chained, sealed, and knows facts of the release."""
+RUN: Final = 2
+"""Specifications and records of runs, and ``latest.json``. 1 was not sealed."""

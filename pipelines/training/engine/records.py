@@ -1,0 +1,53 @@
+"""Which record each number of a data set stands for, as far as torch's own wrappers say."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
+
+IntArray = npt.NDArray[np.int64]
+
+
+def repeats_records(dataset: Any) -> bool:
+    """Whether a record stands under several numbers.
+
+    ``Subset`` and ``ConcatDataset`` are followed, wrapped in each other in any way, down to the data sets below them;
+    numbers below 0 count from the end. Two ``TensorDataset`` of the very same tensors are one. What any other data set
+    does with its numbers is not known.
+    """
+    if not isinstance(dataset, Subset | ConcatDataset):
+        return False
+    found: dict[Hashable, list[IntArray]] = {}
+    for base, numbers in _resolved(dataset, np.arange(len(dataset))):
+        found.setdefault(_identity(base), []).append(numbers)
+    return any(_has_repeats(np.concatenate(parts)) for parts in found.values())
+
+
+def _resolved(dataset: Any, numbers: IntArray) -> Iterator[tuple[Any, IntArray]]:
+    """Data sets that wrap nothing, each with those of its numbers that ``numbers`` lead to."""
+    if hasattr(dataset, "__len__"):
+        numbers = np.where(numbers < 0, numbers + len(dataset), numbers)
+    if isinstance(dataset, Subset):
+        indices = np.fromiter((int(index) for index in dataset.indices), np.int64)
+        yield from _resolved(dataset.dataset, indices[numbers])
+    elif isinstance(dataset, ConcatDataset):
+        start = 0
+        for part, stop in zip(dataset.datasets, dataset.cumulative_sizes, strict=True):
+            yield from _resolved(part, numbers[(start <= numbers) & (numbers < stop)] - start)
+            start = stop
+    else:
+        yield dataset, numbers
+
+
+def _identity(base: Any) -> Hashable:
+    if type(base) is TensorDataset:
+        return tuple((tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in base.tensors)
+    return id(base)
+
+
+def _has_repeats(numbers: IntArray) -> bool:
+    return len(np.unique(numbers)) < len(numbers)

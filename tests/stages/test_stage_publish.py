@@ -1,0 +1,92 @@
+"""The publish step: which rows leave the private root, and what they tell beside their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from pipelines.context import Artifact, StageContext
+from pipelines.errors import PrivacyGateError
+from pipelines.policies.sharding import content_key
+from pipelines.stages.publish import run
+from pipelines.stages.shard import ShardConfig
+from pipelines.stages.train_config import TrainConfig
+from pipelines.tables import TableWriter, read_table
+
+ROWS = [("d2", 7, "again"), ("d1", 3, "hello there"), ("d1", 9, "again"), ("d3", 0, "good day")]
+
+
+def publish(root: Any, rows: Any = ROWS, method: str = "crt", publish: str = "auto", masked: int = 0) -> Any:
+    for name in ("shard", "private", "public", "scratch"):
+        (root / name).mkdir(parents=True)
+    made = [
+        {
+            "doc_id": doc, "sentence_index": index, "redacted_text": text, "num_tokens": 2, "num_masked_tokens": masked,
+            "speaker": "A", "domain": None, "label": None,
+        }
+        for doc, index, text in rows
+    ]  # fmt: skip
+    made.sort(key=lambda row: (content_key(row), row["doc_id"], row["sentence_index"]))
+    with TableWriter(root / "shard/public.parquet", "shard") as writer:
+        for row in made:
+            writer.append(**row)
+    ctx = StageContext(
+        stage="publish",
+        partition="p",
+        configs={"shard": ShardConfig(publish=publish), "train": TrainConfig(method=method)},
+        inputs={"shard": (Artifact(stage="shard", partition="p", key="k", private_dir=root / "shard"),)},
+        private_dir=root / "private",
+        public_dir=root / "public",
+        scratch_dir=root / "scratch",
+        secret=b"secret",
+    )
+    counts = run(ctx)
+    public = read_table(root / "public/public.parquet", "published").to_pylist()
+    ids = read_table(root / "private/public_ids.parquet", "public_ids").to_pylist()
+    assert counts == {"num_published": len(public)}
+    return public, ids
+
+
+def test_published_rows_tell_neither_document_nor_place(tmp_path: Any) -> None:
+    """Guards gaps between sentence numbers, which show where private sentences stand."""
+    public, ids = publish(tmp_path)
+    frame = pl.read_parquet(tmp_path / "public/public.parquet")
+    assert set(frame.columns) == {"row_id", "redacted_text", "num_tokens", "speaker", "domain", "label"}
+    raw = (tmp_path / "public/public.parquet").read_bytes()
+    assert b"doc_id" not in raw
+    assert b"sentence_index" not in raw
+    assert len({row["row_id"] for row in public}) == len(ROWS)  # equal rows are told apart
+    back = {row["row_id"]: (row["doc_id"], row["sentence_index"]) for row in ids}
+    found = sorted((*back[row["row_id"]], row["redacted_text"]) for row in public)
+    assert found == sorted(ROWS)
+
+
+def test_the_published_bytes_do_not_depend_on_where_rows_stand(tmp_path: Any) -> None:
+    """Guards the neighbouring world: other documents and other gaps, the same public rows."""
+    publish(tmp_path / "one")
+    publish(tmp_path / "other", [(f"x{n}", 100 * n, text) for n, (_, _, text) in enumerate(reversed(ROWS))])
+    one, other = (tmp_path / name / "public/public.parquet" for name in ("one", "other"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "is_public"),
+    [
+        ("crt", "auto", True), ("dpsgd", "auto", False), ("jft", "auto", False), ("redacted", "auto", False),
+        ("dpsgd", "always", True), ("crt", "never", False),
+    ],
+)  # fmt: skip
+def test_a_table_is_published_where_the_method_or_the_settings_ask(
+    tmp_path: Any, method: str, setting: str, is_public: bool
+) -> None:
+    """Guards tables of methods that need none, in which a missed secret is given away."""
+    public, ids = publish(tmp_path, method=method, publish=setting)
+    assert (len(public), len(ids)) == ((4, 4) if is_public else (0, 0))
+
+
+def test_a_row_with_a_mask_is_never_published(tmp_path: Any) -> None:
+    with pytest.raises(PrivacyGateError, match="with a mask was about to be published"):
+        publish(tmp_path, masked=1)
+    assert not (tmp_path / "public/public.parquet").exists()

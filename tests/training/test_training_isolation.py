@@ -1,0 +1,84 @@
+"""Our own loop keeps the engine's promise: one loss for each record, and none that depends on other records."""
+
+import pytest
+import torch
+from test_training_crt import PRIVATE, gradients_handed_over, train, weights
+from tiny import tiny_model
+from torch import nn
+
+from pipelines.errors import StageError
+from pipelines.training.engine.errors import IsolationError
+from pipelines.training.losses import example_losses
+
+TEXTS = [("my hat" + " is lost" * (at % 3), "USR") for at in range(24)]
+
+
+def over_the_batch(model, batch):
+    losses = example_losses(model, batch)
+    return losses / losses.detach().mean()
+
+
+def over_the_longest(model, batch):
+    return example_losses(model, batch) / batch.inputs.shape[1]
+
+
+@pytest.mark.parametrize("losses", [over_the_batch, over_the_longest])
+def test_losses_that_depend_on_the_batch_stop_training_before_the_first_step(tmp_path, losses):
+    """Guards the bound of a private step in every method that uses the loop."""
+    model = tiny_model()
+    before = weights(model)
+    with gradients_handed_over() as steps, pytest.raises(IsolationError, match="other examples"):
+        train(tmp_path, model, private=TEXTS, losses=losses)
+    assert not steps
+    assert torch.equal(weights(model), before)
+
+
+def test_a_module_that_remembers_stops_training(tmp_path):
+    """Guards what is published: buffers are saved with the weights."""
+
+    class Remembering(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(()))
+
+        def forward(self, x):
+            self.mean.copy_(x.detach().mean())
+            return x
+
+    model = tiny_model()
+    model.transformer.drop = Remembering()
+    with gradients_handed_over() as steps, pytest.raises(IsolationError, match=r"transformer\.drop\.mean"):
+        train(tmp_path, model)
+    assert not steps
+
+
+@pytest.mark.parametrize("num", [lambda losses: losses.repeat(2), lambda losses: losses[:-1]])
+@pytest.mark.parametrize("first", [0, 20])
+def test_another_number_of_losses_than_records_says_so(tmp_path, num, first):
+    """Guards the count in every batch, and its message: it was told as a training that diverged."""
+    calls = []
+
+    def losses(model, batch):
+        calls.append(None)
+        found = example_losses(model, batch)
+        return num(found) if len(calls) > first else found
+
+    with pytest.raises(StageError, match=r"\d+ losses for a batch of \d+ examples"):
+        train(tmp_path, tiny_model(), losses=losses)
+
+
+def test_the_comparison_leaves_no_trace(tmp_path):
+    """Weights and random numbers are those of a training without it."""
+    ends = []
+    for without in (False, True):
+        folder = tmp_path / str(without)
+        folder.mkdir()
+        torch.manual_seed(3)
+        model = tiny_model()
+        with pytest.MonkeyPatch.context() as patch:
+            if without:
+                patch.setattr("pipelines.training.loop.check_isolation", lambda *_: ())
+            train(folder, model, private=PRIVATE[:24])
+        ends.append((weights(model), torch.rand(3)))
+    assert torch.equal(ends[0][0], ends[1][0])
+    assert torch.equal(ends[0][1], ends[1][1])
