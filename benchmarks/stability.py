@@ -56,7 +56,7 @@ from pipelines.policies.protocol import PolicyOptions
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy
 from pipelines.policies.stabilise import PLACEHOLDER
-from pipelines.policies.tables import redacted_row, redacted_text
+from pipelines.policies.tables import redacted, redacted_row
 
 MODEL = "en_core_web_sm"
 DOMAINS = ("airline", "insurance", "media")
@@ -177,7 +177,10 @@ def masked_by_hand(
 
     def redact(documents: Sequence[Sequence[Request]]) -> list[list[str]]:
         verdicts = iter(redactor.judge([request for rows in documents for request in rows]))
-        return [[redacted_text(row, next(verdicts), collapse=True) for row in rows] for rows in documents]
+        return [
+            [redacted(row.text, row.starts, row.ends, next(verdicts), collapse=True)[0] for row in rows]
+            for rows in documents
+        ]
 
     alone: set[Secret] = set()
     together: set[Secret] = set()

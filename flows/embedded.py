@@ -9,22 +9,27 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import lru_cache
 
 from flows.artifacts import on_server
 from flows.credentials import check_password_is_needed, close_home
 from pipelines.errors import ConfigError, StoreError
+from pipelines.processes import deaf_to_interrupts
 
+# Nobody tells a server whose parent was killed by SIGKILL; it looks for itself.
 _SERVE = """
 import signal
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-import socket, sys, uvicorn
+import os, socket, sys, threading, time, uvicorn
+def end_with_parent():
+    while os.getppid() == int(sys.argv[2]):
+        time.sleep(0.5)
+    os._exit(0)
+threading.Thread(target=end_with_parent, daemon=True).start()
 config = uvicorn.Config("prefect.server.api.server:create_app", factory=True, log_level="error", lifespan="on")
 server = uvicorn.Server(config)
 server.run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
@@ -86,16 +91,6 @@ def _protection() -> dict[str, str]:
     }
 
 
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """A process that is started now gets a keyboard's interrupt when it has said how to die: without a traceback."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _read_environment() -> None:
     """Threads of Prefect see its global settings only."""
     from prefect.context import refresh_global_settings_context
@@ -118,9 +113,10 @@ def _replace_server() -> None:
             return int(self._bound.getsockname()[1])
 
         def _run_uvicorn_command(self) -> subprocess.Popen[bytes]:
-            with contextlib.closing(self._bound) as bound, _interrupts_held():
+            # Deaf until it has said how to die: without a traceback.
+            with contextlib.closing(self._bound) as bound, deaf_to_interrupts():
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-c", _SERVE, str(bound.fileno())],
+                    [sys.executable, "-P", "-c", _SERVE, str(bound.fileno()), str(os.getpid())],
                     env={
                         **os.environ,
                         **_SERVER_ENVIRONMENT,

@@ -78,12 +78,12 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
         ConfigError: nothing is damaged.
         StoreError: a run is using the store.
     """
-    from pipelines.store.acknowledge import acknowledge_damage, acknowledged_text
+    from pipelines.store.acknowledge import acknowledge_damage
     from pipelines.store.roots import open_roots
 
     roots = open_roots(*load_settings(config, environ).roots(), is_checked=False)
     document = acknowledge_damage(roots, reason)
-    return document, acknowledged_text(document)
+    return document, _acknowledged_text(document)
 
 
 def _too_large(releases: Sequence[Release], delta: float | None) -> str | None:
@@ -197,3 +197,20 @@ def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _number(epsilon: float | None) -> str:
     return "infinite" if epsilon is None else f"{epsilon:.4g}"
+
+
+def _acknowledged_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    lines = [f"the ledger begins anew: {document['num_kept']} releases kept"]
+    if document["num_unverified"]:
+        lines.append(
+            f"{document['num_unverified']} lines cannot be vouched for: what they say counts in full, for every file"
+        )
+    if document["num_lost"]:
+        lines.append(
+            f"{document['num_lost']} lines are lost: they count as a release without noise, so epsilon is infinite for "
+            "all records of this store. A new store, or a backup of this one, is the way to finite figures"
+        )
+    if document["old_ledger"]:
+        lines.append(f"the old ledger is kept: {document['old_ledger']}")
+    return "\n".join(lines)

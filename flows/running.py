@@ -11,7 +11,6 @@ from flows.console import Console
 from flows.embedded import protect_server
 from flows.lifecycle import fail, finish, retire, running, silence_libraries
 from flows.settings import load_settings
-from flows.signals import guard_embedded_server
 from flows.spec import begin, selection, stages_named
 from pipelines.errors import ConfigError, StoreError
 
@@ -55,13 +54,11 @@ def run_job(
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
     protect_server()
-    from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     from flows.nightly import nightly
 
     silence_libraries()
-    if not PREFECT_API_URL.value():
-        guard_embedded_server()
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), running(run, console.progress):
         try:
             nightly(run)

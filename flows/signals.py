@@ -23,7 +23,6 @@ CODES: dict[int, int] = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 MESSAGE = "reticent: interrupted; what was finished is kept, run again to go on"
 
 _AGAIN_SECONDS = 0.05
-_open_pipes: list[int] = []
 
 
 class Terminated(KeyboardInterrupt):
@@ -142,37 +141,3 @@ def stop_embedded_server() -> None:
     """Ends Prefect's embedded server, if this process started one."""
     for process in _embedded_servers():
         process.terminate()
-
-
-def guard_embedded_server() -> None:
-    """Sees to it that the embedded server hears no interrupt, and does not outlive this process however that ends.
-
-    A small shell process, in a session of its own, reads from a pipe that only this process can write to. The read
-    ends when this process does, even if it is killed outright.
-    """
-    from prefect.server.api.server import SubprocessASGIServer
-
-    from pipelines.processes import deaf_to_interrupts
-
-    start = SubprocessASGIServer._run_uvicorn_command
-
-    def guarded(server: SubprocessASGIServer) -> subprocess.Popen[bytes]:
-        with deaf_to_interrupts():  # it would print its traceback
-            process = start(server)
-        _end_with_us(process)
-        return process
-
-    SubprocessASGIServer._run_uvicorn_command = guarded  # type: ignore[assignment, method-assign]
-
-
-def _end_with_us(process: subprocess.Popen[bytes]) -> None:
-    reader, writer = os.pipe()  # the writing end is never closed, nor inherited
-    _open_pipes.append(writer)
-    subprocess.Popen(
-        ["/bin/sh", "-c", f"read _; kill {process.pid} 2>/dev/null"],
-        stdin=reader,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    os.close(reader)

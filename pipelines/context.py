@@ -73,6 +73,7 @@ class ReleaseLedger(Protocol):
         delta: float,
         *,
         facts: Mapping[str, Any] | None = None,
+        is_public: bool = True,
         insecure_test_seed: bool = False,
     ) -> Spent:
         """Called before any private record is used; refuses a release that would exceed the budget."""

@@ -31,8 +31,9 @@ from pipelines.training.evaluation import REASONS, Evaluation, unscored
 from pipelines.training.lstm_model import LSTMLanguageModel
 from pipelines.training.methods import METHODS
 from pipelines.training.methods.sdpsgd_lstm import NOTES
+from pipelines.training.model_card import model_card
 from pipelines.training.models.sources import THE_FOLDER, WHEELS
-from pipelines.training.outputs import events_document, model_card, warnings_about
+from pipelines.training.outputs import events_document, warnings_about
 from pipelines.training.tasks.templates import TEMPLATES
 from pipelines.training.tasks.text_metrics import ADVICE, MATCHING, TextScores
 

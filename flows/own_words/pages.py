@@ -12,7 +12,7 @@ from typing import Any, Final
 from flows.own_words import settings
 from flows.own_words.cards import runs
 from flows.own_words.claims import documents
-from flows.own_words.scenes import few_scenes
+from flows.own_words.scenes import few_scenes, reasons
 from flows.own_words.variants import choices
 from pipelines.gate.files import json_units, page_units
 from pipelines.gate.own import HOLE
@@ -49,7 +49,7 @@ def texts() -> Iterator[str]:
     yield from _titles()
     for sources, claims, is_shown in _runs():
         full = build(sources, title=HOLE)
-        public = public_version(full, claims, publishes_rows=sources.publishes_rows, publishes_counts=is_shown)
+        public = public_version(full, claims, publishes_counts=is_shown)
         for unit in (*json_units(public), *page_units(render_html(public))):
             yield unit.text
 
@@ -71,6 +71,9 @@ def _runs() -> Iterator[tuple[Sources, Any, bool]]:
         yield replace(plain, redact=(redact,)), None, False
     for changed in _dedups():
         yield replace(plain, dedup={**plain.dedup, **changed}), None, False
+    for stability, reason in reasons():
+        known = {"add_or_remove_one": stability, "replace_one": stability, "reason": reason}
+        yield replace(plain, claims={"dedup_stability": known}), None, False
     for estimate in _estimates():
         yield replace(plain, estimate=estimate), None, True
         yield replace(plain, estimate=estimate, redact=({"policies": [], "conservative": None},), shard=()), None, True

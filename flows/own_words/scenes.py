@@ -16,7 +16,7 @@ from flows.own_words.cards import notes_of_training
 from flows.own_words.variants import choices, variants
 from pipelines.accounting.basis import Review
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.corpus_facts import DOCUMENT_POLICIES, FITTED_POLICIES, corpus_facts
+from pipelines.accounting.corpus_facts import FITTED_POLICIES, corpus_facts
 from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
 from pipelines.accounting.ledger import Release
 from pipelines.accounting.methods import RULES, MethodRule, Rows
@@ -26,6 +26,7 @@ from pipelines.gate.own import HOLE
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, Stability
+from pipelines.policies import registry
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.train_config import TrainConfig
 
@@ -152,17 +153,17 @@ def _variants_of_corpus(corpus: CorpusFacts) -> Iterator[CorpusFacts]:
     tried = {
         "dedup_reason": (),
         "has_conservative": (),
-        "reads_documents": (tuple(sorted(DOCUMENT_POLICIES)), (HOLE,)),
+        "reads_documents": (tuple(sorted(registry.DOCUMENT_POLICIES)), (HOLE,)),
         "fitted": (tuple(sorted(FITTED_POLICIES)), (HOLE,)),
         "plugins": (("plug-in",), (HOLE,)),
     }
     yield from variants(corpus, tried)
-    for stability, reason in _reasons():
+    for stability, reason in reasons():
         yield replace(corpus, dedup_stability=stability, dedup_reason=reason)
 
 
 @functools.cache
-def _reasons() -> tuple[tuple[int | None, str], ...]:
+def reasons() -> tuple[tuple[int | None, str], ...]:
     """How stable deduplication may be, and why, by its settings and those of redaction."""
     fields = ("mode", "normalise", "unit")
     every = itertools.product(*(choices(DedupConfig.model_fields[name].annotation) for name in fields))
@@ -170,7 +171,7 @@ def _reasons() -> tuple[tuple[int | None, str], ...]:
     found: dict[tuple[int | None, str], None] = {}
     for values, (verify, has_public_rows, reads_places) in itertools.product(every, flags):
         dedup = SimpleNamespace(**dict(zip(fields, values, strict=True)), verify=verify, min_tokens=0)
-        for policy in ("digits", *DOCUMENT_POLICIES):
+        for policy in ("digits", *registry.DOCUMENT_POLICIES):
             redact = SimpleNamespace(policies=(policy,), conservative="conservative", collapse=True)
             facts = corpus_facts(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
             found[facts.dedup_stability, facts.dedup_reason] = None

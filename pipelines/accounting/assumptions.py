@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.events import is_silent
 from pipelines.accounting.methods import MethodRule
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.stable import assumed
@@ -179,7 +178,7 @@ def about_policies(corpus: CorpusFacts) -> list[str]:
 
 def one_sentence(training: TrainingFacts, who: str = "the secret") -> str:
     """What a claim about a single secret supposes, since the unit of privacy is one sentence."""
-    if is_silent(training.event_on("original")):
+    if not training.reads_any_original:
         return f"{who} stands in one kept sentence; one that stands in several is a group of as many"
     return (
         f"{who} stands in one sentence, and that has no copy: training on original text reads every copy, and a "

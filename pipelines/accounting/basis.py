@@ -13,7 +13,7 @@ from typing import Any, Final
 from pipelines.accounting.assumptions import about_corpus, common, voids
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
-from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.methods import MethodRule
 from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.stable import NOT_TOLD, counted, elsewhere_refusal, misses_nothing
@@ -186,7 +186,7 @@ class ClaimBuilder:
         """Which two private sets differential privacy compares, by what the method reads."""
         if not self.corpus.reads_redacted:
             found = "the neighbours are corpora after splitting, duplicates and secrets included, of equal size"
-        elif is_silent(self.training.event_on("original")):
+        elif not self.training.reads_any_original:
             found = (
                 "the neighbours are private sets after deduplication and redaction, of equal size; the public set is "
                 "the same in both"
@@ -269,12 +269,7 @@ class ClaimBuilder:
         """Whether it is certain that no labelled secret of the corpus was trained on: all are masked, and stably."""
         gamma = self.gamma()
         is_exact = gamma is not None and self.review.is_census and gamma.upper == 0
-        return is_exact and misses_nothing(self.review.stability) and not self.reads_any_original
-
-    @property
-    def reads_any_original(self) -> bool:
-        """Whether a part of the training read original text, for which redaction gives no credit."""
-        return not is_silent(self.training.event_on("original"))
+        return is_exact and misses_nothing(self.review.stability) and not self.training.reads_any_original
 
     @property
     def unstable(self) -> str:

@@ -143,7 +143,7 @@ def _claims_of(
             dedup_min_tokens=0,
             reads_redacted=False,
         )
-    is_one_part = is_silent(training.event_on("original"))
+    is_one_part = not training.reads_any_original
     loss = _loss(training, training.event)
     builder = ClaimBuilder(
         training=training,
@@ -230,7 +230,7 @@ def _confidentiality(b: ClaimBuilder) -> Claim:
         "confidentiality",
         f"Whoever sees {b.seen} can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
         "its place, was trained on. Epsilon is "
-        + (epsilon_is(b.unstable, b.reads_any_original) if b.corpus.gives_credit else "for any."),
+        + (epsilon_is(b.unstable, b.training.reads_any_original) if b.corpus.gives_credit else "for any."),
         "CRT, Theorem 8.1",
         extra=(
             one_sentence(b.training),
@@ -308,11 +308,11 @@ def _bayesian(b: ClaimBuilder) -> Claim:
         return replace(claim, refused=refusal)
     on_redacted = group_loss(b.on_redacted, b.records_per_sentence)
     amplified = bayesian_with_original(on_redacted, worst_gamma, escape, b.on_original)
-    if training_reads_original := not is_silent(b.training.event_on("original")):
+    if b.training.reads_any_original:
         claim = replace(claim, assumptions=(_SPLIT_CREDIT, *claim.assumptions))
-    point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
-    paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
-    if not training_reads_original:
+    else:
+        point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
+        paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
         claim = replace(
             claim,
             as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},

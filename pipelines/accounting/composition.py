@@ -100,8 +100,6 @@ def together(
     has_foreign_rows = publication.foreign_tables
     publishes_rows = publication.publishes_rows
     for release in others:
-        if not release.counts:
-            continue
         facts = release.facts
         phases += _phases(release, publication.redactions)
         if facts is None or facts.redactions.isdisjoint(publication.redactions):
@@ -117,8 +115,8 @@ def together(
             has_public_set=rule.has_public_set or facts.trains_on_public_rows,
             requires={**rule.requires, **{n: why for n, why in theirs.requires.items() if n not in facts.met}},
         )
-    known = [r.facts for r in others if r.counts and r.facts is not None]
-    is_one_unit = all(r.facts is not None and r.facts.record == training.record for r in others if r.counts)
+    known = [release.facts for release in others if release.facts is not None]
+    is_one_unit = len(known) == len(others) and all(facts.record == training.record for facts in known)
     return Together(
         training=replace(
             training,
@@ -147,7 +145,8 @@ def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
         return [Phase(name=release.release_id, rows="original", event=NonPrivate())]
     facts = release.facts
     if facts is None:
-        return [Phase(name=release.release_id, rows="original", event=release.event)]
+        event = NonPrivate() if reads_without_noise(release) else release.event
+        return [Phase(name=release.release_id, rows="original", event=event)]
     phases = list(facts.phases)
     if reads_without_noise(release) and not any(phase.is_unnoised for phase in phases):
         phases.append(Phase(name=release.release_id, rows="redacted", event=NonPrivate()))
@@ -157,8 +156,7 @@ def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
 
 
 def _is_unnoised(release: Release) -> bool:
-    facts = release.facts
-    return facts is None or rule_of(facts.method, facts.variant).is_unnoised
+    return release.facts is None or reads_without_noise(release)
 
 
 def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[str]:
@@ -166,7 +164,7 @@ def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[
     unmet = {
         name
         for release in others
-        if release.counts and release.facts is not None
+        if release.facts is not None
         for name in rule_of(release.facts.method, release.facts.variant).requires
         if name not in release.facts.met
     }
@@ -174,21 +172,10 @@ def _still_met(training: TrainingFacts, others: Sequence[Release]) -> frozenset[
 
 
 def _stability(corpus: CorpusFacts, training: TrainingFacts, others: Sequence[Release]) -> int | None:
-    """Records of each release that one replaced sentence can change: the most of any release; None: no bound.
-
-    The stability of deduplication is known for sentences: a copy that it unmasks stands in another record of any other
-    kind.
-    """
-    reads_original = all(phase.rows == "original" for phase in training.phases)
-    sizes = [1 if reads_original and corpus.dedup_stability is not None else corpus.dedup_stability]
-    if training.record != "sentence" and not reads_original:
+    """Records of each release that one replaced sentence can change: the most of any release; None: no bound."""
+    sizes = [1 if training.reads_original and corpus.dedup_stability is not None else corpus.dedup_stability]
+    if training.record != "sentence" and not training.reads_original:
         sizes = [None]
-    for release in others:
-        facts = release.facts
-        if release.counts:
-            is_known = facts is not None and (
-                facts.record == "sentence" or all(phase.rows == "original" for phase in facts.phases)
-            )
-            sizes.append(facts.sentence_stability if facts is not None and is_known else None)
+    sizes += [None if release.facts is None else release.facts.records_per_sentence for release in others]
     bounded = [size for size in sizes if size is not None]
     return max(bounded) if len(bounded) == len(sizes) else None

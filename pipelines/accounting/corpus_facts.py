@@ -5,13 +5,30 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pipelines.accounting.run_facts import CorpusFacts
-from pipelines.dedup.stability import dedup_stability
+from pipelines.dedup.stability import Stability, dedup_stability
 from pipelines.policies import registry
 
 # A digit stays a digit: replacing masked tokens by others of their kind changes nothing that is masked, or not.
 STABLE_POLICIES: Final = frozenset({"digits"})
-DOCUMENT_POLICIES: Final = frozenset({"propagate"})
 FITTED_POLICIES: Final = frozenset({"classifier"})
+
+
+def stability_of_dedup(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> Stability:
+    """Training records that one sentence of the raw corpus can change. Arguments as `corpus_facts`."""
+    return dedup_stability(
+        dedup.mode,
+        dedup.normalise,
+        dedup.verify,
+        unit=dedup.unit,
+        has_public_set=has_public_rows and redact.conservative is not None,
+        reads_places=reads_places,
+        # A plug-in may look at documents; nobody can tell.
+        reads_documents=any(n in registry.DOCUMENT_POLICIES or n not in registry.POLICIES for n in _policies(redact)),
+    )
+
+
+def _policies(redact: Any) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if redact.conservative else ()))))
 
 
 def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> CorpusFacts:
@@ -22,26 +39,16 @@ def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places
         has_public_rows: whether rows that the conservative policy lets pass are published, or trained on without noise.
         reads_places: whether training is told which records begin or end their conversation.
     """
-    policies = tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if redact.conservative else ()))))
-    plugins = tuple(name for name in policies if name not in registry.POLICIES)
-    reads_documents = tuple(name for name in policies if name in DOCUMENT_POLICIES)
-    stability = dedup_stability(
-        dedup.mode,
-        dedup.normalise,
-        dedup.verify,
-        unit=dedup.unit,
-        has_public_set=has_public_rows and redact.conservative is not None,
-        reads_places=reads_places,
-        reads_documents=bool(reads_documents or plugins),  # a plug-in may look at documents; nobody can tell
-    )
+    policies = _policies(redact)
+    stability = stability_of_dedup(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
     return CorpusFacts(
         dedup_stability=stability.replace_one,
         dedup_reason=stability.reason,
         dedup_min_tokens=dedup.min_tokens,
         has_conservative=redact.conservative is not None,
-        reads_documents=reads_documents,
+        reads_documents=tuple(name for name in policies if name in registry.DOCUMENT_POLICIES),
         fitted=tuple(name for name in policies if name in FITTED_POLICIES),
-        plugins=plugins,
+        plugins=tuple(name for name in policies if name not in registry.POLICIES),
         collapses=redact.collapse,
         redactor_is_stable=set(policies) <= STABLE_POLICIES,
     )

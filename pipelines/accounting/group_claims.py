@@ -29,7 +29,7 @@ def group(b: ClaimBuilder, size: int) -> list[Claim]:
         )
     )
     claim = _group_claim(b, "group_confidentiality", size, num_missed, share)
-    gamma = None if b.reads_any_original else b.gamma()
+    gamma = None if b.training.reads_any_original else b.gamma()
     num_average = num_missed_of_group(size, gamma)
     if misses_nothing or gamma is None or num_average == size:
         return [claim]

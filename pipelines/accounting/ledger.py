@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pipelines.accounting.events import Composed, Event, Leaf, NonPrivate, SelfComposed, leaves
+from pipelines.accounting.events import Composed, Event, Gaussian, Leaf, NonPrivate, SelfComposed, leaves
 from pipelines.accounting.methods import rule_of
 from pipelines.accounting.release_facts import ReleaseFacts
 
@@ -123,10 +123,13 @@ def composed_event(releases: Iterable[Release]) -> Event:
 def reads_without_noise(release: Release) -> bool:
     """Whether a part of the private text was read without noise, by the method's rule, whatever the event says.
 
-    The first version entered S-DPSGD by its noised queries alone.
+    The first version entered S-DPSGD by its noised queries alone, and no entry's method. Of that version's methods it
+    alone had queries on samples that are not secret.
     """
     facts = release.facts
-    return facts is not None and rule_of(facts.method, facts.variant).is_unnoised
+    if facts is None:
+        return any(isinstance(leaf, Gaussian) for _, leaf in leaves(release.event))
+    return rule_of(facts.method, facts.variant).is_unnoised
 
 
 def composed_epsilon(releases: Iterable[Release], delta: float) -> float:

@@ -30,6 +30,7 @@ class MethodRule:
         rows: what its only phase reads; None where ``events.json`` must list the phases.
         theorem: where selective DP is proved for it.
         is_unnoised: whether a part of the private records' text is read without noise, so that no DP can be claimed.
+        reads_spans: whether a record is cut into private spans, and others that are read without noise.
         has_public_set: whether whole rows are trained on without noise because the conservative policy let them pass.
         requires: preconditions by name, each with the reason for a refusal where it is not recorded as met.
     """
@@ -38,6 +39,7 @@ class MethodRule:
     rows: Rows | None = None
     theorem: str = THEOREM_JFT
     is_unnoised: bool = False
+    reads_spans: bool = False
     has_public_set: bool = False
     requires: Mapping[str, str] = field(default_factory=dict)
 
@@ -76,6 +78,7 @@ RULES: Final[Mapping[str, MethodRule]] = {
     "sdpsgd_lstm": MethodRule(
         claims=("dp", "selective", "selective_policy"),
         is_unnoised=True,
+        reads_spans=True,
         theorem=THEOREM_SELECTIVE,
         requires={
             "states_noised": "it is not recorded that hidden and cell states after a private span were clipped and "

@@ -22,7 +22,8 @@ class ReleaseFacts:
         met: preconditions of the method that training recorded as met.
         redactions: identify how sentences were redacted and judged public: one for the recipe, one for its output.
             Releases that share one masked the same tokens of the same sentence, and let the same ones pass.
-        sentence_stability: training records that one replaced sentence of the raw corpus can change; None: no bound.
+        sentence_stability: training records that one replaced sentence of the raw corpus can change, were each record
+            a sentence; None: no bound.
         trains_on_public_rows: whether rows were trained on without noise because the conservative policy let them pass.
         publishes_rows: whether such rows were published as a table.
         typed_masks: whether masks told what kind of secret they stand for.
@@ -41,6 +42,15 @@ class ReleaseFacts:
     publishes_rows: bool = False
     typed_masks: bool = False
     is_noise_from_private_text: bool = False
+
+    @property
+    def records_per_sentence(self) -> int | None:
+        """`sentence_stability` where it holds: for records of one sentence, and where only originals were read.
+
+        A copy that deduplication unmasks stands in another record of any other kind.
+        """
+        is_known = self.record == "sentence" or all(phase.rows == "original" for phase in self.phases)
+        return self.sentence_stability if is_known else None
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, get_args
 
 from pipelines.accounting.events import (
@@ -101,6 +101,11 @@ class TrainingFacts:
         """Whether nothing but the original text was read, so that redaction gives no credit."""
         return bool(self.phases) and all(phase.rows == "original" for phase in self.phases)
 
+    @property
+    def reads_any_original(self) -> bool:
+        """Whether a part of the training read original text, for which redaction gives no credit."""
+        return not is_silent(self.event_on("original"))
+
 
 @dataclass(frozen=True, kw_only=True)
 class CorpusFacts:
@@ -155,12 +160,14 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             f"events.json has schema version {version!r}, {SCHEMA_VERSION} is known; rerun train"
         )
     try:
+        event, phases = _what_ran(document)
+        rate = document.get("light_noise_miss_rate") or None
         facts = TrainingFacts(
             method=str(document["method"]),
             record=str(document["record"]),
             num_private_records=int(document["num_private_records"]),
             num_public_records=int(document["num_public_records"]),
-            event=from_json(document["event"]),
+            event=event,
             target_delta=float(document["target_delta"]),
             target_epsilon=None if document["target_epsilon"] is None else float(document["target_epsilon"]),
             # Anything but a plain false counts as insecure: a missing or odd value must not make a guarantee.
@@ -169,15 +176,14 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             public_order=str(document["public_order"]),
             notes=tuple(str(note) for note in document.get("assumption_notes", ())),
             variant=None if document.get("variant") is None else str(document["variant"]),
-            phases=_phases(document),
+            phases=phases,
             # Only a plain true counts.
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
-            light_noise_miss_rate=_rate(rate := document.get("light_noise_miss_rate") or {}),
-            noise_basis=rate.get("basis"),
-            # A rate of unknown origin counts as one that was measured on this text.
-            is_noise_from_private_text=bool(rate) and rate.get("basis") not in PUBLIC_BASES,
+            light_noise_miss_rate=_rate(rate or {}),
+            noise_basis=(rate or {}).get("basis"),
+            is_noise_from_private_text=is_from_private_text(rate),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UnsupportedEventError(
@@ -185,8 +191,6 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
         ) from error
     if not 0 < facts.target_delta < 1:
         raise UnsupportedEventError(f"events.json: target_delta must be between 0 and 1, not {facts.target_delta}")
-    if facts.method == "sdpsgd_lstm" and document.get("phases") is None:
-        facts = replace(facts, event=Composed(events=tuple(phase.event for phase in facts.phases)))
     if Counter(_mechanisms(facts.event)) != sum((Counter(_mechanisms(p.event)) for p in facts.phases), Counter()):
         raise UnsupportedEventError("events.json: the events of its phases are not those of the whole run; rerun train")
     if is_silent(facts.event) and facts.num_private_records > 0:
@@ -194,6 +198,11 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             "events.json counts private records but no event that used them; an epsilon of 0 would be a guess"
         )
     return facts
+
+
+def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
+    """Whether a miss rate that set noise was counted on the private text; one of unknown origin counts so."""
+    return rate is not None and rate.get("basis") not in PUBLIC_BASES
 
 
 def _rate(document: Mapping[str, Any]) -> MissRate | None:
@@ -207,23 +216,23 @@ def _mechanisms(event: Event) -> Counter[Any]:
     return found
 
 
-def _phases(document: Mapping[str, Any]) -> tuple[Phase, ...]:
-    method, variant = str(document["method"]), document.get("variant")
-    listed = document.get("phases")
+def _what_ran(document: Mapping[str, Any]) -> tuple[Event, tuple[Phase, ...]]:
+    event, listed = from_json(document["event"]), document.get("phases")
     if listed is None:
-        rule = rule_of(method, variant)
-        if method == "sdpsgd_lstm":  # as the first version wrote it: its noised queries alone
-            return (
-                Phase(name="private spans", rows="original", event=from_json(document["event"])),
+        rule = rule_of(method := str(document["method"]), document.get("variant"))
+        if rule.reads_spans:  # as the first version wrote it: its noised queries alone
+            phases = (
+                Phase(name="private spans", rows="original", event=event),
                 Phase(name="public spans", rows="redacted", event=NonPrivate()),
             )
+            return Composed(events=tuple(phase.event for phase in phases)), phases
         if rule.rows is None and rule.claims != ("dp",):
             raise ValueError(f"the method {method} must list its phases")
         rows = rule.rows or "original"  # of a method that is not in the table nothing is known
-        return (Phase(name=method, rows=rows, event=from_json(document["event"])),)
+        return event, (Phase(name=method, rows=rows, event=event),)
     for phase in listed:
         if phase["rows"] not in get_args(Rows):
             raise ValueError(f"rows of a phase are one of {', '.join(get_args(Rows))}")
         if phase["rows"] != "original" and is_silent(from_json(phase["event"])):
             raise ValueError("a phase on redacted text without noise must have the event non_private, not none")
-    return tuple(Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in listed)
+    return event, tuple(Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in listed)

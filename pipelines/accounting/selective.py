@@ -154,7 +154,7 @@ def _neighbours(b: ClaimBuilder, unnoised: bool) -> dict[str, str]:
 
 
 def _about_unnoised(b: ClaimBuilder) -> tuple[str, ...]:
-    if b.training.method == "sdpsgd_lstm":
+    if b.rule.reads_spans:
         return (
             "the positions of private spans are public, and the same in both worlds",
             "public spans are trained on without noise and hold no secret",

@@ -14,7 +14,6 @@ Fact = Literal[
     "public rows",  # none | some
     "training reads",  # redacted | original | both
     "other releases",  # none | some
-    "vocabulary",  # public rows | elsewhere | no text
     "noise chosen from",  # settings | private text
     "masks show",  # nothing | lengths
 ]

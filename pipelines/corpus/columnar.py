@@ -1,6 +1,6 @@
 """Rows of Parquet files and of Arrow files (a saved ``datasets`` folder), in bounded memory.
 
-Indexing and reading share `_batches`, so that they can never disagree about a row; the digest of a piece covers the
+Indexing and reading share `read_rows`, so that they can never disagree about a row; the digest of a piece covers the
 values of the columns that are read, and no others: rewriting a file with other row groups or codecs changes nothing.
 """
 
@@ -111,7 +111,7 @@ def _rows_of(batches: Iterator[tuple[pa.RecordBatch, int]]) -> Generator[Values,
             columns = {field: _values(column) for field, column in zip(batch.schema.names, batch.columns, strict=True)}
             for at in range(skip, batch.num_rows):
                 yield {field: values[at] for field, values in columns.items()}
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter: a column's name
         raise DamagedFile from error
     except OSError as error:
         if error.errno is None:

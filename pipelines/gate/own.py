@@ -75,14 +75,7 @@ class OwnWords:
         wanted = string.casefold().split(" ")
         if is_format and len(wanted) == 1 and wanted[0] in self._format_words:
             return True
-        lines = [_tokens(line) for line in text.split("\n")]
-        marked = [[START, *(token for token, _ in line), END] for line in lines]
-        words = [
-            (word, (number, at))
-            for number, line in enumerate(lines)
-            for at, (_, group) in enumerate(line, start=1)
-            for word in group
-        ]
+        marked, words = _read(text)
         places = list(_places(wanted, words))
         return bool(places) and all(
             self._is_ours(marked[number], start, stop) for place in places for number, start, stop in place
@@ -123,6 +116,20 @@ def _tokens(line: str) -> list[tuple[str, list[str]]]:
 
 Place = tuple[int, int]
 """Number of a line, and of a token in it."""
+
+
+@functools.lru_cache(maxsize=1)  # a text is asked about as often as a string is found in it
+def _read(text: str) -> tuple[list[list[str]], list[tuple[str, Place]]]:
+    """The tokens of each line between its borders, and all words with the token that each belongs to."""
+    lines = [_tokens(line) for line in text.split("\n")]
+    marked = [[START, *(token for token, _ in line), END] for line in lines]
+    words = [
+        (word, (number, at))
+        for number, line in enumerate(lines)
+        for at, (_, group) in enumerate(line, start=1)
+        for word in group
+    ]
+    return marked, words
 
 
 def _places(wanted: Sequence[str], words: Sequence[tuple[str, Place]]) -> Iterator[list[tuple[int, int, int]]]:

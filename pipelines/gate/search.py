@@ -17,7 +17,7 @@ from pipelines.tables import TableWriter, iter_batches, open_table
 CHUNK_STRINGS: Final = 500_000
 """Strings held at once (about 150 MB); more take another pass over the rows."""
 PUBLIC_COLUMNS: Final = ("redacted_text", "speaker", "domain", "label")
-"""The columns of a public row that quote the corpus. Its ``doc_id`` is a pseudonym."""
+"""The columns of a public row that quote the corpus."""
 _FLAGS: Final = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
 _MAX_HITS: Final = 100_000
 
@@ -121,7 +121,7 @@ def spans_of(sentences: Path, redacted: Path) -> Iterator[tuple[str, list[dict[s
 
 
 def public_rows(redacted: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a redacted table that the shard stage will publish, by the same rule as there."""
+    """The rows of a redacted table on the public side, by the shard stage's rule."""
     columns = ("doc_id", "sentence_index", *PUBLIC_COLUMNS, *_FLAGS)
     for batch in iter_batches(redacted, "redacted", columns):
         for row in batch.to_pylist():

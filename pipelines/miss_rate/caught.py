@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.judged_tables import joined
 from pipelines.miss_rate.review_items import ItemPartition
-from pipelines.miss_rate.review_tables import Row, labelled_documents, rows_of
+from pipelines.miss_rate.review_tables import gold_rows, labelled_documents
 from pipelines.miss_rate.stability import Piece, Scope
+from pipelines.miss_rate.verdicts import Row
 from pipelines.tables import iter_batches
 
 _GOLD: Final = ("doc_id", "sentence_index", "start", "end", "start_token", "end_token", "secret_id")
@@ -43,10 +44,8 @@ MarkRow = Callable[[Mapping[str, Any]], Iterable[Mark]]
 def gold_marks(gold: Path, documents: Path, chosen: Collection[Row]) -> dict[Row, list[Mark]]:
     """Every piece of every labelled secret that has a piece in a chosen sentence of a labelled training document."""
     labelled = labelled_documents(documents)
-    judged = {row for row in chosen if row[0] in labelled}
-    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", _GOLD, judged)}
     found: dict[Row, list[Mark]] = {}
-    for row in rows_of(gold, "gold", _GOLD, touched, number="secret_id"):
+    for row in gold_rows(gold, _GOLD, {row for row in chosen if row[0] in labelled}):
         mark = Mark(("gold", row["secret_id"]), row["start"], row["end"], row["start_token"], row["end_token"])
         found.setdefault((row["doc_id"], row["sentence_index"]), []).append(mark)
     return found
@@ -77,8 +76,7 @@ def scopes(
         wanted = _rows_of_documents(partition.redacted, {doc_id for doc_id, _ in wanted})
     rows = chain.from_iterable(joined(partition, dict.fromkeys(wanted), _CARRIED))
     for _, group in groupby(rows, key=lambda row: row["doc_id"]):
-        document = list(group) if whole_documents else None
-        for together in [document] if document is not None else ([row] for row in group):
+        for together in [list(group)] if whole_documents else ([row] for row in group):
             scope = Scope(together, _caught(together, chosen, gold, marks_of))
             if scope.secrets:
                 yield scope

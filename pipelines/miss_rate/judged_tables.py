@@ -16,8 +16,8 @@ from pipelines.errors import StageError
 from pipelines.miss_rate.decisions import Ballot, Judgement, Secret, asks_again, sentence_key
 from pipelines.miss_rate.review import ReviewTable, SecretSpan
 from pipelines.miss_rate.review_items import ItemPartition, open_characters
-from pipelines.miss_rate.review_tables import REDACTED_COLUMNS, Row, Weights, judge_row, read_sample, rows_of
-from pipelines.miss_rate.verdicts import read_verdicts
+from pipelines.miss_rate.review_tables import REDACTED_COLUMNS, Weights, judge_row, read_sample, rows_of
+from pipelines.miss_rate.verdicts import Row, read_verdicts
 from pipelines.policies.redact import redact_text
 
 Found = tuple[SecretSpan, ...]

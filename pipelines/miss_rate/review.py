@@ -189,8 +189,8 @@ class ReviewTable:
         has_stability: whether that was measured.
         num_loose: caught secrets that are stable, and not known to be stable together with others of their sentence.
         num_elsewhere: caught secrets that change other sentences when they are masked by hand.
-        policy_masked, policy_found, policy_missed, policy_wrong: tokens of kept sentences, summed with weights: masked;
-            masked and sensitive; sensitive and not masked; masked and not sensitive.
+        policy_masked, policy_found, policy_missed: tokens of kept sentences, summed with weights: masked;
+            masked and sensitive; sensitive and not masked.
         weights: 1 / inclusion probability of each sentence, up to a common factor.
         domains: of each sentence, as a position in ``domain_names``.
         labels: secrets of kept sentences by label; a label that the sample did not meet has empty columns.
@@ -215,7 +215,6 @@ class ReviewTable:
     policy_masked: float = 0
     policy_found: float = 0
     policy_missed: float = 0
-    policy_wrong: float = 0
     labels: dict[str, LabelCount] = field(default_factory=dict)
     replicate_tokens: list[float] = field(default_factory=list)
     replicate_missed: list[float] = field(default_factory=list)
@@ -288,7 +287,6 @@ class ReviewTable:
             self.policy_masked += weight * review.num_masked
             self.policy_found += weight * found
             self.policy_missed += weight * review.num_missed
-            self.policy_wrong += weight * (review.num_masked - found)
         for replicate in replicates:
             self.replicate_tokens[replicate] += weight_in_replicate * review.num_tokens
             self.replicate_missed[replicate] += weight_in_replicate * review.num_missed

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import StageError
 from pipelines.miss_rate.decisions import Judgement, Range, Secret, asks_again, covered
-from pipelines.miss_rate.review_tables import Row, read_sample, rows_of
+from pipelines.miss_rate.review_tables import read_sample, rows_of
+from pipelines.miss_rate.verdicts import Row
 from pipelines.policies.redact import masked_runs
 
 

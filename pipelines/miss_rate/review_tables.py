@@ -19,10 +19,9 @@ from pipelines.errors import StageError
 from pipelines.miss_rate.review import JudgedSecret, ReviewTable, SecretSpan, SentenceReview, review_sentence
 from pipelines.miss_rate.sample_table import TRAIN_FOLD
 from pipelines.miss_rate.sampling import inclusion_probability
-from pipelines.miss_rate.verdicts import Tokens, Verdict, read_verdicts, worse
+from pipelines.miss_rate.verdicts import Row, Tokens, Verdict, read_verdicts, worse
 from pipelines.tables import iter_batches
 
-Row = tuple[str, int]
 Verdicts = Mapping[Row, Mapping[Tokens, Verdict]]
 Secret = tuple[str, int]
 """A document and the number of a secret in it."""
@@ -206,9 +205,8 @@ def judge_row(
 
 def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[Secret, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
-    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", _GOLD, judged)}
     found: dict[Row, list[tuple[Secret, SecretSpan]]] = {}
-    for row in rows_of(gold, "gold", _GOLD, touched, number="secret_id"):
+    for row in gold_rows(gold, _GOLD, judged):
         span = SecretSpan(row["start_token"], row["end_token"], row["label"])
         identity = row["doc_id"], row["sentence_index"]
         found.setdefault(identity, []).append(((row["doc_id"], row["secret_id"]), span))
@@ -281,6 +279,12 @@ def _labels(gold: Path, labelled: set[str]) -> set[str]:
         kept = batch.filter(pc.is_in(batch.column("doc_id"), value_set=documents))
         found.update(pc.unique(kept.column("label")).to_pylist())
     return found
+
+
+def gold_rows(gold: Path, columns: Sequence[str], judged: Collection[Row]) -> Iterator[dict[str, Any]]:
+    """Every piece of every labelled secret that has a piece in a judged sentence; columns name what identifies it."""
+    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", columns, judged)}
+    yield from rows_of(gold, "gold", columns, touched, number="secret_id")
 
 
 def rows_of(

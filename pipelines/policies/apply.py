@@ -6,8 +6,6 @@ number of them.
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -20,6 +18,7 @@ from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
 from pipelines.policies.judging import Exclusions, Judge, Request, Verdict
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
+from pipelines.policies.stabilise import digest_of
 from pipelines.processes import die_with_parent, worker_pool
 
 CHUNK_SENTENCES: Final = 1_024
@@ -215,6 +214,4 @@ def _chunks(pending: Iterable[tuple[bytes, Request]], max_sentences: int) -> Ite
 
 def _identity(request: Request) -> bytes:
     """What a verdict depends on, as 16 bytes: text, offsets, and what is asked."""
-    count = len(request.starts)
-    header = struct.pack(f"<?Q{2 * count}I", request.redact, count, *request.starts, *request.ends)
-    return hashlib.blake2b(header + request.text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return digest_of((request.text, request.starts, request.ends), request.redact)

@@ -140,10 +140,10 @@ class Judge:
         if isinstance(conservative, DocumentPolicy):
             raise ConfigError("redact.conservative: a policy for whole documents cannot vouch for single sentences")
         self._document_policies = {n: p for n, p in self._policies.items() if isinstance(p, DocumentPolicy)}
-        asked = [*self._observed.values(), *([conservative] if conservative else [])]
-        used = [*self._policies.values(), *asked]
+        self._asked = [*self._observed.values(), *([conservative] if conservative else [])]
+        used = [*self._policies.values(), *self._asked]
         # What reads the original text: without placeholders, every policy.
-        self._readers = asked if stabilise else used
+        self._readers = self._asked if stabilise else used
         self._annotator: Annotator | None = None
         if needs := _needs(used):
             on_demand = frozenset({"tagger", "attribute_ruler", "lemmatizer"}) if _wanting(used) else frozenset()
@@ -167,8 +167,8 @@ class Judge:
 
     def judge(self, requests: Sequence[Request]) -> list[Verdict]:
         """One verdict a request, in order, by all policies but those for whole documents."""
-        asked = _needs(policy for policy in self._readers if policy not in self._policies.values())
-        read = [request for request in requests if request.redact or asked]
+        is_always_read = bool(_needs(self._asked))
+        read = [request for request in requests if request.redact or is_always_read]
         found: dict[int, set[Span] | str] = {}
         if self._stabiliser is not None:
             wanted = [request for request in requests if request.redact]

@@ -35,6 +35,9 @@ POLICIES: Final[Mapping[str, str]] = {
 }
 """Built-in policies: name -> ``module:Class``."""
 
+DOCUMENT_POLICIES: Final = frozenset({"propagate"})
+"""Those of them that look at whole documents."""
+
 ENTRY_POINTS: Final = "reticent.policies"
 """Installed packages offer policies of their own under names in this group of entry points."""
 

@@ -108,10 +108,10 @@ def reading_of(
     return Reading(("".join(pieces), tuple(new_starts), tuple(new_ends)), tuple(back), tuple(is_placeholder))
 
 
-def _digest(tokens: Tokens) -> bytes:
-    """What policies may look at, as 16 bytes."""
+def digest_of(tokens: tuple[str, Sequence[int], Sequence[int]], *flags: bool) -> bytes:
+    """What policies may look at, and flags beside it, as 16 bytes."""
     text, starts, ends = tokens
-    header = struct.pack(f"<Q{2 * len(starts)}I", len(starts), *starts, *ends)
+    header = struct.pack(f"<{len(flags)}?Q{2 * len(starts)}I", *flags, len(starts), *starts, *ends)
     return hashlib.blake2b(header + text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -134,7 +134,7 @@ class _State:
 
     def _read(self) -> None:
         self.reading = reading_of(self._text, self._starts, self._ends, self._mask, self._placeholder)
-        self.digest = _digest(self.reading.tokens)
+        self.digest = digest_of(self.reading.tokens)
 
     def is_done(self) -> bool:
         """Whether there is nothing left to ask: a policy failed, or every finder has seen the reading that is left."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StageError
-from pipelines.policies.judging import Request
 from pipelines.policies.mask import MASK
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import iter_batches, open_table
@@ -96,12 +95,14 @@ def check_language(sentences: Path, language: str) -> None:
         check_text(first.column("text").to_pylist(), language)
 
 
-def redacted_text(request: Request, verdict: Verdict, *, collapse: bool) -> str:
-    """The text of a row that is no duplicate; a row on which a policy failed is one mask whatever ``collapse`` says."""
+def redacted(
+    text: str, starts: Sequence[int], ends: Sequence[int], verdict: Verdict, *, collapse: bool
+) -> tuple[str, int]:
+    """Text and masked tokens of a row that is no duplicate; one on which a policy failed is one mask in any case."""
     if verdict.failed_closed:
-        return MASK
-    mask = token_mask(len(request.starts), verdict.spans)
-    return redact_text(request.text, request.starts, request.ends, mask, collapse=collapse)
+        return MASK, len(starts)
+    mask = token_mask(len(starts), verdict.spans)
+    return redact_text(text, starts, ends, mask, collapse=collapse), sum(mask)
 
 
 def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) -> dict[str, Any]:
@@ -112,11 +113,9 @@ def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) ->
     """
     starts, ends = row["token_starts"], row["token_ends"]
     spans = () if row["is_duplicate"] else verdict.spans
-    if row["is_duplicate"] or verdict.failed_closed:
-        text, num_masked = MASK, len(starts)
-    else:
-        text = redacted_text(Request(row["text"], starts, ends), verdict, collapse=collapse)
-        num_masked = sum(token_mask(len(starts), spans))
+    text, num_masked = MASK, len(starts)
+    if not row["is_duplicate"]:
+        text, num_masked = redacted(row["text"], starts, ends, verdict, collapse=collapse)
     return {
         **{name: row[name] for name in _CARRIED},
         "redacted_text": text,

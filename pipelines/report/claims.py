@@ -106,14 +106,13 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
         num = shown["together"]["num_releases"]
         return (
             f"Nothing about the {count(num)} releases on these files together: {not_together(shown)}. For this model "
-            f"alone, which is one of them: {_promise(shown, of_model(shown))}"
+            f"alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
         )
-    return _promise(shown, numbers)
+    return _promise(shown, numbers, {**shown, **_said_of(whole_of(shown))})
 
 
-def _promise(shown: Mapping[str, Any], numbers: str) -> str:
+def _promise(shown: Mapping[str, Any], numbers: str, said: Mapping[str, Any]) -> str:
     sure = "" if shown["confidence"] in (None, 1, 1.0) else f" with confidence {percent(shown['confidence'])}"
-    said = shown if numbers == of_model(shown) else {**shown, **_said_of(whole_of(shown))}
     num = len(said["assumptions"])
     rests = f", provided that {_counted(num, 'assumption')} hold{'s' if num == 1 else ''}" if num else ""
     about = f" It is about {shown['covers']}." if shown["covers"] else ""
@@ -174,16 +173,11 @@ def numbers_of(claim: Mapping[str, Any]) -> str:
     """ε and δ of a claim: of all releases together first, and then of this model alone."""
     whole = claim["together"]
     if whole is None:
-        return of_model(claim)
+        return _numbers(claim)
     num = f"{count(whole['num_releases'])} releases together"
     if whole["refused"] is not None:
-        return f"{num}: no bound; this model alone: {of_model(claim)}"
-    return f"{_numbers(whole)} for {num}; this model alone: {of_model(claim)}"
-
-
-def of_model(claim: Mapping[str, Any]) -> str:
-    """ε and δ of this run's model alone."""
-    return _numbers(claim)
+        return f"{num}: no bound; this model alone: {_numbers(claim)}"
+    return f"{_numbers(whole)} for {num}; this model alone: {_numbers(claim)}"
 
 
 def _numbers(figures: Mapping[str, Any]) -> str:

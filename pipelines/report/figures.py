@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.accounting.corpus_facts import DOCUMENT_POLICIES
-from pipelines.dedup.stability import dedup_stability
 from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_together, whole_of
 from pipelines.report.numbers import is_number
 
@@ -103,7 +101,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "publishes_counts": True,
         "metrics": _metrics(corpus, redaction, shards, miss_rate, training, claims, sources.dedup),
         "corpus": corpus,
-        "dedup": _dedup(sources.dedup, redaction, _events(sources)),
+        "dedup": _dedup(sources.dedup, sources.claims),
         "redaction": redaction,
         "shards": shards,
         "miss_rate": miss_rate,
@@ -160,24 +158,13 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
     }
 
 
-def _dedup(dedup: Figures, redaction: Figures, events: Figures) -> dict[str, Any]:
-    """The figures of deduplication. It knows nothing of public rows and of training, on which its stability depends."""
-    found = dict(dedup)
-    has_public_set, reads_places = redaction["conservative"] is not None, bool(events.get("reads_places"))
-    reads_documents = not DOCUMENT_POLICIES.isdisjoint(redaction["policies"] or ())
-    if (has_public_set or reads_places or reads_documents) and {"mode", "normalise", "verify"} <= set(dedup):
-        known = dedup_stability(
-            dedup["mode"],
-            dedup["normalise"],
-            dedup["verify"],
-            unit=dedup.get("unit", "sentence"),
-            has_public_set=has_public_set,
-            reads_places=reads_places,
-            reads_documents=reads_documents,
-        )
-        found["stability"] = {"add_or_remove_one": known.add_or_remove_one, "replace_one": known.replace_one}
-        found["stability_reason"] = known.reason
-    return found
+def _dedup(dedup: Figures, claims: Any) -> dict[str, Any]:
+    """The figures of deduplication, with the stability that the claims rest on: it depends on what is public, too."""
+    known = claims.get("dedup_stability") if isinstance(claims, Mapping) else None
+    if known is None:
+        return dict(dedup)
+    stability = {key: known[key] for key in ("add_or_remove_one", "replace_one")}
+    return {**dedup, "stability": stability, "stability_reason": known["reason"]}
 
 
 def _events(sources: Sources) -> Figures:

@@ -104,11 +104,12 @@ _TRAINING: Final = (
     "max_grad_norm",
     "insecure_test_seed",
 )
+_RATES_WITHHELD: Final = "how much the redaction missed (m, γ, δ₂, recall), and the claims that rest on it"
 WITHHELD: Final = (
     "counts of documents, sentences, tokens, rejected rows and duplicates",
     "what was masked, by label and by policy, and its share of the text",
     "the number of private records, of flagged sentences and of reviewed ones",
-    "how much the redaction missed (m, γ, δ₂, recall), and the claims that rest on it",
+    _RATES_WITHHELD,
     "digits of ε, δ and the noise multiplier beyond the third, which would give the number of private records back "
     "(steps, batch size and epochs are shown, and still bound that number roughly)",
     "lineage: a key that stays the same, or does not, from one report to the next tells whether private text changed",
@@ -132,21 +133,18 @@ _COUNTED_WARNING: Final = (
 )
 
 
-def public_version(
-    full: Mapping[str, Any], claims: Any, *, publishes_rows: bool = False, publishes_counts: bool = False
-) -> dict[str, Any]:
+def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bool = False) -> dict[str, Any]:
     """What of a full report may be published beside the model.
 
     Args:
         full: as `pipelines.report.figures.build` returns it.
         claims: what the public may see of the claims, as the guarantee stage wrote it.
-        publishes_rows: whether the rows of the public side are published, so that their number may be told.
         publishes_counts: whether the settings put the rates into the public root.
 
     Returns:
         A document of the same shape. Sections are there with fewer keys; `withheld` names what was dropped.
     """
-    redaction = full["redaction"]
+    redaction, publishes_rows = full["redaction"], full["publishes_rows"]
     named = [*(redaction["policies"] or ()), *([redaction["conservative"]] if redaction["conservative"] else [])]
     shown = normalised(claims)
     metrics = full["metrics"] | claim_metrics(shown)
@@ -173,7 +171,7 @@ def public_version(
         "warnings": [],
         "settings": full["settings"],
         "lineage": [],
-        "withheld": [text for text in WITHHELD if not (publishes_counts and "missed" in text)],
+        "withheld": [text for text in WITHHELD if not (publishes_counts and text is _RATES_WITHHELD)],
     }
 
 

@@ -87,8 +87,8 @@ class EstimateConfig(StageConfig):
     def _known_proxy(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             registry.check_name(name)
-            if name == "propagate":
-                raise ValueError("'propagate' looks at whole documents and cannot judge single sentences")
+            if name in registry.DOCUMENT_POLICIES:
+                raise ValueError(f"'{name}' looks at whole documents and cannot judge single sentences")
         return tuple(sorted(set(names)))
 
     @model_validator(mode="after")

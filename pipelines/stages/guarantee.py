@@ -2,13 +2,16 @@
 
 ``claims.json``: ``schema_version``, ``claims`` (fields as in `pipelines.accounting.claims.Claim`), ``headline`` (index
 of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
-(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was); and ``public``,
-the same as the public may see it: what can be said without a figure that was counted on private text.
+(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was),
+``dedup_stability`` (records that one sentence of the raw corpus can change: ``add_or_remove_one``, ``replace_one``,
+``reason``); and ``public``, the same as the public may see it: what can be said without a figure that was counted on
+private text.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -74,7 +77,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         UnsupportedEventError: training reports something that no accountant covers.
     """
     from pipelines.accounting.claims import Review, build_claims
-    from pipelines.accounting.corpus_facts import corpus_facts
+    from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
     from pipelines.accounting.credit import releases_digest
     from pipelines.accounting.methods import rule_of
     from pipelines.accounting.public_claims import withheld
@@ -86,12 +89,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
     training = parse_training(json.loads(ctx.one("train").private("events.json").read_text(encoding="utf-8")))
     figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
     publication, others = _releases(ctx, training.method)
-    corpus = corpus_facts(
-        ctx.configs["dedup"],
-        redact,
-        has_public_rows=publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
-        reads_places=training.reads_places,
-    )
+    told = {
+        "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
+        "reads_places": training.reads_places,
+    }
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **told)
+    stability = stability_of_dedup(ctx.configs["dedup"], redact, **told)
     review = Review(
         source=figures["source"],
         is_trusted=figures["source"] in _TRUSTED_SOURCES,
@@ -110,7 +113,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
         if training.is_noise_from_private_text:
             public = withheld(public)
     known = ctx.releases.published if ctx.releases else ()
-    document = {"schema_version": 2, **found, "public": public, "releases": releases_digest(known)}
+    document = {
+        "schema_version": 2,
+        **found,
+        "public": public,
+        "releases": releases_digest(known),
+        "dedup_stability": asdict(stability),
+    }
     text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n"
     (ctx.private_dir / "claims.json").write_text(text, encoding="utf-8")
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
@@ -120,10 +129,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
 def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release]]:
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
-    from pipelines.stages.shard import TRAINS_ON_PUBLIC_ROWS
+    from pipelines.stages.shard import TRAINS_ON_PUBLIC_ROWS, publishes_rows
     from pipelines.training.methods import PRIVATE_ROOT_ONLY
 
-    shard, redact, report = ctx.configs["shard"], ctx.configs["redact"], ctx.configs["report"]
+    shard, report = ctx.configs["shard"], ctx.configs["report"]
     known = list(ctx.releases.published) if ctx.releases else []
     key = ctx.one("train").key
     key = ctx.releases.trained_as(key) if ctx.releases else key
@@ -136,7 +145,7 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
     ):
         redactions |= own.facts.redactions  # what it read is what is there now, or it would have been trained anew
     tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
-    publishes = shard.publishes(method) and redact.conservative is not None
+    publishes = publishes_rows(ctx.configs, method)
     was_published = any(not found.isdisjoint(redactions) for found in tables)
     publication = Publication(
         publishes_model=method not in PRIVATE_ROOT_ONLY,

@@ -119,8 +119,8 @@ class RedactConfig(StageConfig):
     def _known_conservative(cls, name: str | None) -> str | None:
         if name is not None:
             registry.check_name(name)
-        if name == "propagate":
-            raise ValueError("'propagate' looks at whole documents and cannot vouch for single sentences")
+        if name in registry.DOCUMENT_POLICIES:
+            raise ValueError(f"'{name}' looks at whole documents and cannot vouch for single sentences")
         return name
 
     @field_validator("names_file", "classifier")
@@ -168,7 +168,7 @@ class RedactConfig(StageConfig):
 
     def may_look_at_documents(self) -> bool:
         """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
-        return any(name == "propagate" or name not in registry.POLICIES for name in self.policies)
+        return any(n in registry.DOCUMENT_POLICIES or n not in registry.POLICIES for n in self.policies)
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""

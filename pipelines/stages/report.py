@@ -46,9 +46,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.report.figures import Sources, build
     from pipelines.report.public import public_version
     from pipelines.report.settings import shown_settings
+    from pipelines.stages.shard import publishes_rows
 
     config: ReportConfig = ctx.configs["report"]
     train = ctx.one("train")
+    claims = _read(ctx.one("guarantee").private("claims.json"))
     full = build(
         Sources(
             split=[_read(artifact.private("figures.json")) for artifact in ctx.inputs["split"]],
@@ -60,30 +62,21 @@ def run(ctx: StageContext) -> dict[str, Any]:
             events=_read(train.private("events.json")),
             curves=_read(train.private("curves.json")),
             utility=_read(ctx.one("train_utility").private("figures.json")),
-            claims=_read(ctx.one("guarantee").private("claims.json")),
+            claims=claims,
             lineage=[
                 (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])
                 for artifacts in ctx.inputs.values()
                 for artifact in artifacts
             ],
-            publishes_rows=_publishes_rows(ctx),
+            publishes_rows=publishes_rows(ctx.configs, ctx.configs["train"].method),
             settings=shown_settings({name: table for name, table in ctx.configs.items() if name != "report"}),
         ),
         title=config.title,
     )
     _write(full, ctx.private_dir)
     if config.public:
-        claims = _read(ctx.one("guarantee").private("claims.json"))["public"]
-        public = public_version(
-            full, claims, publishes_rows=_publishes_rows(ctx), publishes_counts=config.publish_counts
-        )
-        _write(public, ctx.public_root_dir())
+        _write(public_version(full, claims["public"], publishes_counts=config.publish_counts), ctx.public_root_dir())
     return {"metrics": full["metrics"]}
-
-
-def _publishes_rows(ctx: StageContext) -> bool:
-    publishes: bool = ctx.configs["shard"].publishes(ctx.configs["train"].method)
-    return publishes and ctx.configs["redact"].conservative is not None
 
 
 def _read(path: Path) -> Any:

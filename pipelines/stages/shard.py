@@ -38,6 +38,12 @@ class ShardConfig(StageConfig):
         return self.publish == "always" or (self.publish == "auto" and method in TRAINS_ON_PUBLIC_ROWS)
 
 
+def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
+    """Whether a run publishes rows: without a conservative policy none is on the public side."""
+    publishes: bool = configs["shard"].publishes(method)
+    return publishes and configs["redact"].conservative is not None
+
+
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.
 

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from pipelines.miss_rate.caught import Mark
-    from pipelines.miss_rate.review_tables import Row
     from pipelines.miss_rate.stability import Scope
-    from pipelines.miss_rate.verdicts import Verdict
+    from pipelines.miss_rate.verdicts import Row, Verdict
     from pipelines.policies.apply import Redactor
     from pipelines.policies.judging import Request
 
-_SECRETS_WORTH_A_PROCESS = 5_000
+_SENTENCES_WORTH_A_PROCESS = 5_000
 """As in `pipelines.stages.redact`."""
 
 
@@ -89,7 +88,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[V
     gold: dict[Row, list[Mark]] = {}
     if source != "human":
         gold = gold_marks(split.private("gold.parquet"), split.private("documents.parquet"), chosen)
-    policies = _Policies(ctx, stack, num_secrets=len(chosen))
+    policies = _Policies(ctx, stack, num_sentences=len(chosen))
     found = scopes(
         ItemPartition(ctx.partition or "", split.private("sentences.parquet"), redacted),
         chosen,
@@ -127,9 +126,9 @@ class _Policies:
     The conservative policy and those that are only watched mask nothing, and are left out.
     """
 
-    def __init__(self, ctx: StageContext, stack: ExitStack, *, num_secrets: int) -> None:
+    def __init__(self, ctx: StageContext, stack: ExitStack, *, num_sentences: int) -> None:
         self._redact, self._separator = ctx.configs["redact"], ctx.configs["corpus"].separator()
-        self._workers = max(1, min(ctx.processes, num_secrets // _SECRETS_WORTH_A_PROCESS))
+        self._workers = max(1, min(ctx.processes, num_sentences // _SENTENCES_WORTH_A_PROCESS))
         self._stack = stack
 
     @cached_property
@@ -144,10 +143,13 @@ class _Policies:
         return self._redactor.looks_at_documents
 
     def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:
-        from pipelines.policies.tables import redacted_text
+        from pipelines.policies.tables import redacted
 
         requests = [request for rows in documents for request in rows]
         names = [str(number) for number, rows in enumerate(documents) for _ in rows]
         verdicts = iter(self._redactor.judge(requests, names))
         collapse = self._redact.collapse
-        return [[redacted_text(row, next(verdicts), collapse=collapse) for row in rows] for rows in documents]
+        return [
+            [redacted(row.text, row.starts, row.ends, next(verdicts), collapse=collapse)[0] for row in rows]
+            for rows in documents
+        ]

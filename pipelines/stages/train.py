@@ -28,6 +28,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
     from pipelines.stages.train_ranks import check_ranks, on_ranks
+    from pipelines.training.methods import PRIVATE_ROOT_ONLY
 
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
@@ -40,6 +41,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             to_json(account.event),
             config.target_delta,
             facts=release_facts(config, prepared.corpus, account),
+            is_public=config.method not in PRIVATE_ROOT_ONLY,
             insecure_test_seed=config.insecure_test_seed,
         )
     if ctx.runtime.num_processes == 1:
@@ -61,23 +63,20 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
     """What the ledger keeps of a training beside its event (`pipelines.accounting.release_facts.ReleaseFacts`)."""
     from pipelines.accounting.events import to_json
     from pipelines.accounting.methods import rule_of
-    from pipelines.accounting.run_facts import PUBLIC_BASES
-    from pipelines.training.methods import PRIVATE_ROOT_ONLY
+    from pipelines.accounting.run_facts import is_from_private_text
 
     rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
-    rate = account.light_noise_miss_rate
     return {
         "method": config.method,
         "variant": account.variant,
         "record": config.record,
-        "num_private_records": len(corpus.private) or corpus.num_private_plain,
+        "num_private_records": corpus.num_private,
         "phases": [{"name": name, "rows": rows, "event": to_json(event)} for name, rows, event in phases],
         "met": sorted(account.preconditions),
         "trains_on_public_rows": rule.has_public_set,
         "typed_masks": bool(corpus.vocabulary.control.typed_masks),
-        "is_noise_from_private_text": rate is not None and rate.get("basis") not in PUBLIC_BASES,
-        "is_public": config.method not in PRIVATE_ROOT_ONLY,
+        "is_noise_from_private_text": is_from_private_text(account.light_noise_miss_rate),
     }
 
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.files import sha256_file
-from pipelines.store.ledger import document_of, locked, published, read_documents, release_of, releases_of
-from pipelines.store.ledger_check import check_releases
+from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
+from pipelines.store.ledger_check import check_releases, is_close
 from pipelines.store.ledger_file import ACKNOWLEDGED
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots
@@ -84,8 +83,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         if found.num_lost:
             lost = _lost(found)
             lines += [document_of(lost), published(lost.release_id)]
-        anchor = ledger_file.append(path, roots.secret, lines)
-        identity.write_anchor(roots.private, roots.secret, anchor)
+        append(roots, path, lines)
     return {
         "num_kept": len(found.releases),
         "num_unverified": found.num_unverified,
@@ -109,20 +107,17 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
     for line in raw:
         document = _parsed(line)
         is_verified = document is not None and bears_seal(document, "ledger line", roots.secret)
-        found.num_unverified += document is not None and not is_verified
+        if document is None:
+            found.num_lost += 1
+            continue
+        found.num_unverified += not is_verified
         try:
-            if document is None:
-                raise ValueError
             if document["type"] == "published":
                 found.published.add(str(document["release_id"]))
             elif document["type"] == "release":
                 release = release_of(document)
                 found.releases.append(release if is_verified else _unverified(release))
-        except (StoreError, PrivacyGateError, KeyError, TypeError, ValueError, ArithmeticError):
-            found.num_lost += 1
-        except Exception as error:  # an event of no known kind
-            if type(error).__name__ != "UnsupportedEventError":
-                raise
+        except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):
             found.num_lost += 1
     found.num_lost += max(0, expected - len(raw))
     if found.num_lost or found.num_unverified:  # the mark of any of them may be what was lost
@@ -143,10 +138,8 @@ def _unverified(release: Release) -> Release:
     from pipelines.accounting.events import NonPrivate
     from pipelines.accounting.ledger import epsilon_alone
 
-    stated = math.inf if release.epsilon is None else release.epsilon
     plain = replace(release, tokens=None, overlaps=(), facts=None, is_public=True)
-    found = epsilon_alone(plain)
-    if math.isclose(found, stated, rel_tol=0.01, abs_tol=1e-6) or (math.isinf(found) and math.isinf(stated)):
+    if is_close(epsilon_alone(plain), math.inf if release.epsilon is None else release.epsilon):
         return plain
     return replace(plain, event=NonPrivate(), epsilon=None)
 
@@ -171,20 +164,3 @@ def _set_aside(path: Path) -> Path | None:
         number += 1
     path.rename(aside)
     return aside
-
-
-def acknowledged_text(document: Mapping[str, Any]) -> str:
-    """For people."""
-    lines = [f"the ledger begins anew: {document['num_kept']} releases kept"]
-    if document["num_unverified"]:
-        lines.append(
-            f"{document['num_unverified']} lines cannot be vouched for: what they say counts in full, for every file"
-        )
-    if document["num_lost"]:
-        lines.append(
-            f"{document['num_lost']} lines are lost: they count as a release without noise, so epsilon is infinite for "
-            "all records of this store. A new store, or a backup of this one, is the way to finite figures"
-        )
-    if document["old_ledger"]:
-        lines.append(f"the old ledger is kept: {document['old_ledger']}")
-    return "\n".join(lines)

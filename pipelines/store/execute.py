@@ -16,9 +16,9 @@ from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.graph import GRAPH, OUTSIDE, RELEASES, SOURCE, Input
 from pipelines.processes import withhold_library_messages
 from pipelines.store import manifest as manifests
-from pipelines.store.files import write_json
+from pipelines.store.files import disk_error, write_json
 from pipelines.store.gating import search_public_files
-from pipelines.store.keys import ingredients_of, make_key, own_ingredients, stage_seed
+from pipelines.store.keys import ingredients_of, make_key, stage_seed
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
@@ -83,15 +83,8 @@ def key_of(
     session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
 ) -> tuple[str, dict[str, Any]]:
     """The key of a stage's output for given inputs, and its ingredients."""
-    own = _own(session, stage)
-    ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs), own)
+    ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs))
     return make_key(session, ingredients), ingredients
-
-
-def _own(session: Session, stage: str) -> dict[str, Any]:
-    if stage not in session.own:
-        session.own[stage] = own_ingredients(session, stage)
-    return session.own[stage]
 
 
 def find(session: Session, stage: str, key: str) -> Manifest | None:
@@ -114,13 +107,15 @@ def must_build(session: Session, stage: str, partition: str | None) -> bool:
     return stage in session.spec.forced and (stage, partition) not in session.built
 
 
-def probe(session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> Outcome | None:
+def probe(session: Session, stage: str, partition: str | None, key: str) -> Outcome | None:
     """The outcome of a stage that needs no building (cached or skipped), or None if it must be built.
 
+    Rows that were published before the ledger listed such tables are entered here.
+
     Raises:
+        LedgerError: the ledger is not as it was written.
         ConfigError: the stage must be built, the run was told to leave it alone, and a selected stage needs it.
     """
-    key, _ = key_of(session, stage, partition, inputs)
     if not must_build(session, stage, partition) and (manifest := find(session, stage, key)) is not None:
         if GRAPH[stage].publishes_rows:
             note_table(session, key, manifest.stats)
@@ -162,15 +157,15 @@ def execute(
     """
     started = time.monotonic()
     with private_umask(), store_lock(session.roots.private):
-        outcome = probe(session, stage, partition, inputs)
+        key, ingredients = key_of(session, stage, partition, inputs)
+        outcome = probe(session, stage, partition, key)
         if outcome is None:
-            key, ingredients = key_of(session, stage, partition, inputs)
             waiting = lambda: progress(0, None, "waiting for another run that builds the same")  # noqa: E731
             try:
                 with key_lock(session.roots.locks, key, waiting):
                     outcome = _build_locked(session, stage, partition, inputs, key, ingredients, progress)
             except OSError as error:
-                raise _disk_error(error) from None
+                raise disk_error(error) from None
         session.built[(stage, partition)] = outcome.key or ""
     return Outcome(
         stage=stage, partition=partition, state=outcome.state, key=outcome.key, seconds=time.monotonic() - started
@@ -272,7 +267,7 @@ def _run_guarded(
         raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
-            raise _disk_error(error) from None
+            raise disk_error(error) from None
         note = _keep_traceback(session, stage, key)
         raise StageError(_failure(stage, partition, error, note)) from None
     except Exception as error:
@@ -283,17 +278,6 @@ def _run_guarded(
 def _failure(stage: str, partition: str | None, error: BaseException, note: Path) -> str:
     where = f"{stage} of partition {partition}" if partition else stage
     return f"stage {where} failed with {type(error).__name__}; the traceback is in the private root: {note}"
-
-
-def _disk_error(error: OSError) -> StoreError:
-    reason = errno.errorcode.get(error.errno or 0, "I/O error")
-    advice = {
-        "ENOSPC": "the disk is full; free some space (reticent gc) and run again",
-        "EDQUOT": "the disk quota is used up; free some space (reticent gc) and run again",
-        "EROFS": "the store is on a read-only file system",
-        "EACCES": "the store or an input cannot be accessed by this user",
-    }.get(reason, "the store or an input could not be read or written")
-    return StoreError(f"{advice} ({reason}); what was finished is kept")
 
 
 def _keep_traceback(session: Session, stage: str, key: str) -> Path:

@@ -19,7 +19,7 @@ from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.store import versions
 from pipelines.store.files import canonical_json, read_json, write_json
 from pipelines.store.ledger_file import WAY_OUT, Anchor
-from pipelines.store.seals import bears_seal, fingerprint, sealed
+from pipelines.store.seals import bears_seal, fingerprint, sealed, write_sealed
 
 FILE = "store.json"
 _NUM_LOOKED_AT = 20
@@ -130,4 +130,4 @@ def anchor_of(private: Path) -> Anchor | None:
 
 def write_anchor(private: Path, secret: bytes, anchor: Anchor) -> None:
     """Writes down how long the ledger is now. The caller holds the ledger."""
-    write_json(private / FILE, sealed(_document(secret, anchor), "store", secret))
+    write_sealed(private / FILE, _document(secret, anchor), "store", secret)

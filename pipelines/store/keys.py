@@ -52,7 +52,13 @@ def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
 
 
 def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
-    """The part of a key that is known before any input is: code, settings, environment, seed."""
+    """The part of a key that is known before any input is: code, settings, environment, seed. Computed once."""
+    if stage_name not in session.own:
+        session.own[stage_name] = _own_ingredients(session, stage_name)
+    return session.own[stage_name]
+
+
+def _own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
     stage = GRAPH[stage_name]
     used = [session.configs[table] for table in stage.configs if stage.fields.get(table) != ()]
     # A stage runs the code that its own table selects, and what it declares; of other tables it just reads values.
@@ -79,14 +85,11 @@ def make_key(session: Session, ingredients: Mapping[str, Any]) -> str:
     return key_of_ingredients(ingredients, session.roots.secret)
 
 
-def ingredients_of(
-    session: Session, stage_name: str, partition: str | None, inputs: InputDigests, own: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def ingredients_of(session: Session, stage_name: str, partition: str | None, inputs: InputDigests) -> dict[str, Any]:
     """All ingredients of a key.
 
     Args:
         inputs: digests of the input stages; the source input of a partition is added here.
-        own: what `own_ingredients` gave, to save computing it for every partition.
     """
     digests = dict(inputs)
     if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
@@ -96,7 +99,7 @@ def ingredients_of(
         digests[REVIEWS] = session.spec.reviews.digest
     if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
         digests[RELEASES] = _releases_digest(session)
-    return {**(own or own_ingredients(session, stage_name)), "inputs": digests}
+    return {**own_ingredients(session, stage_name), "inputs": digests}
 
 
 def _releases_digest(session: Session) -> str:

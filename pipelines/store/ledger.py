@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Spent, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
+from pipelines.graph import PRIVATE
 from pipelines.store import ledger_file
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
@@ -31,12 +31,13 @@ from pipelines.store.files import canonical_json, fsync_path
 from pipelines.store.identity import write_anchor
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
+from pipelines.store.locks import is_held
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, read_sealed, write_sealed
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Budget, Release
+    from pipelines.accounting.ledger import Budget, Release, State
 
 _MARK = "release.json"
 
@@ -81,21 +82,6 @@ def read_documents(roots: Roots, path: Path) -> list[dict[str, Any]]:
         raise LedgerError(f"{error}. {WAY_OUT}") from None
 
 
-def _is_held(roots: Roots, key: str) -> bool:
-    """Whether some process is building the key at this moment."""
-    try:
-        descriptor = os.open(roots.locks / f"{key}.lock", os.O_RDWR)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
 def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: str | None = None) -> list[Release]:
     """The entries, each with its state.
 
@@ -107,13 +93,12 @@ def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: s
     found = []
     for document in documents:
         if document["type"] == "release":
-            live = document["key"] != own_key and _is_held(roots, document["key"])
-            is_published = document["release_id"] in published
-            found.append(
-                replace(
-                    release_of(document), state="published" if is_published else "in_training" if live else "abandoned"
-                )
-            )
+            state: State = "abandoned"
+            if document["release_id"] in published:
+                state = "published"
+            elif document["key"] != own_key and is_held(roots.locks, document["key"]):
+                state = "in_training"
+            found.append(replace(release_of(document), state=state))
     return found
 
 
@@ -195,6 +180,7 @@ def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
 
 
 def _untracked(key: str, events: Mapping[str, Any]) -> Release:
+    from pipelines.accounting.basis import finite
     from pipelines.accounting.ledger import Release, epsilon_alone
     from pipelines.accounting.run_facts import parse_training
 
@@ -207,11 +193,6 @@ def _untracked(key: str, events: Mapping[str, Any]) -> Release:
         insecure_test_seed=facts.insecure_test_seed,
     )
     return replace(release, epsilon=finite(epsilon_alone(release)))
-
-
-def finite(value: float) -> float | None:
-    """A number for JSON: None for an infinite one."""
-    return value if math.isfinite(value) else None
 
 
 def read_ledger(roots: Roots) -> list[Release]:
@@ -245,14 +226,19 @@ def data_tokens(session: Session) -> frozenset[str]:
     )
 
 
+def overlap(tokens: frozenset[str], known: Sequence[Release]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Those of a run's tokens that are new to the ledger, and the earlier releases that hold the others."""
+    overlaps = tuple(r.release_id for r in known if r.tokens and tokens & r.tokens)
+    return tokens.difference(*(r.tokens for r in known if r.tokens)), overlaps
+
+
 def private_data(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> tuple[str, int]:
     """Digest of the private shards among the inputs, and the number of their partitions."""
     digests = []
-    for name, pairs in inputs.items():
-        for _, key in pairs if name == "shard" else ():
-            manifest = manifests.load(session.roots, name, key)
-            files = manifest.files if manifest else {}
-            digests.append(sorted(str(e["sha256"]) for path, e in files.items() if path.endswith("/private.parquet")))
+    for _, key in inputs.get("shard", ()):
+        manifest = manifests.load(session.roots, "shard", key)
+        files = manifest.files if manifest else {}
+        digests.append(sorted(str(e["sha256"]) for path, e in files.items() if path.endswith(f"/{PRIVATE}")))
     return hashlib.sha256(canonical_json(sorted(digests))).hexdigest()[:16], len(digests)
 
 
@@ -282,6 +268,7 @@ class StoreLedger:
         delta: float,
         *,
         facts: Mapping[str, Any] | None = None,
+        is_public: bool = True,
         insecure_test_seed: bool = False,
     ) -> Spent:
         """Enters the release, unless that would exceed the budget.
@@ -289,7 +276,8 @@ class StoreLedger:
         Args:
             event: what training is about to do.
             delta: that epsilon is stated at.
-            facts: fields of `ReleaseFacts`, but for those that the settings of the preparation tell, and ``is_public``.
+            facts: fields of `ReleaseFacts`, but for those that the settings of the preparation tell.
+            is_public: whether the model goes to the public root.
             insecure_test_seed: noise and samples can be repeated.
 
         Raises:
@@ -297,11 +285,11 @@ class StoreLedger:
             StoreError: the ledger cannot be written.
             UnsupportedEventError: an event of no known kind.
         """
+        from pipelines.accounting.basis import finite
         from pipelines.accounting.events import from_json
         from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
 
         roots = self.session.roots
-        is_public = bool((facts or {}).get("is_public", True))
         with locked(roots) as path:
             documents = read_documents(roots, path)
             listed = releases_of(roots, documents, self.key)
@@ -309,7 +297,7 @@ class StoreLedger:
             release_id = self._marked(listed) or secrets.token_hex(8)
             lost = untracked(roots, listed)
             known = [r for r in [*listed, *lost] if r.release_id != release_id]
-            tokens, overlaps = self._overlap(known)
+            tokens, overlaps = overlap(data_tokens(self.session), known)
             data, num_partitions = private_data(self.session, self.inputs)
             new = Release(
                 release_id=release_id,
@@ -359,14 +347,7 @@ class StoreLedger:
         from pipelines.accounting.release_facts import ReleaseFacts
         from pipelines.store.releases import preparation_facts
 
-        own = {name: value for name, value in given.items() if name != "is_public"}
-        return ReleaseFacts.from_json({**own, **preparation_facts(self.session, own, self.inputs)})
-
-    def _overlap(self, known: Sequence[Release]) -> tuple[frozenset[str], tuple[str, ...]]:
-        """Tokens that are new to the ledger, and the earlier releases that hold the others."""
-        tokens = data_tokens(self.session)
-        overlaps = tuple(r.release_id for r in known if r.tokens and tokens & r.tokens)
-        return tokens.difference(*(r.tokens for r in known if r.tokens)), overlaps
+        return ReleaseFacts.from_json({**given, **preparation_facts(self.session, given, self.inputs)})
 
     def commit(self) -> None:
         """Marks the release as published. Called before it is, so that its cost cannot be forgotten.

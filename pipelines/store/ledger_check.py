@@ -38,14 +38,16 @@ def check_releases(roots: Roots, releases: Sequence[Release]) -> None:
         _check_events(document["key"], by_key.get(document["key"], []), document["events"])
 
 
+def is_close(found: float, stated: float) -> bool:
+    """Whether an entry's epsilon is what its event costs; both may be infinite."""
+    return math.isclose(found, stated, rel_tol=_TOLERANCE, abs_tol=1e-6)
+
+
 def _check_epsilon(release: Release) -> None:
     from pipelines.accounting.ledger import epsilon_alone
 
-    found = epsilon_alone(release)
-    stated = math.inf if release.epsilon is None else release.epsilon
-    if math.isinf(found) and math.isinf(stated):
-        return
-    if not math.isclose(found, stated, rel_tol=_TOLERANCE, abs_tol=1e-6):
+    found, stated = epsilon_alone(release), math.inf if release.epsilon is None else release.epsilon
+    if not is_close(found, stated):
         raise LedgerError(
             f"the entry {release.release_id} of the privacy ledger contradicts itself: its event costs epsilon "
             f"{found:.4g}, and it says {stated:.4g}. {WAY_OUT}"

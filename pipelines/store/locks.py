@@ -48,6 +48,21 @@ def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = Non
         yield
 
 
+def is_held(locks_dir: Path, key: str) -> bool:
+    """Whether some process is building the key at this moment. Opens nothing for writing: the disk may be read-only."""
+    try:
+        descriptor = os.open(locks_dir / f"{key}.lock", os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 @contextmanager
 def store_lock(private_root: Path) -> Iterator[None]:
     """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on.
@@ -61,7 +76,7 @@ def store_lock(private_root: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive_store_lock(private_root: Path) -> Iterator[None]:
-    """Held by ``gc``.
+    """Held by what removes artifacts, or begins the ledger anew.
 
     Raises:
         StoreError: a run is using the store, or it cannot be written.

@@ -16,7 +16,7 @@ from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
 from pipelines.store.execute import PartitionKeys, key_of
-from pipelines.store.files import read_json, remove_tree
+from pipelines.store.files import remove_tree
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError
@@ -314,15 +314,3 @@ def _present_inputs(session: Session, stage: str, partition: str | None) -> dict
     if isinstance(inputs, str):
         raise ConfigError(f"stage {inputs} is not cached under the present settings and code; run it first")
     return inputs
-
-
-def read_run_record(roots: Roots, run_id: str) -> dict[str, Any]:
-    """A run's record.
-
-    Raises:
-        ConfigError: there is no such run.
-    """
-    document = read_json(roots.runs / run_id / "record.json")
-    if not isinstance(document, dict):
-        raise ConfigError(f"there is no finished run {run_id} in this store")
-    return document

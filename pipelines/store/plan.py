@@ -74,9 +74,7 @@ def _plan_one(
     inputs = _known_inputs(session, stage, partition, keys)
     if isinstance(inputs, str):
         return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None)))
-    ingredients = ingredients_of(
-        session, stage.name, partition, input_digests(session, stage.name, partition, inputs), own
-    )
+    ingredients = ingredients_of(session, stage.name, partition, input_digests(session, stage.name, partition, inputs))
     key = make_key(session, ingredients)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)

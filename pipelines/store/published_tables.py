@@ -10,7 +10,16 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.store.ledger import append, data_tokens, document_of, locked, published, read_documents, releases_of
+from pipelines.store.ledger import (
+    append,
+    data_tokens,
+    document_of,
+    locked,
+    overlap,
+    published,
+    read_documents,
+    releases_of,
+)
 from pipelines.store.releases import redaction_recipe
 from pipelines.store.session import Session
 
@@ -23,7 +32,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
 
     Args:
         session: the run.
-        key: of the first partition's artifact.
+        key: of the first artifact of the run that holds published rows.
         stats: of that artifact.
 
     Raises:
@@ -31,6 +40,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     """
     if session.is_table_noted or not stats.get("num_published"):
         return
+    from pipelines.accounting.events import NoEvent
     from pipelines.accounting.ledger import TABLE, Release
     from pipelines.accounting.release_facts import ReleaseFacts
 
@@ -38,16 +48,17 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     with locked(session.roots) as path:
         known = releases_of(session.roots, read_documents(session.roots, path))
         if not _is_known(known, recipe, tokens):
+            new_tokens, overlaps = overlap(tokens, known)
             train: Any = session.configs["train"]
             table = Release(
                 release_id=secrets.token_hex(8),
                 run_id=session.spec.run_id,
                 key=key,
-                event=_nothing(),
+                event=NoEvent(),
                 delta=train.target_delta,
                 epsilon=0.0,
-                tokens=tokens.difference(*(r.tokens for r in known if r.tokens)),
-                overlaps=tuple(r.release_id for r in known if r.tokens and tokens & r.tokens),
+                tokens=new_tokens,
+                overlaps=overlaps,
                 facts=ReleaseFacts(
                     method=TABLE,
                     record="sentence",
@@ -71,9 +82,3 @@ def _is_known(known: list[Release], recipe: str, tokens: frozenset[str]) -> bool
             named |= release.tokens or set()
             named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
     return tokens <= named
-
-
-def _nothing() -> Any:
-    from pipelines.accounting.events import NoEvent
-
-    return NoEvent()

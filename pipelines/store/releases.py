@@ -24,10 +24,8 @@ _RECIPE = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
 
 def redaction_recipe(session: Session) -> str:
     """Identifies how the run's settings, code and packages redact a sentence."""
-    for stage in _RECIPE:
-        if stage not in session.own:
-            session.own[stage] = own_ingredients(session, stage)
-    return make_key(session, {"redaction": {s: {**session.own[s], "seed": None} for s in _RECIPE}})[:16]
+    own = {stage: {**own_ingredients(session, stage), "seed": None} for stage in _RECIPE}
+    return make_key(session, {"redaction": own})[:16]
 
 
 def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> str | None:
@@ -52,9 +50,10 @@ def preparation_facts(
         inputs: keys of the release's inputs.
     """
     from pipelines.accounting.corpus_facts import corpus_facts
+    from pipelines.stages.shard import publishes_rows
 
     configs: Mapping[str, Any] = session.configs
-    publishes = configs["shard"].publishes(training["method"]) and configs["redact"].conservative is not None
+    publishes = publishes_rows(configs, training["method"])
     corpus = corpus_facts(
         configs["dedup"],
         configs["redact"],

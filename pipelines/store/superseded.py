@@ -22,6 +22,8 @@ from pipelines.store.roots import Roots
 def superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Path]]:
     """Public folders that neither the given artifacts nor ``latest/`` use: stage, key, folder. Models are left out.
 
+    Those of a stage that publishes nothing any more are among them, used or not.
+
     Args:
         roots: the store.
         used: (stage, key) of what the newest run made or found.
@@ -31,13 +33,16 @@ def superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> Iterator[tuple[
         stage, key = folder.parent.name, folder.name
         if stage in release_stages():
             continue
-        is_public_stage = stage in GRAPH and "public" in GRAPH[stage].roots
-        if (stage, key) not in kept or not is_public_stage:
+        if (stage, key) not in kept or not _publishes(stage):
             yield stage, key, folder
     for folder in sorted((roots.public / "quarantine").glob("*")):
         stage = folder.name.partition("-")[0]
         if stage not in release_stages():
             yield stage, folder.name, folder
+
+
+def _publishes(stage: str) -> bool:
+    return stage in GRAPH and "public" in GRAPH[stage].roots
 
 
 def remove_superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> int | None:
@@ -50,7 +55,7 @@ def remove_superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> int | No
         with exclusive_store_lock(roots.private):
             found = list(superseded(roots, used))
             for stage, key, folder in found:
-                if stage in GRAPH and "public" in GRAPH[stage].roots:
+                if _publishes(stage):
                     roots.manifest_path(stage, key).unlink(missing_ok=True)  # from here on it does not exist
                     remove_tree(roots.object_dir("private", stage, key))
                 remove_tree(folder)

@@ -1,6 +1,8 @@
 """The version of each kind of document that a store holds. One kind may change without making the others look damaged.
 
-A document of an older version is read through its migration; one of a newer version is refused by name.
+``store.json`` of an older version is read through its migration, and a newer one is refused by name. A manifest of any
+other version is no artifact, and such a line no entry of the ledger. Small documents of one kind and version, such as
+marks of a training and what stays of a removed release, say their version where they are written.
 """
 
 from __future__ import annotations

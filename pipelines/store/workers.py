@@ -11,7 +11,7 @@ from pipelines.context import Progress, silent
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
-from pipelines.store.execute import Outcome, PartitionKeys, execute, probe
+from pipelines.store.execute import Outcome, PartitionKeys, execute, key_of, probe
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
 
@@ -49,7 +49,8 @@ class Builder:
             StageError: also when its worker process died repeatedly (out of memory, killed).
         """
         with store_lock(self._session.roots.private):
-            found = probe(self._session, stage, partition, inputs)
+            key, _ = key_of(self._session, stage, partition, inputs)
+            found = probe(self._session, stage, partition, key)
         if found is not None:
             return found
         if self._workers == 1 or not GRAPH[stage].partitioned:

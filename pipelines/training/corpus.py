@@ -68,6 +68,11 @@ class TrainingCorpus:
     private: Examples
     held_out: HeldOut
 
+    @property
+    def num_private(self) -> int:
+        """Records that hold private text: those that private steps sample, or else those among the plain ones."""
+        return len(self.private) or self.num_private_plain
+
 
 def read_held_out(
     paths: Sequence[Path],

@@ -26,9 +26,10 @@ from pipelines.errors import StageError
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.curve import Curve, EpsilonSoFar
 from pipelines.training.divergence import diverged
+from pipelines.training.engine.company import candidates
 from pipelines.training.engine.errors import NotFiniteError
 from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.isolation import NUM_CANDIDATES, PROBE_SIZE, check_isolation
+from pipelines.training.engine.isolation import PROBE_SIZE, check_isolation
 from pipelines.training.engine.optimizer import noisy_step
 from pipelines.training.engine.ranks import Ranks
 from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
@@ -207,13 +208,13 @@ class _Run:
         rows = self.own_private[self.private.num_targets[self.own_private] > 0]
         if self.engine is None or not len(rows):
             return
-        spread = np.linspace(0, len(rows) - 1, min(len(rows), NUM_CANDIDATES)).astype(np.int64)
+        size = min(PROBE_SIZE, len(rows), self.microbatch_size)
         try:
             check_isolation(
                 self.engine,
-                np.unique(rows[spread]).tolist(),
-                min(PROBE_SIZE, len(rows), self.microbatch_size),
-                min(round(self.plan.expected_batch_size / self.ranks.count), self.microbatch_size),
+                candidates(rows, 2 * size),
+                size,
+                min(self.plan.expected_share(self.ranks), self.microbatch_size),
                 lambda chosen: self._collate(np.asarray(chosen)),
                 lambda batch: self.losses(self.model, batch),
             )

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from pipelines.errors import ConfigError
+from pipelines.training.json_files import write_json
 
 EMBEDDING_SIZE: Final = 200
 HIDDEN_SIZE: Final = 200
@@ -134,7 +135,7 @@ def save_lstm(model: LSTMLanguageModel, folder: Path) -> None:
         "hidden_size": model.hidden_size,
         "is_tied": model.is_tied,
     }
-    (folder / "config.json").write_text(json.dumps(config, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    write_json(folder / "config.json", config)
 
 
 def load_lstm(folder: Path) -> LSTMLanguageModel:

@@ -16,6 +16,7 @@ from pipelines.errors import StageError
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.corpus import TrainingCorpus
 from pipelines.training.evaluation import Evaluation
+from pipelines.training.json_files import write_json
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account
 
@@ -72,8 +73,8 @@ def write_phase(
     save_file(weights, folder / _WEIGHTS)
     (folder / _WEIGHTS).chmod(0o600)
     ((_, rows, event),) = account.phases
-    _write(
-        folder,
+    write_json(
+        folder / _RECORD,
         {
             "variant": account.variant,
             "rows": rows,
@@ -91,17 +92,12 @@ def write_phase(
 
 def write_no_phase(folder: Path) -> None:
     """Says that the method has no phase of that kind."""
-    _write(folder, {"variant": None})
+    write_json(folder / _RECORD, {"variant": None})
 
 
 def load_phase(folder: Path) -> FinishedPhase:
     """Reads what `write_phase` wrote."""
     return FinishedPhase(folder, json.loads((folder / _RECORD).read_text("utf-8")))
-
-
-def _write(folder: Path, record: Mapping[str, Any]) -> None:
-    text = json.dumps(record, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    (folder / _RECORD).write_text(text, encoding="utf-8")
 
 
 def _digest(corpus: TrainingCorpus) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.accounting.accountants import epsilon
-from pipelines.accounting.events import Composed, Gaussian, NoEvent, dp_sgd
+from pipelines.accounting.events import Composed, Gaussian, NoEvent, PoissonSampled, dp_sgd
 from pipelines.accounting.ledger import (
     Budget,
     Release,
@@ -25,7 +25,7 @@ DELTA = 1e-5
 
 
 def release(name, tokens=(), overlaps=(), event=None, **values):
-    event = event or Gaussian(noise_multiplier=4.0)
+    event = event or PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=4.0))
     tokens = None if tokens is None else frozenset(tokens)
     return Release(
         release_id=name, key=name * 8, event=event, delta=DELTA, tokens=tokens, overlaps=tuple(overlaps), **values

@@ -17,7 +17,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.credit import credit_of
-from pipelines.accounting.events import Composed, from_json
+from pipelines.accounting.events import Composed, Gaussian, SelfComposed, from_json
 from pipelines.accounting.ledger import Release, composed_epsilon
 from pipelines.accounting.methods import RULES, rule_of
 from pipelines.accounting.release_facts import ReleaseFacts
@@ -252,6 +252,16 @@ def test_a_release_that_reads_unmasked_text_without_noise_leaves_no_bound(own, r
         assert "infinite" in one(found, notion)["together"]["refused"]
     assert found["together"]["epsilon"] is None
     assert math.isinf(composed_epsilon([release(own, 0), lstm], DELTA))
+
+
+def test_an_entry_of_the_first_version_that_may_be_s_dpsgd_is_charged_as_unnoised():
+    """Guards: such an entry names no method, and cost its noised queries alone."""
+    queries = SelfComposed(count=40, event=Gaussian(noise_multiplier=20.0))
+    lstm = release("sdpsgd_lstm", 1, event=queries, facts=None)
+    assert math.isinf(composed_epsilon([release("dpsgd", 0), lstm], DELTA))
+    assert build("dpsgd", [lstm], known=CENSUS)["together"]["epsilon"] is None
+    sampled = [release("dpsgd", number) for number in (0, 1)]
+    assert composed_epsilon([sampled[0], replace(sampled[1], facts=None)], DELTA) == composed_epsilon(sampled, DELTA)
 
 
 def test_events_of_the_first_version_of_s_dpsgd_get_what_they_lack():

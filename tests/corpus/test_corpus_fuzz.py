@@ -1,4 +1,4 @@
-"""Random bytes through every reader: none crashes, each row is counted as kept or rejected."""
+"""Random bytes through every reader: none crashes, good rows among them are kept, each row is kept or rejected."""
 
 from __future__ import annotations
 
@@ -29,6 +29,27 @@ WORDS = [
     b" ", b"1 ", b" = T = ", b"SYS:", b"<|endoftext|>", b'{"text":', b'"x"}', b"id-7\t", b"\xe2\x80\xa8", b"9" * 5000,
 ]  # fmt: skip
 
+_CUT_JSON = b'"}' * 200 + b"\n"  # ends strings and objects, however many are open
+# A good row behind junk: what ends a row that junk has opened, the row, and what the junk behind it goes to.
+GOOD = {
+    "txt": (b"", b"good %d\n", b""),
+    "jsonl": (b"", b'{"text": "good %d"}\n', b""),
+    "json": (_CUT_JSON, b'{"text": "good %d"}\n', b""),
+    "csv": (b'x"\n', b"good %d,7\n", b""),
+    "tsv": (b"", b"good %d\t7\n", b""),
+    "wikitext": (b"\n", b" = T = \n\n good %d\n\n", b" = T = \n\n"),
+    "dialogue": (b"", b"<|endoftext|>\nSYS: good %d\n", b"<|endoftext|>\n"),
+    "multidogo": (b"", b"id-good\t1\tgood %d\tO O\n", b"id-cut\t1\tx\tO\n"),
+    "e2e": (b'x"\n', b"name[T],good %d\n", b""),
+    "dart": (_CUT_JSON, b'{"tripleset": [["a", "b", "c"]], "annotations": [{"text": "good %d"}]}\n', b""),
+    "glue": (b"", b"good %d\tx\n", b""),
+    "personachat": (b"", b"1 your persona: good %d\n", b"1 x\n"),
+}
+TEXTS = {
+    "wikitext": " = T = \n\n good {}\n\n", "dialogue": "SYS: good {}", "multidogo": "USR: good {}",
+    "e2e": "name : T || good {}", "dart": "a : b : c || good {}", "personachat": "PERSONA: good {}",
+}  # fmt: skip
+
 
 def junk(rng: random.Random) -> bytes:
     """One line."""
@@ -37,46 +58,52 @@ def junk(rng: random.Random) -> bytes:
     return b"".join(rng.choices(WORDS, k=rng.randrange(12)))
 
 
-def counts(path: Path, format: str, options: ReadOptions, rows: int = 997) -> tuple[int, int, int]:
-    """Rows indexed, documents, and rejections."""
+def read(path: Path, format: str, options: ReadOptions, rows: int = 997) -> tuple[list[str], int]:
+    """Texts of the documents, and the number of rejections."""
     parts = scan(
         [path.name], base_dir=path.parent, format=format, options=options, partition_documents=rows, secret=b"k"
     )
-    kept = rejected = 0
-    for part in parts:
-        for piece in part.pieces:
-            for item in read_documents(piece, options):
-                kept += isinstance(item, Document)
-                rejected += not isinstance(item, Document)
-    return len(parts), kept, rejected
+    items = [item for part in parts for piece in part.pieces for item in read_documents(piece, options)]
+    kept = [item.text for item in items if isinstance(item, Document)]
+    return kept, len(items) - len(kept)
 
 
 def through_every_reader(tmp_path: Path, num_rows: int) -> None:
     rng = random.Random(20)
+    good = range(0, num_rows, 10)
     for format, name in NAMES.items():
-        lines = [junk(rng) for _ in range(num_rows)]
+        lines = [junk(rng) + b"\n" for _ in range(num_rows)]
+        before, row, behind = GOOD[format]
+        for at in good:
+            lines[at] += before + row % at + behind
+        data = b"".join(lines)
         path = tmp_path / format / name
         path.parent.mkdir()
-        path.write_bytes(HEADERS.get(format, b"") + b"\n".join(lines) + b"\n")
-        options = ReadOptions(txt_document="line", max_document_chars=20_000)
-        _, kept, rejected = counts(path, format, options)
+        path.write_bytes(HEADERS.get(format, b"") + data)
+        kept, rejected = read(path, format, ReadOptions(txt_document="line", max_document_chars=20_000))
+        expected = [TEXTS.get(format, "good {}").format(at) for at in good]
+        wanted = set(expected)
+        assert [text for text in kept if text in wanted] == expected, format
         assert rejected > 0, format
         if format in ("txt", "jsonl", "tsv"):  # a row is a line: blank ones are skipped, all others are counted
+            lines = data.split(b"\n")
             visible = sum(bool(line.strip()) for line in lines)
             blank_text = sum(not line.decode(errors="ignore").strip() and bool(line.strip()) for line in lines)
-            assert visible - blank_text <= kept + rejected <= visible, format
-    texts = [junk(rng) for _ in range(num_rows)]
+            assert visible - blank_text <= len(kept) + rejected <= visible, format
+    texts = [b"good %d" % at if at in good else junk(rng) for at in range(num_rows)]
     pq.write_table(pa.table({"text": pa.array(texts, pa.binary())}), tmp_path / "a.parquet")
-    _, kept, rejected = counts(tmp_path / "a.parquet", "parquet", ReadOptions())
-    assert kept + rejected == num_rows
+    kept, rejected = read(tmp_path / "a.parquet", "parquet", ReadOptions())
+    assert len(kept) + rejected == num_rows
+    assert [text for text in kept if text.startswith("good")] == [f"good {at}" for at in good]
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file:
         table = pa.table({"text": pa.array(texts, pa.binary())})
         with pa.ipc.new_stream(file, table.schema) as writer:
             writer.write_table(table)
-    assert counts(tmp_path / "a.arrow", "huggingface", ReadOptions())[1:] == (kept, rejected)
+    assert read(tmp_path / "a.arrow", "huggingface", ReadOptions()) == (kept, rejected)
 
 
 def test_every_format_is_fuzzed():
+    assert NAMES.keys() == GOOD.keys()
     assert {*NAMES, "parquet", "huggingface"} == set(FORMATS)
 
 
@@ -96,14 +123,35 @@ def test_bytes_flipped_in_columnar_and_compressed_files(tmp_path):
     with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=64)
     (tmp_path / "a.txt.zst").write_bytes(pa.compress(b"one line\n" * 500, codec="zstd", asbytes=True))
-    for name in ("a.parquet", "a.arrow", "a.txt.zst"):
+    for name, num_rows in (("a.parquet", 300), ("a.arrow", 300), ("a.txt.zst", 500)):
         good = (tmp_path / name).read_bytes()
         folder = tmp_path / "flipped"
         folder.mkdir(exist_ok=True)
+        found = []
         for _ in range(60):
             data = bytearray(good)
             for _ in range(rng.randrange(1, 4)):
                 data[rng.randrange(len(data))] = rng.randrange(256)
             (folder / name).write_bytes(data)
-            _, kept, rejected = counts(folder / name, "auto", ReadOptions(txt_document="line"), rows=50)
-            assert kept + rejected > 0
+            kept, rejected = read(folder / name, "auto", ReadOptions(txt_document="line"), rows=50)
+            assert 0 < len(kept) + rejected <= num_rows + 1  # the damage is a rejection beside the rows
+            found.append((len(kept), rejected))
+        assert (num_rows, 0) in found  # bytes that mean nothing
+        assert (0, 1) in found
+        if name == "a.arrow":  # what stands before the damage is kept, and nothing is lost in silence
+            assert {64, 128, 192, 256} <= {kept for kept, rejected in found if rejected == 1}
+            assert all(rejected for kept, rejected in found if kept < num_rows)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_column_whose_name_is_not_utf_8_is_damage(tmp_path, kind):
+    """Guards: what Arrow raises for it is no error of Arrow's, and ended a run with a traceback."""
+    table, path = pa.table({"text": ["a text"], "another": ["b"]}), tmp_path / f"a.{kind}"
+    if kind == "parquet":
+        pq.write_table(table, path, store_schema=False)
+    else:
+        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"another", b"anothe\xff"))
+    kept, rejected = read(path, "auto", ReadOptions(), rows=50)
+    assert (len(kept), rejected) == (0, 1)

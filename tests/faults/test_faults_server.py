@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,24 +12,17 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from project import small_project
+from project import free_port, small_project
 
 from pipelines.store.maintenance import verify
 from pipelines.store.roots import open_roots
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class PrefectServer:
     """A server of its own on loopback."""
 
     def __init__(self, home: Path) -> None:
-        self._port = _free_port()
+        self._port = free_port()
         self.url = f"http://127.0.0.1:{self._port}/api"
         self.environment = {
             **os.environ,

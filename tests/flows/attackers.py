@@ -7,7 +7,6 @@ import http.server
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -28,7 +27,7 @@ def ask(method, url, body=None):
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             text = answer.read()
             return answer.status, json.loads(text or b"null")
     except urllib.error.HTTPError as error:
@@ -64,19 +63,21 @@ PAGE = """
   const form = document.createElement('form'), field = document.createElement('input');
   Object.assign(form, {method: 'POST', action: run, target: 'frame', enctype: 'text/plain'});
   Object.assign(field, {name: '{"tags":["form"],"name":"', value: '"}'});
+  const answered = new Promise(done => {
+    document.querySelector('iframe').addEventListener('load', done); setTimeout(done, 30000) });
   form.append(field); document.body.append(form); form.submit();
-  for (const path of ['events/in', 'events/out', 'logs/out', 'task_runs/subscriptions/scheduled',
-                      'work_pools/local-proc/workers/connect'])
-    for (const protocols of [[], ['prefect']])
-      await say(`${path} ${protocols}`, () => new Promise(done => {
-        const socket = new WebSocket(api.replace('http', 'ws') + '/' + path, protocols);
-        const auth = JSON.stringify({type: 'auth', token: null});
-        socket.onopen = () => protocols.length ? socket.send(auth) : done('open');
-        socket.onmessage = ({data}) => { done(data.includes('success') ? 'open' : data); socket.close() };
-        socket.onclose = () => done('closed');
-        setTimeout(() => done('silent'), 5000);
-      }));
-  await new Promise(done => setTimeout(done, 1500));
+  const paths = ['events/in', 'events/out', 'logs/out', 'task_runs/subscriptions/scheduled',
+                 'work_pools/local-proc/workers/connect'];
+  await Promise.all(paths.flatMap(path => [[], ['prefect']].map(protocols =>
+    say(`${path} ${protocols}`, () => new Promise(done => {
+      const socket = new WebSocket(api.replace('http', 'ws') + '/' + path, protocols);
+      const auth = JSON.stringify({type: 'auth', token: null});
+      socket.onopen = () => protocols.length ? socket.send(auth) : done('open');
+      socket.onmessage = ({data}) => { done(data.includes('success') ? 'open' : data); socket.close() };
+      socket.onclose = () => done('closed');
+      setTimeout(() => done('silent'), 30000);
+    })))));
+  await answered;
   return told;
 })()
 """
@@ -99,7 +100,7 @@ def as_another_user(code: str, *arguments: str) -> Any:
         env={},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -135,10 +136,3 @@ class ForeignPage:
 class _Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None:
         pass
-
-
-def free_port() -> int:
-    """A port of loopback that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

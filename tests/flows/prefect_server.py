@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from project import free_port, without_prefect
 
 BIN = Path(sys.executable).parent
 
@@ -51,17 +52,27 @@ class Server:
     """
 
     def __init__(self, folder: Path, *, closed: bool = True) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         self.folder, self.home, self.file = folder, folder / "home", folder / "prefect.env"
+        self.environment = without_prefect(
+            PREFECT_HOME=str(self.home), PREFECT_WORKER_QUERY_SECONDS="1", PREFECT_LOGGING_LEVEL="INFO"
+        )
+        self._csrf: dict[str, str] = {}
+        self.running: list[subprocess.Popen[bytes]] = []
+        try:
+            # A server ends at once whose port somebody took since it was free; nobody does that twice.
+            assert self._comes_up(closed) or self._comes_up(closed), (folder / "server.log").read_text()
+            if closed:
+                token = self.call("GET", "/csrf-token?client=tests")["token"]
+                self._csrf = {"Prefect-Csrf-Client": "tests", "Prefect-Csrf-Token": token}
+        except BaseException:
+            self.stop()
+            raise
+
+    def _comes_up(self, closed: bool) -> bool:
+        """Starts the server on a free port, and waits until it serves or has ended."""
+        port = free_port()
         self.api = f"http://127.0.0.1:{port}/api"
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")},
-            "PREFECT_HOME": str(self.home),
-            "PREFECT_WORKER_QUERY_SECONDS": "1",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-        }
+        self.file.unlink(missing_ok=True)
         if closed:
             made = self.reticent("deploy", "--init-auth", self.file, PREFECT_API_URL=self.api)
             assert made.returncode == 0, made.stderr
@@ -72,13 +83,9 @@ class Server:
         self.password = dict(line.split("=", 1) for line in self.file.read_text().splitlines()).get(
             "PREFECT_API_AUTH_STRING", ""
         )
-        self._csrf: dict[str, str] = {}
-        self.running: list[subprocess.Popen[bytes]] = []
-        self.start("server", "server", "start")
-        wait_for("the server", self._healthy, 120)
-        if closed:
-            token = self.call("GET", "/csrf-token?client=tests")["token"]
-            self._csrf = {"Prefect-Csrf-Client": "tests", "Prefect-Csrf-Token": token}
+        process = self.start("server", "server", "start")
+        wait_for("the server", lambda: process.poll() is not None or self._healthy(), 120)
+        return process.poll() is None
 
     def command(self, *arguments: str) -> list[str]:
         """A command in a shell that has read the file, as a user's terminal has."""
@@ -101,7 +108,7 @@ class Server:
     def _healthy(self) -> bool:
         try:
             return bool(self.call("GET", "/health"))
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:
             return False
 
     def call(self, method: str, path: str, body: Any = None) -> Any:

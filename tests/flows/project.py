@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -56,6 +57,18 @@ def reticent(
     )
 
 
+def without_prefect(**environment: str) -> dict[str, str]:
+    """The environment without what Prefect reads of it, and what is given."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")} | environment
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def prefect_home(folder: Path) -> Path:
     """A home for Prefect's embedded server with an empty database, copied: to migrate each anew costs seconds."""
     if not (folder / "prefect.db").exists():
@@ -71,8 +84,7 @@ def _empty_database() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes share it
         if not (home / "done").exists():
             command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
-            variables = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-            variables |= {"PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
+            variables = without_prefect(PREFECT_HOME=str(home), PREFECT_SERVER_ANALYTICS_ENABLED="false")
             subprocess.run(command, env=variables, capture_output=True, timeout=300, check=True)
             (home / "done").touch()
     return home / "prefect.db"

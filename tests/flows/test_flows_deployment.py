@@ -24,7 +24,7 @@ from prefect_server import wait_for as _wait
 from project import small_project
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
-from pipelines.store.execute import _disk_error
+from pipelines.store.files import disk_error
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -256,9 +256,10 @@ from prefect import flow
 import tasks.base
 from tasks.split import split
 from pipelines.errors import InputError
-from pipelines.store.execute import Outcome, _disk_error
+from pipelines.store.execute import Outcome
+from pipelines.store.files import disk_error
 
-errors = {"passing": [_disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}
+errors = {"passing": [disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}
 calls = dict.fromkeys(errors, 0)
 
 class Builder:
@@ -286,11 +287,11 @@ print(json.dumps(calls))
 @pytest.mark.parametrize(
     ("error", "passing"),
     [
-        (_disk_error(OSError(errno.EIO, "x")), True),
-        (_disk_error(OSError(errno.ESTALE, "x")), True),
-        (_disk_error(OSError(errno.ENOSPC, "x")), False),
-        (_disk_error(OSError(errno.EROFS, "x")), False),
-        (_disk_error(OSError(errno.EACCES, "x")), False),
+        (disk_error(OSError(errno.EIO, "x")), True),
+        (disk_error(OSError(errno.ESTALE, "x")), True),
+        (disk_error(OSError(errno.ENOSPC, "x")), False),
+        (disk_error(OSError(errno.EROFS, "x")), False),
+        (disk_error(OSError(errno.EACCES, "x")), False),
         (OSError(errno.EIO, "x"), True),
         (FileNotFoundError(errno.ENOENT, "x"), False),
         (BrokenProcessPool(), True),

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from attackers import as_another_user, need_another_user
-from project import prefect_home, small_project
+from project import prefect_home, small_project, without_prefect
 
 ATTACK = """
 found = {}
@@ -37,22 +39,20 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def attacked() -> Iterator[dict[str, Any]]:
     """What another user gets from the server of a run that is under way; the run then ends as if nothing were."""
     need_another_user()
-    folder = tmp_path_factory.mktemp("embedded")
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)  # pytest's own folders are closed to others
     config = small_project(folder, dialogues=20)
     home = prefect_home(folder / ".prefect")
-    modes = {path: path.stat().st_mode for path in (home, *home.parents) if path.stat().st_mode & 0o005 != 0o005}
-    for path, mode in modes.items():
-        path.chmod(mode | 0o055)  # on the way to the database only its folder's own mode may count
+    home.chmod(0o755)
     (home / "prefect.db").chmod(0o644)
     assert as_another_user("print(json.dumps(open(sys.argv[1], 'rb').read(6).decode()))", str(home / "prefect.db"))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | {"PREFECT_HOME": str(home)}
     run = subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "run", str(config), "--only", "split", "--json"],
         cwd=folder,
-        env=environment,
+        env=without_prefect(PREFECT_HOME=str(home)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,17 +70,15 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             run.kill()
-        closed = home.stat().st_mode & 0o777
-        for path, mode in modes.items():
-            path.chmod(mode)
-    return {
+    yield {
         **found,
         "code": run.returncode,
         "output": output + errors,
         "password": password,
         "home": home,
-        "mode": closed,
+        "mode": home.stat().st_mode & 0o777,
     }
+    shutil.rmtree(folder)
 
 
 def _server_of(run: subprocess.Popen[str]) -> tuple[psutil.Process, int]:
@@ -135,10 +133,9 @@ try:
 except OSError:
     print("held", type(server).__name__, os.environ["PREFECT_API_AUTH_STRING"] != "", port > 0)
 """
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**environment, "PREFECT_HOME": str(tmp_path / "home")},
+        env=without_prefect(PREFECT_HOME=str(tmp_path / "home")),
         capture_output=True,
         text=True,
         check=True,
@@ -146,6 +143,30 @@ except OSError:
     assert done.stdout.split() == ["held", "OwnServer", "True", "True"], done.stderr
     with socket.create_server(("127.0.0.1", 0)):
         pass  # a port can be taken here at all
+
+
+def test_the_embedded_server_ends_when_its_process_was_killed(tmp_path: Path) -> None:
+    """Guards: a server that nobody told outlived a run that was killed by SIGKILL."""
+    code = """
+import os, signal
+from flows.embedded import protect_server
+protect_server()
+from prefect.server.api.server import SubprocessASGIServer
+server = SubprocessASGIServer()
+server.find_available_port()
+print(server._run_uvicorn_command().pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run(
+        [sys.executable, "-c", code],
+        env=without_prefect(PREFECT_HOME=str(tmp_path / "home")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(killed.stdout)).wait(timeout=60)  # raises TimeoutExpired
 
 
 @pytest.mark.parametrize("own", [{}, {"PREFECT_API_AUTH_STRING": "me:other"}], ids=["profile", "environment"])
@@ -164,10 +185,9 @@ protect_server()
 from prefect.settings import PREFECT_API_AUTH_STRING
 print(PREFECT_API_AUTH_STRING.value(), "PREFECT_SERVER_API_AUTH_STRING" in os.environ)
 """
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={**environment, "PREFECT_HOME": str(home), **own},
+        env=without_prefect(PREFECT_HOME=str(home), **own),
         capture_output=True,
         text=True,
         check=True,

@@ -46,7 +46,8 @@ class Slow:
 
 sys.meta_path.insert(0, Slow())
 """
-CODES = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+INTERRUPT, TERMINATE = (signal.SIGINT, 130), (signal.SIGTERM, 143)
+CODES = pytest.mark.parametrize(("number", "code"), [INTERRUPT, TERMINATE])
 MESSAGE = "reticent: interrupted; what was finished is kept, run again to go on"
 
 
@@ -54,7 +55,7 @@ class Command:
     """``reticent ARGUMENTS`` in a session of its own, about to import a module for ever."""
 
     def __init__(self, folder: Path, *arguments: str, slow: str = "", how: str = "") -> None:
-        (folder / "slow").mkdir()
+        (folder / "slow").mkdir(exist_ok=True)
         (folder / "slow/sitecustomize.py").write_text(SLOW_IMPORT)
         self.mark = folder / "slow/reached"
         self._error = folder / "stderr.txt"
@@ -119,33 +120,42 @@ def _server(session: int) -> bool:
     return any(re.match(rf"\s*{session}\s.*uvicorn", line) for line in found.splitlines())
 
 
-@CODES
+IMPORTS = [
+    (("--help",), "typer"),
+    (("plan",), "flows.commands.job"),
+    (("plan",), "flows.planning"),
+    (("status",), "pipelines.store.plan"),
+    (("inspect", "redact"), "flows.inspecting"),
+    (("review", "--status"), "flows.reviewing"),
+    (("run",), "prefect"),
+    (("run",), "flows.nightly"),
+]
+
+
 @pytest.mark.parametrize(
-    ("command", "slow"),
-    [
-        (("--help",), "typer"),
-        (("plan",), "flows.commands.job"),
-        (("plan",), "flows.planning"),
-        (("status",), "pipelines.store.plan"),
-        (("inspect", "redact"), "flows.inspecting"),
-        (("review", "--status"), "flows.reviewing"),
-        (("run",), "prefect"),
-        (("run",), "flows.nightly"),
-    ],
+    ("command", "slow", "number", "code"),
+    [(*place, *INTERRUPT) for place in IMPORTS] + [(*place, *TERMINATE) for place in (IMPORTS[0], IMPORTS[-1])],
 )
 def test_while_something_is_imported(
     tmp_path: Path, command: tuple[str, ...], slow: str, number: signal.Signals, code: int
 ) -> None:
-    """The command line's library makes 130 of every interrupt, and before it is loaded nothing caught a signal."""
+    """The command line's library makes 130 of every interrupt, and before it is loaded nothing caught a signal.
+
+    One piece of code takes both signals: SIGTERM is tried at the first import and at the last, and once below.
+    """
     small_project(tmp_path, dialogues=2)
     started = Command(tmp_path, *command, slow=slow)
     started.wait_until(started.mark.exists)
     started.process.send_signal(number)
-    started.assert_ends(code, within=10)
+    started.assert_ends(code, within=25)
 
 
-@CODES
-@pytest.mark.parametrize("command", [("plan",), ("status",), ("inspect", "redact"), ("review", "--status"), ("run",)])
+READING = [("plan",), ("status",), ("inspect", "redact"), ("review", "--status"), ("run",)]
+
+
+@pytest.mark.parametrize(
+    ("command", "number", "code"), [*((command, *INTERRUPT) for command in READING), (("run",), *TERMINATE)]
+)
 def test_while_settings_are_read(tmp_path: Path, command: tuple[str, ...], number: signal.Signals, code: int) -> None:
     """A settings file on a network disk that does not answer."""
     os.mkfifo(tmp_path / "reticent.toml")
@@ -153,7 +163,7 @@ def test_while_settings_are_read(tmp_path: Path, command: tuple[str, ...], numbe
     started = Command(tmp_path, *command, *option, "reticent.toml")
     started.wait_until(lambda: _is_read(tmp_path / "reticent.toml"))
     started.process.send_signal(number)
-    started.assert_ends(code, within=10)
+    started.assert_ends(code, within=25)
 
 
 @CODES
@@ -163,7 +173,7 @@ def test_a_swallowed_signal_is_delivered_again(tmp_path: Path, number: signal.Si
     started = Command(tmp_path, "plan", slow="flows.planning", how="swallowed")
     started.wait_until(started.mark.exists)
     started.process.send_signal(number)
-    started.assert_ends(code, within=10)
+    started.assert_ends(code, within=25)
 
 
 def test_a_second_signal_ends_at_once_with_the_code_of_the_first(tmp_path: Path) -> None:
@@ -174,7 +184,7 @@ def test_a_second_signal_ends_at_once_with_the_code_of_the_first(tmp_path: Path)
     started.process.send_signal(signal.SIGTERM)
     started.wait_until(lambda: not started.mark.exists())
     started.process.send_signal(signal.SIGINT)
-    started.assert_ends(143, within=10)
+    started.assert_ends(143, within=25)
 
 
 @pytest.mark.parametrize(
@@ -223,21 +233,13 @@ def test_the_review_server_ends_by_either_signal(tmp_path: Path) -> None:
     config = small_project(tmp_path, dialogues=20)
     done = reticent("sample", config, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    started = Command(tmp_path, "review", "--no-browser", "--reviewer", "ann")
+    command = ("review", "--no-browser", "--reviewer", "ann")
+    started = Command(tmp_path, *command)
     started.wait_until(lambda: _served(tmp_path))
     started.process.send_signal(signal.SIGTERM)
     started.assert_ends(143, within=20)
-    started = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", "review", "--no-browser", "--reviewer", "ann"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "stderr.txt").open("w"),
-        text=True,
-    )
-    while not _served(tmp_path):
-        assert started.poll() is None
-        time.sleep(0.05)
-    started.send_signal(signal.SIGINT)
-    told, _ = started.communicate(timeout=30)
-    assert started.returncode == 0
-    assert "sentences are reviewed" in told
+    started = Command(tmp_path, *command)
+    started.wait_until(lambda: _served(tmp_path))
+    started.process.send_signal(signal.SIGINT)
+    assert started.process.wait(timeout=30) == 0
+    assert "sentences are reviewed" in (tmp_path / "stdout.txt").read_text()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,10 +53,9 @@ class Held:
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Iterator[Path]:
+def base() -> Iterator[Path]:
     """A temporary folder with a short path: a socket's may have 107 characters."""
-    made = Path(f"/tmp/rt-{os.getpid()}-{tmp_path.name[-8:]}")
-    made.mkdir()
+    made = Path(tempfile.mkdtemp(prefix="rt-", dir="/tmp"))
     yield made
     shutil.rmtree(made)
 
@@ -155,11 +154,11 @@ def test_a_path_that_leaves_no_room_for_a_sockets_name_is_not_made_longer(base: 
     assert done.stdout.strip() == str(long)
 
 
-def _semaphores() -> set[str]:
-    return {name for name in _names(SHARED) if name.startswith("sem.")} if SHARED.is_dir() else set()
+def _semaphores(folders: set[str]) -> list[str]:
+    return [path.name for folder in folders for path in SHARED.glob(f"sem.{folder}-*")]
 
 
-def _redact(base: Path, folder: Path, stdin: str | None) -> subprocess.Popen[str]:
+def _redact(base: Path, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "flows.cli", "redact", "-p", "digits", "--workers", "2", "--any-language", "-"],
         cwd=folder,
@@ -175,27 +174,32 @@ def _redact(base: Path, folder: Path, stdin: str | None) -> subprocess.Popen[str
 @pytest.mark.slow
 def test_workers_leave_nothing_that_the_next_command_does_not_remove(base: Path, tmp_path: Path) -> None:
     """A fork server's socket and five semaphores stayed for ever after each kill of all processes at once."""
-    before = _semaphores()
-    first = _redact(base, tmp_path, None)
+
+    def wait_until(reached: Callable[[], object], process: subprocess.Popen[str]) -> None:
+        deadline = time.monotonic() + 60
+        while not reached():
+            assert process.poll() is None, (tmp_path / "stderr.txt").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    first = _redact(base, tmp_path)
     assert first.stdin is not None
     first.stdin.write("call 12\n")
     first.stdin.flush()
-    deadline = time.monotonic() + 60
-    while not list(base.rglob("listener-*")):
-        assert first.poll() is None, (tmp_path / "stderr.txt").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(2)  # its workers are there
-    assert [name for name in _names(base) if not name.startswith(OURS)] == []
+    wait_until(lambda: list(base.rglob("listener-*")), first)
+    folders = set(_names(base))
+    assert [name for name in folders if not name.startswith(OURS)] == []
+    wait_until(lambda: _semaphores(folders) or not SHARED.is_dir(), first)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    second = _redact(base, tmp_path, "")
+    second = _redact(base, tmp_path)
+    wait_until(lambda: set(_names(base)) - folders, second)
+    folders |= set(_names(base))
     out, _ = second.communicate("call 34\n", timeout=60)
     assert second.returncode == 0, (tmp_path / "stderr.txt").read_text()
     assert json.loads(out)["redacted_text"] == "call <MASK>"
     assert _names(base) == []
-    left = _semaphores() - before
-    assert {name for name in left if re.match(rf"sem\.{OURS}", name)} == set()
+    assert _semaphores(folders) == []
 
 
 @pytest.mark.slow

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from public_reports import RAW
+from public_reports import RAW, published
 
 from pipelines.report.figures import Sources, build
+from pipelines.report.render import render_html
 
 LINEAGE = [
     ("split", "partition-b", "ffff00000001"),
@@ -40,3 +41,9 @@ def make_report() -> Callable[..., dict[str, Any]]:
 def full(raw: dict[str, Any], make_report: Callable[..., dict[str, Any]]) -> dict[str, Any]:
     """The full report of the figures as they are."""
     return make_report(raw)
+
+
+@pytest.fixture
+def pages(full: dict[str, Any]) -> dict[str, str]:
+    """The pages of both versions."""
+    return {"full": render_html(full), "public": render_html(published(full))}

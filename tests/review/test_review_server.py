@@ -21,7 +21,7 @@ class Served:
     """A server with one function, which waits where it is asked to."""
 
     def __init__(self) -> None:
-        self.go_on = threading.Event()
+        self.entered, self.go_on = threading.Event(), threading.Event()
         self.server = ReviewServer({"echo": self._echo, "wait": self._wait})
         self._thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self._clients: list[socket.socket] = []
@@ -34,6 +34,7 @@ class Served:
         return request
 
     def _wait(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.entered.set()
         self.go_on.wait(20)
         return request
 
@@ -102,6 +103,7 @@ def test_forty_connections_at_once_are_all_answered(served: Served) -> None:
     """Five could wait, so that a browser that opened several pages at once saw some of them hang for seconds."""
     clients = [served.connect(timeout=2) for _ in range(AT_ONCE)]  # nobody accepts them yet
     for number, client in enumerate(clients):
+        client.settimeout(20)
         client.sendall(served.request("echo", {"number": number}))
     served.start()
     assert [_answer(client) for client in clients] == [(200, {"number": number}) for number in range(AT_ONCE)]
@@ -112,7 +114,7 @@ def test_forty_long_answers_at_once_do_not_wait_for_each_other(served: Served) -
     clients = [served.connect() for _ in range(AT_ONCE)]
     for client in clients:
         client.sendall(served.request("wait", {}))
-    _until(lambda: _handlers() == AT_ONCE)
+    _until(lambda: _handlers() >= AT_ONCE)
     other = served.connect()
     other.sendall(served.request("echo", {"quick": True}))
     assert _answer(other) == (200, {"quick": True})
@@ -134,7 +136,7 @@ def test_idle_connections_take_neither_the_reviewers_place_nor_threads_without_e
     new = served.connect()
     new.sendall(served.request("echo", {"third": 3}))
     assert _answer(new) == (200, {"third": 3})
-    assert _handlers() <= MAX_CONNECTIONS + 1
+    _until(lambda: _handlers() <= MAX_CONNECTIONS)  # a thread that was cut off takes a moment to end
 
 
 def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
@@ -158,11 +160,11 @@ def test_a_request_that_comes_byte_by_byte_is_cut_off(served: Served) -> None:
 
 
 def test_who_never_asks_is_cut_off_and_who_asked_may_think(served: Served) -> None:
-    served.server.request_seconds = 0.5
     served.start()
     reviewer, stranger = served.connect(), served.connect()
     reviewer.sendall(served.request("echo", {}))
     assert _answer(reviewer) == (200, {})
+    served.server.request_seconds = 0.5
     assert _is_cut_off(stranger, within=5)
     assert not _is_cut_off(reviewer, within=1)
     served.server.idle_seconds = 0.5
@@ -170,10 +172,11 @@ def test_who_never_asks_is_cut_off_and_who_asked_may_think(served: Served) -> No
 
 
 def test_a_long_answer_is_not_cut_off(served: Served) -> None:
-    served.server.request_seconds = served.server.idle_seconds = 0.2
     served.start()
     client = served.connect()
     client.sendall(served.request("wait", {"patient": True}))
+    assert served.entered.wait(20)
+    served.server.request_seconds = served.server.idle_seconds = 0.2
     time.sleep(1)
     served.go_on.set()
     assert _answer(client) == (200, {"patient": True})

@@ -274,3 +274,17 @@ def test_stage_modules_are_cheap_to_import():
         "assert not {'numpy', 'scipy', 'pyarrow', 'dp_accounting', 'torch', 'spacy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("redact", "shard", "expected"),
+    [
+        ({}, {}, {"add_or_remove_one": 3, "replace_one": 3}),
+        ({"conservative": "conservative"}, {"publish": "always"}, {"add_or_remove_one": None, "replace_one": None}),
+        ({"policies": ("json:JSONDecoder",)}, {}, {"add_or_remove_one": None, "replace_one": None}),
+    ],
+)
+def test_the_stability_behind_the_claims_is_written_down(tmp_path, redact, shard, expected):
+    """Guards: the report derived it anew, and forgot plug-ins, which may look at whole documents."""
+    found = stated(tmp_path, redact=redact, shard=shard, dedup={"normalise": "casefold"}, method="dpsgd")
+    assert {key: found["dedup_stability"][key] for key in expected} == expected

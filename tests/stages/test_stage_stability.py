@@ -372,7 +372,7 @@ def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(t
     monkeypatch.setattr(Redactor, "judge", real)
     pipeline.verdicts("p0")
     assert table.read_bytes() == once
-    monkeypatch.setattr(stability, "_SECRETS_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(stability, "_SENTENCES_WORTH_A_PROCESS", 1)
     pipeline.processes = 2
     pipeline.verdicts("p0")
     assert table.read_bytes() == once

@@ -18,7 +18,7 @@ from pipelines.store.locks import key_lock
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import PartitionPlan
 
-EVENT = {"type": "gaussian", "noise_multiplier": 4.0}
+EVENT = {"type": "poisson_sampled", "sample_rate": 1.0, "event": {"type": "gaussian", "noise_multiplier": 4.0}}
 DELTA = 1e-5
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from test_store_ledger import DELTA, EVENT, ledger
+from toy import publishing
 
 from pipelines.accounting.ledger import composed_epsilon
-from pipelines.errors import ConfigError, PrivacyGateError, ReticentError, StoreError
+from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store import versions
 from pipelines.store.acknowledge import acknowledge_damage
 from pipelines.store.identity import key_of_ingredients
@@ -21,11 +22,10 @@ from pipelines.store.ledger import StoreLedger, ledger_dir, read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import FILE, LedgerError
 from pipelines.store.maintenance import gc
-from pipelines.store.manifest import Manifest, measure
-from pipelines.store.publish import prepare_build, publish, quarantine
+from pipelines.store.publish import quarantine
 from pipelines.store.roots import Roots, open_roots, private_umask
 
-LOUD = {"type": "gaussian", "noise_multiplier": 2.0}
+LOUD = {"type": "poisson_sampled", "sample_rate": 1.0, "event": {"type": "gaussian", "noise_multiplier": 2.0}}
 
 
 def events(event: dict[str, Any]) -> dict[str, Any]:
@@ -51,16 +51,14 @@ def key_of(roots: Roots, number: int) -> str:
 def make_release(roots: Roots, number: int, event: dict[str, Any] = EVENT, files: str = "a") -> StoreLedger:
     """A model that is trained and published, as the store does it."""
     key = key_of(roots, number)
-    with private_umask():
-        folders = prepare_build(roots, "train", key)
+    lineage: dict[str, Any] = {"ingredients": {"number": number}, "inputs": {}}
+    with publishing(roots, "train", key, lineage) as folders:
         made = ledger(roots, key, {files: files}, scratch=f"{key}/scratch")
         made.reserve(event, DELTA)
         (folders["private"] / "events.json").write_text(json.dumps(events(event)))
         (folders["public"] / "weights").write_text("w")
         made.commit()
-        lineage = {"ingredients": {"number": number}, "inputs": {}, "ledger": made.anchor.to_json()}
-        found = {p: e for root in folders for p, e in measure(folders[root], root).items()}
-        publish(roots, Manifest("train", key, found, {}, lineage, 1.0))
+        lineage["ledger"] = made.anchor.to_json()
     return made
 
 
@@ -102,13 +100,14 @@ def outcome(folder: Path) -> float | str:
         return "noticed"
 
 
-def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(folder: Path) -> None:
+@pytest.mark.parametrize("per_file", [20, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(folder: Path, per_file: int) -> None:
     """Guards the last byte that turned a published release into one that costs 0, and all others."""
     before = cost(folder)
     num_noticed = 0
     for path in bookkeeping(folder):
         data = path.read_bytes()
-        step = max(1, len(data) // 60)
+        step = max(1, len(data) // per_file)
         for at in sorted({*range(0, len(data), step), len(data) - 1}):
             for bit in (0x01, 0x20):
                 path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
@@ -117,7 +116,7 @@ def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(folder: Path) -> N
                 assert found == "noticed" or found >= before * (1 - 1e-9), (path.name, at)
         path.write_bytes(data)
     assert cost(folder) == before
-    assert num_noticed > 300
+    assert num_noticed > 5 * per_file
 
 
 def _edits(lines: list[bytes]) -> Iterator[list[bytes]]:
@@ -206,15 +205,6 @@ def test_another_secret_is_refused_and_not_a_fresh_start(folder: Path) -> None:
         reopen(folder, secret_file=other)
 
 
-@pytest.mark.parametrize("content", [b"[]", b'"x"', b"{", b"", b"null"])
-def test_a_store_json_that_is_no_object_is_refused_and_never_rewritten(folder: Path, content: bytes) -> None:
-    path = folder / "private/store.json"
-    path.write_bytes(content)
-    with pytest.raises(StoreError, match="is damaged"):
-        reopen(folder)
-    assert path.read_bytes() == content
-
-
 def test_a_mark_that_names_another_training_does_not_make_one_free(folder: Path) -> None:
     """Guards a training that goes on under the entry of another one, at no cost."""
     roots = reopen(folder)
@@ -290,9 +280,7 @@ def quieter(data: bytes) -> bytes:
 
 def test_an_old_line_that_contradicts_its_own_epsilon_is_noticed(tmp_path: Path) -> None:
     """Guards lines from before there were seals: their event must cost what they say."""
-    folder = old_store(
-        tmp_path, change=lambda data: data.replace(b'"noise_multiplier": 4.0', b'"noise_multiplier": 40.0')
-    )
+    folder = old_store(tmp_path, change=quieter)
     with pytest.raises(LedgerError, match="contradicts itself"):
         cost(folder)
     with pytest.raises(LedgerError, match="contradicts itself"):
@@ -302,12 +290,8 @@ def test_an_old_line_that_contradicts_its_own_epsilon_is_noticed(tmp_path: Path)
 def test_the_ledger_is_compared_with_the_events_of_its_models(tmp_path: Path) -> None:
     folder = old_store(tmp_path)
     roots = reopen(folder)
-    key = OLD_LINES[0]["key"]
-    with private_umask():
-        folders = prepare_build(roots, "train", key)
+    with publishing(roots, "train", OLD_LINES[0]["key"]) as folders:
         (folders["private"] / "events.json").write_text(json.dumps(events(LOUD)))
-        found = {p: e for root in folders for p, e in measure(folders[root], root).items()}
-        publish(roots, Manifest("train", key, found, {}, {"ingredients": {}, "inputs": {}}, 1.0))
     with pytest.raises(LedgerError, match="has another event for the model"):
         cost(folder)
 
@@ -351,8 +335,6 @@ def test_a_lost_secret_can_be_acknowledged_and_every_release_counts_for_every_fi
 
 
 def test_a_line_that_contradicts_itself_counts_as_one_without_noise(tmp_path: Path) -> None:
-    folder = old_store(
-        tmp_path, change=lambda data: data.replace(b'"noise_multiplier": 4.0', b'"noise_multiplier": 40.0')
-    )
+    folder = old_store(tmp_path, change=quieter)
     acknowledge_damage(reopen(folder, is_checked=False), "edited by hand")
     assert cost(folder) == math.inf

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -81,3 +83,28 @@ def test_an_older_copy_of_what_names_the_latest_run_changes_nothing(roots: Roots
     without_seal(latest, run_id=RUNS[0])
     assert [path for path, _ in runs.changed_documents(roots)] == ["latest.json"]
     assert epsilon(roots) is None
+
+
+def test_an_id_sorts_by_when_its_run_started_also_within_a_second() -> None:
+    """Guards: seconds alone, with which two runs of one second stood in the order of a random word."""
+    made = []
+    for _ in range(8):
+        made.append(runs.new_run_id())
+        time.sleep(0.002)
+    assert made == sorted(made)
+    assert len(set(made)) == len(made)
+    before = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M")
+    assert before in {(runs.started_at(name) or "")[:16] for name in (made[-1], runs.new_run_id())}
+
+
+@pytest.mark.parametrize(
+    ("run_id", "expected"),
+    [
+        ("20260101T020304.056Z-aaaaaa", "2026-01-01T02:03:04Z"),
+        ("20260101T020304Z-aaaaaa", "2026-01-01T02:03:04Z"),  # of the first version
+        ("20261301T020304.056Z-aaaaaa", None),
+        ("mine", None),
+    ],
+)
+def test_when_a_run_started_is_read_from_its_id(run_id: str, expected: str | None) -> None:
+    assert runs.started_at(run_id) == expected

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from toy import publishing
 
 from pipelines.store.files import replace_link
 from pipelines.store.locks import store_lock
-from pipelines.store.manifest import Manifest, measure
-from pipelines.store.publish import prepare_build, publish, quarantine
+from pipelines.store.publish import quarantine
 from pipelines.store.roots import Roots, open_roots, private_umask
 from pipelines.store.superseded import remove_superseded, superseded
 
@@ -20,12 +20,9 @@ def roots(tmp_path: Path) -> Roots:
 
 
 def make(roots: Roots, stage: str, key: str) -> tuple[str, str]:
-    with private_umask():
-        folders = prepare_build(roots, stage, key)
+    with publishing(roots, stage, key) as folders:
         for root, folder in folders.items():
             (folder / "file").write_text(f"{root} {key}")
-        files = {path: entry for root, folder in folders.items() for path, entry in measure(folder, root).items()}
-        publish(roots, Manifest(stage, key, files, {}, {"ingredients": {}, "inputs": {}}, 1.0))
     return stage, key
 
 

@@ -10,7 +10,8 @@ import hashlib
 import importlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from pipelines import graph
 from pipelines.context import Piece, Runtime
 from pipelines.graph import Input, Stage, Table
 from pipelines.store.execute import Outcome, execute
+from pipelines.store.manifest import Manifest, measure
+from pipelines.store.publish import prepare_build, publish
+from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import PartitionPlan, RunSpec, Session, make_session
 
 STAGES = {
@@ -246,3 +250,15 @@ def objects(toy: Toy) -> Mapping[str, bytes]:
 def joint_manifests(toy: Toy) -> list[dict[str, Any]]:
     """Every joint manifest."""
     return [json.loads(p.read_bytes()) for p in sorted((toy.folder / "private/manifests").rglob("*.json"))]
+
+
+@contextmanager
+def publishing(
+    roots: Roots, stage: str, key: str, lineage: Mapping[str, Any] | None = None
+) -> Iterator[Mapping[str, Path]]:
+    """Folders to fill, by root, which are then published as the store does it."""
+    with private_umask():
+        folders = prepare_build(roots, stage, key)
+        yield folders
+        files = {path: entry for root, folder in folders.items() for path, entry in measure(folder, root).items()}
+        publish(roots, Manifest(stage, key, files, {}, dict(lineage or {"ingredients": {}, "inputs": {}}), 1.0))

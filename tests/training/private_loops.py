@@ -1,9 +1,10 @@
 """An ordinary private loop as users write it, for tests of what it refuses."""
 
 import torch
-from engine_models import seeded
+from engine_models import per_token, seeded
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.nn.utils import rnn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from pipelines.training.engine.privacy import PrivacyEngine
 
@@ -22,6 +23,32 @@ def network(*layers):
 
 def cross_entropies(model, batch):
     return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+class Texts(Dataset):
+    """Records of many lengths."""
+
+    def __init__(self, size=40, vocab=11, shortest=3):
+        with seeded(4):
+            self.texts = [torch.randint(1, vocab, (shortest + at % 7,)) for at in range(size)]
+
+    def __len__(self):
+        return len(self.texts)
+
+    def __getitem__(self, index):
+        return self.texts[index]
+
+
+def padded(texts):
+    return rnn.pad_sequence(texts, batch_first=True)
+
+
+def by_targets(model, ids):
+    return per_token(model(ids)[:, :-1], ids[:, 1:].masked_fill(ids[:, 1:] == 0, -100))
 
 
 class PrivateLoop:
@@ -61,3 +88,27 @@ class PrivateLoop:
     def took_nothing(self):
         """Whether no record has reached the wrapped optimizer or waits in a sum."""
         return not self.handed and not any(s.any() for s in self.optimizer._engine.take_sums())
+
+
+class Watcher:
+    """Stands for the optimizer: notes what the loader says."""
+
+    def __init__(self):
+        self.num_steps = 0
+        self.said = []
+        self.counts = []
+
+    def begin_batch(self, rng, *, is_last, num_records):
+        self.said.append("last" if is_last else "part")
+        self.counts.append(num_records)
+        self.num_steps += is_last
+
+    def end_batch(self):
+        pass
+
+    def abandon(self):
+        pass
+
+    def empty_step(self, rng):
+        self.said.append("empty")
+        self.num_steps += 1

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from engine_models import TinyLM
-from private_loops import PrivateLoop, cross_entropies, network, rows
-from test_engine_isolation import Texts, by_targets, padded
+from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, network, padded, rows
 from torch import nn
 from torch.utils.data import default_collate
 

@@ -68,18 +68,22 @@ def nearly_cancelling(length, width, share):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(("length", "width"), [(2, 64), (128, 256), (512, 400)])
+@pytest.mark.parametrize(
+    ("length", "width"),
+    [(2, 64), (128, 256), (128, 100), pytest.param(512, 400, marks=pytest.mark.slow)],  # from 128, 100 on without Grams
+)
 def test_no_example_moves_a_sum_by_more_than_the_bound(length, width, mode):
     """Guards C (1 + 1e-4) on both sides of the limit on magnitudes, and the factors of examples that are apart."""
     with seeded(length):
         inputs, outputs = torch.randn(8, length, width), torch.randn(8, length, width) / length
         model = nn.Linear(width, width, bias=False)
+        rest, _ = sums_of(model, given_terms(inputs, outputs), list(range(7)), mode=mode)
         for share in (1e-1, 1e-2, 1e-3, 1e-6):
             own, given = nearly_cancelling(length, width, share)
             for magnitude in (1.0, 100.0, 127.0, 1e4, 1e8):
                 inputs[-1], outputs[-1] = own, given * magnitude
-                losses = given_terms(inputs, outputs)
-                assert moved(model, losses, 8, mode=mode) <= 1 + 1e-4
+                whole, _ = sums_of(model, given_terms(inputs, outputs), list(range(8)), mode=mode)
+                assert float((whole - rest).norm()) <= 1 + 1e-4
 
 
 @pytest.mark.parametrize("mode", MODES)

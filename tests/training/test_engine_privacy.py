@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from engine_models import gpt2, per_token, seeded
+from private_loops import INSECURE, cross_entropies, network, rows, weights
 from scipy import stats
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
@@ -26,25 +27,14 @@ from pipelines.training.engine.language import causal_lm_losses
 from pipelines.training.engine.optimizer import PrivateOptimizer
 from pipelines.training.engine.privacy import PrivacyEngine
 
-INSECURE = {"test_seed": 5, "insecure_test_seed": True}
 ADD_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
-
-
-def rows(size=24):
-    with seeded(1):
-        return TensorDataset(torch.randn(size, 3), torch.randint(0, 2, (size,)))
-
-
-def losses_of(model, batch):
-    return nn.functional.cross_entropy(model(batch[0]), batch[1], reduction="none")
 
 
 def made(
     engine=None, *, size=24, batch_size=6, optimizer=torch.optim.SGD, lr=0.1, model=None, collate_fn=None, **settings
 ):  # fmt: skip
     engine = engine or PrivacyEngine(**INSECURE)
-    with seeded(2):
-        model = model or nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    model = model or network()
     settings = {"noise_multiplier": 1.0, "max_grad_norm": 0.5, **settings}
     call = engine.make_private_with_epsilon if "target_epsilon" in settings else engine.make_private
     if "target_epsilon" in settings:
@@ -61,13 +51,9 @@ def made(
 def run(module, private, loader, epochs=1):
     for _ in range(epochs):
         for batch in loader:
-            private.backward(losses_of(module, batch))
+            private.backward(cross_entropies(module, batch))
             private.step()
             private.zero_grad()
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
@@ -84,7 +70,7 @@ def test_a_private_loop_is_the_slow_one(optimizer, limit):
     for step in range(8):
         sample = np.flatnonzero(drawn(step).random(24) < 0.25)
         gradients = [
-            dp_gradients.example_gradients(reference, lambda m, _, i=i: losses_of(m, data[i : i + 1])[0], 1)[0]
+            dp_gradients.example_gradients(reference, lambda m, _, i=i: cross_entropies(m, data[i : i + 1])[0], 1)[0]
             for i in sample
         ]
         total = (
@@ -137,7 +123,7 @@ def test_noise_enters_once_a_step_and_is_divided_by_the_expected_size(batch_size
     seen = handed_over(private, module)
     for _ in range(120 * batch_size // 24 + 1):
         for batch in loader:
-            private.backward(losses_of(module, batch) * 1e-12)
+            private.backward(cross_entropies(module, batch) * 1e-12)
             private.step()
     values = torch.cat(seen).numpy()
     deviation = 1.7e-3 / batch_size
@@ -218,6 +204,7 @@ def test_a_test_seed_needs_consent_and_voids_the_guarantee_for_good():
     with pytest.warns(UserWarning, match="no guarantee"):
         engine.get_epsilon(1e-3)
     clean = PrivacyEngine()
+    assert clean.is_guarantee
     clean.load_state_dict(engine.state_dict())
     assert not clean.is_guarantee
 
@@ -295,9 +282,9 @@ def test_misuse_of_a_loop_is_refused():
     with pytest.raises(PrivacyGateError, match="once for each batch"):
         private.backward(torch.zeros(1))
     for batch in loader:
-        private.backward(losses_of(module, batch))
+        private.backward(cross_entropies(module, batch))
         with pytest.raises(PrivacyGateError, match="once"):  # the same records a second time
-            private.backward(losses_of(module, batch))
+            private.backward(cross_entropies(module, batch))
         private.step()
         with pytest.raises(PrivacyGateError, match="once each"):
             private.step()
@@ -306,7 +293,7 @@ def test_misuse_of_a_loop_is_refused():
 
     def loop(factor):
         for batch in loader:
-            private.backward(losses_of(module, batch) * factor)
+            private.backward(cross_entropies(module, batch) * factor)
 
     with pytest.raises(PrivacyGateError, match="after every batch"):
         loop(1)
@@ -319,10 +306,10 @@ def test_misuse_of_a_loop_is_refused():
 def test_a_loop_that_is_left_leaves_nothing_behind():
     _, module, private, loader = made(noise_multiplier=0.0, max_physical_batch_size=1)
     for batch in loader:
-        private.backward(losses_of(module, batch))
+        private.backward(cross_entropies(module, batch))
         break
     assert not any(s.any() for s in private._engine.take_sums())
-    losses_of(module, rows()[:4]).mean().backward()  # and the model trains as ever
+    cross_entropies(module, rows()[:4]).mean().backward()  # and the model trains as ever
     assert module[0].weight.grad.any()
 
 
@@ -330,7 +317,7 @@ def test_learning_rate_schedules_work():
     _, module, private, loader = made(lr=1.0)
     schedule = torch.optim.lr_scheduler.StepLR(private, 1, gamma=0.5)
     for batch in loader:
-        private.backward(losses_of(module, batch))
+        private.backward(cross_entropies(module, batch))
         private.step()
         schedule.step()
     assert private.param_groups[0]["lr"] < 0.2
@@ -367,7 +354,7 @@ DDP = textwrap.dedent(
     from torch import nn
     from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data import DataLoader
-    from test_engine_privacy import INSECURE, losses_of, rows, run, weights
+    from private_loops import INSECURE, cross_entropies, rows, weights
     from pipelines.training.engine.privacy import PrivacyEngine
 
     torch.set_num_threads(1)
@@ -391,7 +378,7 @@ DDP = textwrap.dedent(
             for batch in loader:
                 if not private.is_probing:
                     drawn.append(batch[0])
-                private.backward(losses_of(module, batch) * (0 if noise else 1))
+                private.backward(cross_entropies(module, batch) * (0 if noise else 1))
                 private.step()
         torch.save({"start": start, "steps": steps, "drawn": torch.cat(drawn), "end": weights(module),
                     "num_steps": engine.num_steps}, f"{folder}/{job}{rank}.pt")
@@ -429,7 +416,7 @@ def test_two_processes_sample_apart_and_step_together(two_processes):
     model = nn.Linear(3, 2)
     nn.utils.vector_to_parameters(first["start"], model.parameters())
     data = rows()
-    gradients = dp_gradients.example_gradients(model, lambda m, i: losses_of(m, data[i : i + 1])[0], 24)
+    gradients = dp_gradients.example_gradients(model, lambda m, i: cross_entropies(m, data[i : i + 1])[0], 24)
     expected = torch.cat([g.flatten() for g in dp_gradients.clipped_sum(gradients, 0.5)]) / 24
     assert torch.allclose(first["steps"][0].double(), expected, rtol=1e-5, atol=1e-7)
 
@@ -466,7 +453,7 @@ def test_a_trainer_with_the_callback(tmp_path):
             return loader
 
         def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-            return private.backward(losses_of(module, (inputs["x"], inputs["y"])))
+            return private.backward(cross_entropies(module, (inputs["x"], inputs["y"])))
 
     trainer = PrivateTrainer(
         model=module,

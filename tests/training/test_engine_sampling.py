@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from private_loops import Watcher
 from scipy import stats
 from torch.utils.data import DataLoader
 
@@ -136,28 +137,6 @@ def test_samples_are_cut_within_the_limit_and_lose_nothing(size, limit):
     parts = physical_batches(np.arange(size), limit)
     assert np.concatenate([*parts, []]).tolist() == list(range(size))
     assert all(1 <= len(part) <= (limit or size) for part in parts)
-
-
-class Watcher:
-    """Stands for the optimizer: notes what the loader says."""
-
-    def __init__(self):
-        self.num_steps = 0
-        self.said = []
-
-    def begin_batch(self, rng, *, is_last, num_records):
-        self.said.append("last" if is_last else "part")
-        self.num_steps += is_last
-
-    def end_batch(self):
-        pass
-
-    def abandon(self):
-        pass
-
-    def empty_step(self, rng):
-        self.said.append("empty")
-        self.num_steps += 1
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -58,7 +58,8 @@ class RecordingLedger:
         self.steps = steps
         self.said = []
 
-    def reserve(self, event, delta, *, facts, insecure_test_seed=False):
+    def reserve(self, event, delta, *, facts, is_public, insecure_test_seed=False):
+        assert is_public
         assert [phase["event"] for phase in facts["phases"]] == [event]
         self.said.append(("reserve", len(self.steps), event, delta, insecure_test_seed))
         return Spent()

@@ -56,7 +56,7 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     sites: dict[torch.nn.Module, tuple[Site, Rule]] = {}
     problems: list[tuple[str, torch.nn.Module, str]] = []
     for name, module in model.named_modules():
-        parameters = list(module.named_parameters(recurse=False, remove_duplicate=False))
+        parameters = dict(module.named_parameters(recurse=False, remove_duplicate=False))
         if not parameters:
             continue
         rule = RULES.get(f"{type(module).__module__}.{type(module).__qualname__}")
@@ -65,8 +65,7 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             if "forward" in module.__dict__:
                 problem = "its forward method is replaced already (by another engine?)"
             else:
-                own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
-                sites[module] = (Site(name, module, tape, own), rule)
+                sites[module] = (Site(name, module, tape, parameters), rule)
         if problem is not None:
             problems.append((name, module, problem))
     # RoBERTa's head, for one, holds the bias of its decoder a second time.

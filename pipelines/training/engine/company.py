@@ -13,13 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from pipelines.training.engine.random_states import kept_random_states, random_states_digest
 from pipelines.training.engine.separating import separating_sets
 
+IntArray = npt.NDArray[np.int64]
+
 Shape = tuple[tuple[str, str, tuple[int, ...]], ...]
 """Path, type and shape of everything in a batch."""
+
+NUM_CANDIDATES: Final = 64
+"""Records from everywhere, beside the first, among which those for the comparison are chosen."""
 
 _DEPTH: Final = 8
 
@@ -50,6 +56,19 @@ class Composition:
     is_reshaped: bool = False
     is_random: bool = False
     elsewhere: tuple[int, tuple[int, ...]] | None = None
+
+
+def candidates(rows: IntArray, num_first: int) -> list[int]:
+    """Records to choose from: the first, in case neighbours have one length, and others from everywhere.
+
+    Args:
+        rows: numbers of records.
+        num_first: how many of the first are among them, where there are as many.
+    """
+    spread = np.linspace(0, len(rows) - 1, min(len(rows), NUM_CANDIDATES)).astype(np.int64)
+    first = np.arange(min(len(rows), num_first))
+    chosen: list[int] = rows[np.unique(np.concatenate([first, spread]))].tolist()
+    return chosen
 
 
 def num_compositions(size: int) -> int:

@@ -10,7 +10,12 @@ class UnsupportedLayerError(ConfigError):
 
 
 class IsolationError(PrivacyGateError):
-    """The loss of one example depends on another example, the model keeps what it saw, or the axis is not the first."""
+    """What one record does is not its own.
+
+    The loss of an example depends on another example or on its place in the batch, the data set's ``__getitems__``
+    looks at records together, the model keeps what it saw or changes without a step, or the examples' axis is not the
+    first.
+    """
 
 
 class LossError(StageError):

@@ -260,10 +260,10 @@ class GradientEngine:
         """Traces sets of losses back, once: several examples at a time, since a pass for each would take B passes."""
         if self._is_traced or len(losses) < 2:
             return
+        # Unequal weights: what two examples do to a third must not cancel, as it does in differences.
+        weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
         for chosen in separating_sets(len(losses)).to(losses.device):
             self._tape.traced = chosen
-            # Unequal weights: what two examples do to a third must not cancel, as it does in differences.
-            weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
             self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
         self._is_traced = True
 
@@ -271,20 +271,24 @@ class GradientEngine:
         tape = self._tape
         if self._mode == "book_keeping":
             self._run(Phase.KEEP, losses.sum())
-            norms, factors, shared = self._settled(losses)
+            norms, factors, shared = self._add_cancelling(losses)
             with torch.no_grad():
                 tape.add_weighted(self._sums, shared)
         else:
             self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
-            norms, factors, shared = self._settled(losses)
+            norms, factors, shared = self._add_cancelling(losses)
             # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
             # a share could exceed the bound.
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum())
         return Clipped(norms, factors, losses.detach())
 
-    def _settled(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Norms, factors, and the factors for the sum of the batch: 0 for examples that were added by themselves."""
+    def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Adds the examples whose terms are too large for a sum of the batch, by themselves.
+
+        Returns:
+            (B,) norms, factors, and the factors for the sum of the batch: 0 for the examples that were added here.
+        """
         tape = self._tape
         norms, factors = self._norms_and_factors(losses)
         assert tape.magnitudes is not None  # noqa: S101

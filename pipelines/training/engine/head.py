@@ -17,7 +17,7 @@ from pipelines.training.engine.errors import LossError
 from pipelines.training.engine.grams import gram_squares
 from pipelines.training.engine.head_use import HeadUse, compute_logits, pieces, softmax_in_place
 from pipelines.training.engine.layers import Site
-from pipelines.training.engine.uses import DenseUse, MemoryBudget, Room, Scratch, Squares, Sums, compute_dtype
+from pipelines.training.engine.uses import DenseUse, MemoryBudget, Room, Scratch, Sums, compute_dtype
 
 IGNORED_LABEL = -100
 
@@ -235,7 +235,9 @@ class _Chunks:
             normalisers=self._normalisers,
             kept=self._kept,
             chunk=self._chunk,
-            unit=Squares(self._norms, self._terms, self._magnitudes),
+            unit_norms=self._norms,
+            unit_terms=self._terms,
+            unit_magnitudes=self._magnitudes,
             upstream=upstream,
         )
 

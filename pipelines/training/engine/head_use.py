@@ -75,7 +75,7 @@ class HeadUse:
         normalisers: (B, T) log-sum-exps.
         kept: (n, T, V) gradients of the logits of the first n examples; the others' are computed again.
         chunk: examples that are computed again at once.
-        unit: squared norms for an upstream gradient of 1.
+        unit_norms, unit_terms, unit_magnitudes: (B,) float64 each, see `Squares`, for an upstream gradient of 1.
         upstream: (B,) gradients of the examples' losses.
     """
 
@@ -87,7 +87,9 @@ class HeadUse:
     normalisers: torch.Tensor
     kept: torch.Tensor
     chunk: int
-    unit: Squares
+    unit_norms: torch.Tensor
+    unit_terms: torch.Tensor
+    unit_magnitudes: torch.Tensor
     upstream: torch.Tensor
 
     @property
@@ -99,13 +101,11 @@ class HeadUse:
         """Taken in the forward pass, where the logits were at hand."""
         del budget
         scale = self.upstream.double().square()
-        terms = self.unit.terms
-        return Squares(self.unit.norms * scale, None if terms is None else terms * scale, self.magnitudes())
+        return Squares(self.unit_norms * scale, self.unit_terms * scale, self.magnitudes())
 
     def magnitudes(self) -> torch.Tensor:
         """sum_t |b_t| |h_t|."""
-        assert self.unit.magnitudes is not None  # noqa: S101
-        return self.unit.magnitudes * self.upstream.double().abs()
+        return self.unit_magnitudes * self.upstream.double().abs()
 
     def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
         """(n, T, V) for an upstream gradient of 1; the examples are all kept, or none is."""

@@ -36,9 +36,6 @@ from pipelines.training.engine.random_states import (
 PROBE_SIZE: Final = 10
 """Records in a batch that is compared, at most; with 10, there are 10 batches."""
 
-NUM_CANDIDATES: Final = 64
-"""Records among which those for the comparison are chosen."""
-
 _MOST_RESTARTS: Final = 3
 
 NOT_COMPARED: Final = (

@@ -157,7 +157,7 @@ class PrivacyEngine:
             max_physical_batch_size=max_physical_batch_size,
             ranks=ranks,
             # At least two, where there are: a sample of expected size 1 often has more.
-            probe_size=min(PROBE_SIZE, max(2, round(plan.expected_batch_size / ranks.count))),
+            probe_size=min(PROBE_SIZE, max(2, plan.expected_share(ranks))),
         )
         return module, private, loader
 

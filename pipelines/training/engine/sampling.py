@@ -16,9 +16,8 @@ import numpy.typing as npt
 from torch.utils.data import DataLoader
 
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.training.engine.company import Composition, compose, content_of, num_compositions
+from pipelines.training.engine.company import Composition, candidates, compose, content_of, num_compositions
 from pipelines.training.engine.errors import IsolationError
-from pipelines.training.engine.isolation import NUM_CANDIDATES
 from pipelines.training.engine.random_states import kept_random_states
 from pipelines.training.engine.ranks import ALONE, Ranks
 from pipelines.training.randomness import PrivateRandomness
@@ -46,6 +45,10 @@ class PrivatePlan:
     expected_batch_size: float
     steps_per_epoch: int
     num_steps: int
+
+    def expected_share(self, ranks: Ranks) -> int:
+        """Records of one process in an average step, rounded."""
+        return round(self.expected_batch_size / ranks.count)
 
 
 def plan_private_steps(num_records: int, expected_batch_size: int, epochs: int) -> PrivatePlan:
@@ -150,7 +153,7 @@ class PoissonLoader:
         self._rows = ranks.share(np.arange(self._num_records))
         self._drawn: deque[_Drawn] = deque()
         self._probe_size = min(probe_size, len(self._rows), max_physical_batch_size or probe_size)
-        usual = round(plan.expected_batch_size / ranks.count)
+        usual = plan.expected_share(ranks)
         self._full_size = min(usual, max_physical_batch_size or usual)
         self._compositions: list[Composition] = []
         self._epoch = 0
@@ -197,6 +200,9 @@ class PoissonLoader:
         Raises:
             PrivacyGateError: the data set has another length than at the start, or gives another number of records
                 than it was asked for; two loops run over the loader at once.
+            IsolationError: the data set gives other records where several are asked for at once, or the weights change
+                while batches are compared.
+            ConfigError: its ``__getitems__`` gives no list.
         """
         if len(self.dataset) != self._num_records:  # type: ignore[arg-type]
             raise PrivacyGateError(
@@ -237,10 +243,8 @@ class PoissonLoader:
         return num_compositions(self._probe_size) - self._stepper.num_compared if self._probe_size else 0
 
     def _composed(self) -> tuple[list[Composition], tuple[str, ...]]:
-        # The first records, in case neighbours have one length, and others from everywhere.
-        count, size = len(self._rows), self._probe_size
-        spread = np.linspace(0, count - 1, min(count, NUM_CANDIDATES)).astype(np.int64)
-        rows = self._rows[np.unique(np.concatenate([np.arange(min(count, 2 * size)), spread]))].tolist()
+        size = self._probe_size
+        rows = candidates(self._rows, 2 * size)
         composing = _Composing(self._outer.collate_fn, size, self._full_size, len(rows))
         # Once together, and some of them twice by themselves: a data set that is asked for several may mix them.
         alone = rows[: 2 * size : 3] if hasattr(self.dataset, "__getitems__") else []
@@ -282,9 +286,6 @@ class _Batches:
 
     def __iter__(self) -> Iterator[list[int]]:
         return self._owner.draw()
-
-    def __len__(self) -> int:
-        return len(self._owner)
 
 
 class _Counting:

@@ -20,6 +20,7 @@ from pipelines.training.engine.head_use import HeadUse
 from pipelines.training.engine.uses import (
     DenseUse,
     Direction,
+    Gradients,
     MemoryBudget,
     OuterUse,
     Room,
@@ -148,7 +149,7 @@ class Tape:
                 self._uses.setdefault(parameter, []).append(use)
             else:
                 found = use.squares(self.budget)
-                squares = Squares(_settled(found, use, parameter.numel(), self.budget), magnitudes=found.magnitudes)
+                squares = Squares(_settled(found, use), magnitudes=found.magnitudes)
                 self._squares.setdefault(parameter, []).append(squares)
             if self.directions is not None:  # linear in the gradient: uses of one parameter just add up
                 along = use.project(self.directions(parameter))
@@ -163,7 +164,7 @@ class Tape:
         """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
-        unsettled: list[tuple[torch.nn.Parameter, Use, Squares]] = []
+        unsettled: list[tuple[SumOfUses, Squares]] = []
         for parameter in {**self._uses, **self._squares}:
             uses = self._uses.get(parameter, [])
             if len(uses) > 1:
@@ -184,10 +185,10 @@ class Tape:
             if squares.magnitudes is not None:
                 magnitude_squares += squares.magnitudes.square()
             if squares.terms is not None:
-                unsettled.append((parameter, SumOfUses(self._uses.get(parameter, [])), squares))
-        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, _, s in unsettled]).any()):
-            for parameter, use, squares in unsettled:
-                total += _settled(squares, use, parameter.numel(), self.budget) - squares.norms
+                unsettled.append((SumOfUses(self._uses.get(parameter, [])), squares))
+        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, s in unsettled]).any()):
+            for gradients, squares in unsettled:
+                total += _settled(squares, gradients) - squares.norms
         self.magnitudes = magnitude_squares.sqrt()
         return total.clamp(min=0).sqrt()
 
@@ -205,7 +206,7 @@ class Tape:
 
 
 class SumOfUses:
-    """Several uses of one parameter as one, by instantiation."""
+    """The gradients of one parameter over several uses, by instantiation."""
 
     def __init__(self, uses: list[Use]) -> None:
         self._uses = uses
@@ -214,14 +215,6 @@ class SumOfUses:
     def num_examples(self) -> int:
         """B."""
         return self._uses[0].num_examples
-
-    def project(self, direction: Direction) -> torch.Tensor:
-        """The sums of the uses' projections."""
-        return torch.stack([use.project(direction) for use in self._uses]).sum(dim=0)
-
-    def squares(self, budget: MemoryBudget) -> Squares:
-        """From the gradients themselves."""
-        return Squares(instantiated_squares(self, self.instantiate(0, 1).numel(), budget))
 
     def magnitudes(self) -> torch.Tensor:
         """The sums of the uses'."""
@@ -233,13 +226,6 @@ class SumOfUses:
         for use in self._uses[1:]:
             total = total + use.instantiate(start, stop, dtype=dtype)
         return total
-
-    def add_weighted(
-        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
-    ) -> None:
-        """Each use in turn."""
-        for use in self._uses:
-            use.add_weighted(sums, parameter, factors, scratch)
 
 
 def join(uses: list[Use]) -> list[Use]:
@@ -297,11 +283,11 @@ def _is_cancelled(squares: Squares) -> torch.Tensor:
     return squares.norms < _CANCELLED * squares.terms
 
 
-def _settled(squares: Squares, use: Use, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
+def _settled(squares: Squares, gradients: Gradients) -> torch.Tensor:
     """The squared norms, with those that have lost digits computed again from the gradients themselves."""
     if squares.terms is None:
         return squares.norms
     norms = squares.norms.clone()
     for index in _is_cancelled(squares).nonzero().flatten().tolist():
-        norms[index] = dense_squares(use.instantiate(index, index + 1))[0]
+        norms[index] = dense_squares(gradients.instantiate(index, index + 1))[0]
     return norms

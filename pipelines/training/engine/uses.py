@@ -137,12 +137,19 @@ class Direction:
         return cls(left.to(device, dtype), right.to(device, dtype))
 
 
-class Use(Protocol):
-    """One use of a parameter by a batch of B examples."""
+class Gradients(Protocol):
+    """The gradients of one parameter for a batch of B examples."""
 
     @property
     def num_examples(self) -> int:
         """B."""
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(stop - start, *shape) the gradients of some examples, in ``dtype``; unset: float32 or float64."""
+
+
+class Use(Gradients, Protocol):
+    """One use of a parameter by a batch of B examples."""
 
     def squares(self, budget: MemoryBudget) -> Squares:
         """The squared norms of the examples' gradients."""
@@ -152,9 +159,6 @@ class Use(Protocol):
 
     def magnitudes(self) -> torch.Tensor:
         """(B,) float64, at least the sum of the norms of the terms that the weighted sum adds up for an example."""
-
-    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """(stop - start, *shape) the gradients of some examples, in ``dtype``; unset: float32 or float64."""
 
     def add_weighted(
         self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
@@ -167,12 +171,12 @@ def compute_dtype(tensor: torch.Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32
 
 
-def instantiated_squares(use: Use, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
+def instantiated_squares(gradients: Gradients, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
     """(B,) float64 squared norms from the gradients themselves, as many examples at once as the budget allows."""
     step = max(1, budget.working_bytes // max(1, 8 * num_elements))
     parts = [
-        dense_squares(use.instantiate(start, min(start + step, use.num_examples)))
-        for start in range(0, use.num_examples, step)
+        dense_squares(gradients.instantiate(start, min(start + step, gradients.num_examples)))
+        for start in range(0, gradients.num_examples, step)
     ]
     return torch.cat(parts)
 

@@ -1,0 +1,133 @@
+"""The README of a model folder: how the model was trained, how it is loaded, and what it reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.accounting.methods import rule_of
+from pipelines.accounting.run_facts import is_from_private_text
+from pipelines.report.numbers import real
+from pipelines.training.engine.language import base_of, has_prefix
+from pipelines.training.lstm_model import LSTMLanguageModel
+from pipelines.training.tasks.templates import choose_template
+
+if TYPE_CHECKING:
+    from pipelines.training.outputs import Run
+
+_DESCRIPTIONS: Final[Mapping[str, str]] = {
+    "crt": "AdamW on public text and DP-AdamW on redacted private text",
+    "jft": "a redacted fine-tune, then DP-AdamW on the original text",
+    "dpsgd": "DP-AdamW on the original text",
+    "redaction_schedule": "AdamW on redacted and DP-AdamW on original text, by a schedule drawn up front",
+    "sdpsgd_lstm": "SGD on public and DP-SGD on private spans, states clipped and noised between them",
+    "redacted": "AdamW on redacted text, without noise",
+    "anonymized": "AdamW on redacted text, masks learnt like words, without noise",
+    "no_dp": "AdamW on the original text, without any protection: keep it private",
+}
+_AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
+_HEADS: Final[Mapping[str, tuple[str, str]]] = {
+    "causal": ("AutoModelForCausalLM", "text-generation"),
+    "masked": ("AutoModelForMaskedLM", "fill-mask"),
+    "classification": ("AutoModelForSequenceClassification", "text-classification"),
+}
+"""How a model is loaded, and what the hub calls its use."""
+_WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
+_LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`."
+_VOCABULARIES: Final[Mapping[str, str]] = {
+    "bpe_public": "The vocabulary was learnt on public text only.",
+    "bytes": "The vocabulary is plain bytes.",
+    "pretrained": "The vocabulary is that of the base model; what was added to it are control tokens.",
+}
+
+
+_RECORDS: Final[Mapping[str, str]] = {
+    "language_modelling": "One record is {begin}, {marks} where there is one, the text, {end}; no blank between them.",
+    "dialogue": "One record is {begin}, and for each turn {marks}, the text, {end}; no blank between them.",
+    "response": "One record is {begin}, the persona and the turns so far, each {marks}, the text, {end}; "
+    "after `<SELF>` the model writes a reply.",
+    "table_to_text": "One record is {begin}, the table as `key : value | key : value`, {begin}, its text, {end}.",
+    "classification": "One record is {begin}, the text or the two with {end} between them, {end}{blank}.",
+}
+
+
+def _inputs_of(config: Mapping[str, Any]) -> dict[str, str]:
+    if config["template"] is None:
+        return {"blank": ""}
+    template = choose_template(config["template"], config["classes"], config["label_words"])
+    assert template is not None  # noqa: S101  # there is one
+    words = ", ".join(f"{name}: {word}" for name, word in template.label_words.items())
+    return {"blank": f", in the template `{template.pattern}`; the word at the blank is the class ({words})"}
+
+
+def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
+    """Control tokens of speakers or domains."""
+    known = ", ".join(f"`{token(number)}`" for number in names.values()) or "none"
+    return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
+
+
+def _cost(run: Run) -> str:
+    """What the training spent, first of all together with what was spent before; nothing where there is no bound."""
+    config, spent = run.config, run.spent
+    if not config["target_epsilon"] or not run.planned_steps:
+        return ""
+    alone = f"The noise of this training is calibrated for ε = {config['target_epsilon']:g} at δ = "
+    alone += f"{config['target_delta']:g} (one private record replaced). "
+    if rule_of(config["method"], run.account.variant).is_unnoised:
+        alone += "That is not all: a part of the private records' text was read without noise. "
+    if spent is None or not spent.num_earlier:
+        return alone
+    rate = run.account.light_noise_miss_rate
+    if is_from_private_text(rate):
+        return alone  # the sum would tell of a rate that was counted on private text
+    others = f"{spent.num_earlier} earlier release{'s' if spent.num_earlier > 1 else ''} on files that it shares"
+    if not math.isfinite(spent.epsilon):
+        return f"Together with {others} there is no bound on what the models tell of a record. {alone}"
+    whole = f"ε = {real(spent.epsilon, 3, upper=True)} at δ = {spent.delta:g}"
+    return f"Together with {others}, and before later ones, it costs {whole}, composed and unamplified. {alone}"
+
+
+def model_card(run: Run) -> str:
+    """The README of the model folder. It is published, so it states settings only, nothing that was counted."""
+    config, vocabulary = run.config, run.corpus.vocabulary
+    method = config["method"]
+    is_lstm = isinstance(run.network, LSTMLanguageModel)
+    kind = "LSTM" if is_lstm else type(base_of(run.network)).__name__
+    origin = "trained from scratch"
+    if run.base is not None:
+        origin = f"fine-tuned from {run.base} (adaptation: {config['adaptation']})"
+    token = vocabulary.tokenizer.convert_ids_to_tokens
+    control = vocabulary.control
+    begin, end = (f"`{token(number)}`" for number in (control.bos, control.eos))
+    masks = ", ".join(f"`{token(number)}`" for number in control.masks.values())
+    learnt = "was trained to write it" if control.asks_for_mask else "was never trained to write it"
+    about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
+    marks = "the speaker's token" if control.other_domain is None else "the domain's token and the speaker's"
+    names = [f"* Speakers: {_listed(control.speakers, control.other_speaker, token)}"]
+    if control.other_domain is not None:
+        names.append(f"* Domains: {_listed(control.domains, control.other_domain, token)}")
+    if control.conversation_start is not None:
+        first, last = token(control.conversation_start), token(control.conversation_end)
+        names.append(f"* `{first}` follows {begin} where a conversation begins; `{last}` stands where one ends.")
+    about_record = _RECORDS[config["task"]].format(begin=begin, end=end, marks=marks, **_inputs_of(config))
+    about_names = "\n".join(names)
+    auto, use = _HEADS[run.head]
+    return f"""---
+library_name: transformers
+pipeline_tag: {use}
+---
+# A language model trained with Reticent
+
+A {kind}, {origin} with the method `{method}`: {_DESCRIPTIONS[method]}. {_cost(run)}What this promises, and under which
+assumptions, is stated in the report, not here; a model that is trained on the same files later adds to what is given
+away, and the newest report says what all of them cost together.
+
+{_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}
+
+* {about_record} The tokenizer need not add any of these
+  by itself.
+{about_names}
+{about_masks}* At most {run.context_length} tokens.
+* {_VOCABULARIES[vocabulary.kind]}
+"""
