@@ -12,6 +12,7 @@ from flows.embedded import protect_server
 from flows.lifecycle import fail, finish, retire, running, silence_libraries
 from flows.settings import load_settings
 from flows.spec import begin, selection, stages_named
+from flows.unchanged import finish_unchanged
 from pipelines.errors import ConfigError, StoreError
 
 
@@ -51,6 +52,16 @@ def run_job(
         verify=verify,
         progress=console.reading,
     )
+    record = finish_unchanged(run, make_latest=make_latest)
+    if record is None:
+        record = _run_flow(run, console, make_latest=make_latest)
+    console.close()
+    if make_latest:
+        record["num_superseded_removed"] = retire(run)
+    return record
+
+
+def _run_flow(run: str, console: Console, *, make_latest: bool) -> dict[str, Any]:
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
     protect_server()
@@ -67,11 +78,7 @@ def run_job(
         except BaseException:
             fail(run)
             raise
-        record = finish(run, make_latest=make_latest)
-    console.close()
-    if make_latest:
-        record["num_superseded_removed"] = retire(run)
-    return record
+        return finish(run, make_latest=make_latest)
 
 
 def requested(

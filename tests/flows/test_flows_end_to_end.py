@@ -88,10 +88,10 @@ def test_the_readme_reads_redacted_tables(project: Path) -> None:
     assert counted["len"].min() > 0
 
 
-def test_second_run_is_all_cached_and_loads_neither_torch_nor_spacy(project: Path) -> None:
+def test_second_run_is_all_cached_and_loads_no_heavy_library(project: Path) -> None:
     code = (
         "import sys, json, atexit\n"
-        "heavy = ('torch', 'spacy', 'transformers')\n"
+        "heavy = ('torch', 'spacy', 'transformers', 'prefect')\n"
         "atexit.register(lambda: print(json.dumps([m for m in heavy if m in sys.modules])))\n"
         f"sys.argv = ['reticent', 'run', {str(project)!r}, '--json']\n"
         "from flows.cli import main\nmain()\n"
