@@ -1,6 +1,6 @@
 """Deduplication from file to file, against datatrove, dolma, rbloom, polars and a Python set, on equal answers.
 
-    python benchmarks/dedup.py [--sentences 2000000] [--data-dir FOLDER [--times 5]] [--out FILE]
+    python benchmarks/dedup.py [--peers] [--sentences 2000000] [--data-dir FOLDER [--times 5]] [--out FILE]
 
 Sentences are generated with 15 % duplicates, or those of WikiText-2, CustomerSim and MultiDoGO in a folder with
 ``wikitext2/``, ``customersim/`` and ``multidogo/``, read and split by the pipeline's own readers. Real corpora are
@@ -9,12 +9,16 @@ the share of duplicates stay as they are. Each contestant runs in its own proces
 which sentences repeat an earlier one; rounds are interleaved and the fastest counts, by wall clock and by CPU seconds,
 which say the same where other jobs share the machine. Answers must be equal (a Bloom filter that does not verify may
 add as many false positives as its rate allows) before a figure is printed. Added memory is the peak resident size
-above that of a process that reads and writes the same Parquet files in batches and decides nothing. Two runs at once
-that know nothing of each other say how much faster two workers could be at best on this machine at this moment.
+above that of a process with the same imports that reads and writes the same Parquet files in batches and decides
+nothing. Two runs at once that know nothing of each other say how much faster two workers could be at best on this
+machine at this moment.
 
-Peers come with the extra ``bench``; one that cannot be imported is left out, and the reason printed. datatrove gets
-the first tenth of the sentences, for it would take minutes. The work is not equal: ours also covers speaker, domain
-and label, counts occurrences, names the kept copy, and decides exactly.
+With ``--peers`` come dolma, rbloom and datatrove, in environments of their own, which the first run makes
+(`benchmarks/peers.py`; dolma's takes ten minutes, for one of its packages is compiled); one that cannot be made is left
+out, and the reason printed. They are imported before the clock starts, as ours is. dolma reads and writes compressed
+JSON, which may take less memory than Parquet. datatrove gets the first tenth of the sentences, for it would take
+minutes. The work is not equal: ours also covers speaker, domain and label, counts occurrences, names the kept copy, and
+decides exactly.
 """
 
 from __future__ import annotations
@@ -23,11 +27,9 @@ import argparse
 import gzip
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -35,11 +37,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from dedup_files import DOCUMENT_ROWS, RATE, link, nothing, num_rows, parts, peak_bytes, write_masks
+from peers import FOLDER, PeerError, json_of, python_of
+from peers import run as run_peer
 
 DUPLICATES = 0.15
-RATE = 1e-6
 PARTITION_ROWS = 100_000
-DOCUMENT_ROWS = 100
 _WORDS = (
     "the of and to in is was for on are with as by from order your address name please thank you phone number"
     " tracking call help change update deliver package today tomorrow customer account"
@@ -127,37 +130,6 @@ def write_inputs(sentences: list[str], folder: Path) -> None:
                 file.write(json.dumps(document) + "\n")
 
 
-def parts(folder: Path) -> list[str]:
-    """Names of the partitions, in order."""
-    return sorted(path.name.removeprefix("split-") for path in folder.glob("split-*"))
-
-
-def texts_of(folder: Path) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Partition and rows of the text column, batch by batch."""
-    for part in parts(folder):
-        with pq.ParquetFile(folder / f"split-{part}" / "sentences.parquet") as file:
-            for batch in file.iter_batches(16_384, columns=["doc_id", "sentence_index", "text"]):
-                yield part, batch
-
-
-def write_masks(folder: Path, decide) -> np.ndarray:  # noqa: ANN001
-    """Writes ``is_duplicate`` beside the rows, as ``decide(batch)`` says; returns the duplicate rows."""
-    rows, writer, current, at = [], None, None, 0
-    schema = pa.schema([("doc_id", pa.string()), ("sentence_index", pa.uint32()), ("is_duplicate", pa.bool_())])
-    for part, batch in texts_of(folder):
-        if part != current:
-            if writer:
-                writer.close()
-            current = part
-            writer = pq.ParquetWriter(folder / f"mask-{part}.parquet", schema, compression="zstd")
-        mask = np.asarray(decide(batch), dtype=bool)
-        writer.write_batch(pa.record_batch([batch["doc_id"], batch["sentence_index"], pa.array(mask)], schema=schema))
-        rows.append(np.flatnonzero(mask) + at)
-        at += len(mask)
-    writer.close()
-    return np.concatenate(rows)
-
-
 def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict, processes: int = 1) -> None:
     from pipelines.context import Artifact, StageContext
     from pipelines.graph import GRAPH
@@ -193,8 +165,7 @@ def _mask(folder: Path, config: dict, part: str) -> None:
 def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object) -> np.ndarray:
     """The three stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
     names = parts(folder)
-    num_rows = sum(pq.read_metadata(folder / f"split-{p}" / "sentences.parquet").num_rows for p in names)
-    config = {"false_positive_rate": RATE, "expected_items": num_rows, **config}
+    config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}
     each = map if pool is None else pool.map
     list(each(_keys, [folder] * len(names), [config] * len(names), names))
     _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names}, 1 if pool is None else 2)
@@ -221,18 +192,6 @@ def python_set(folder: Path) -> np.ndarray:
     return write_masks(folder, decide)
 
 
-def rbloom(folder: Path) -> np.ndarray:
-    from rbloom import Bloom
-
-    num_rows = sum(pq.read_metadata(f).num_rows for f in folder.glob("split-*/sentences.parquet"))
-    seen = Bloom(num_rows, RATE)
-
-    def decide(batch: pa.RecordBatch) -> list[bool]:
-        return [text in seen or seen.add(text) is not None for text in batch["text"].to_pylist()]
-
-    return write_masks(folder, decide)
-
-
 def polars_unique(folder: Path) -> np.ndarray:
     import polars as pl
 
@@ -242,133 +201,29 @@ def polars_unique(folder: Path) -> np.ndarray:
     return mask.arg_true().to_numpy().astype(np.int64)
 
 
-def dolma(folder: Path) -> np.ndarray:
-    from dolma import deduper
-
-    num_lines = sum(pq.read_metadata(f).num_rows for f in folder.glob("split-*/sentences.parquet"))
-    (folder / "work").mkdir()
-    deduper(
-        {
-            "documents": [str(folder / "documents" / "*.jsonl.gz")],
-            "dedupe": {
-                "name": "dup",
-                "paragraphs": {"attribute_name": "dup", "paragraph_separator": "\n"},
-                "skip_empty": False,
-                "document_dir": "documents",
-                "num_partitions": 1,
-                "partition_index": 0,
-                "min_length": 0,
-                "min_words": 0,
-                "file_partition": False,
-            },
-            "bloom_filter": {
-                "file": str(folder / "bloom.bin"),
-                "read_only": False,
-                "estimated_doc_count": num_lines,
-                "desired_false_positive_rate": RATE,
-                "size_in_bytes": 0,
-            },
-            "work_dir": {"input": str(folder / "work"), "output": str(folder / "work")},
-            "compression": {},
-            "processes": 1,
-            "dryrun": False,
-            "is_s3_volume": False,
-        }
-    )
-    return np.empty(0, dtype=np.int64)  # `dolma_rows` reads them, outside the clock
-
-
-def dolma_rows(folder: Path) -> np.ndarray:
-    """Rows of the spans that dolma wrote."""
-    rows, at = [], 0
-    for path in sorted((folder / "documents").iterdir()):
-        with gzip.open(path, "rt") as texts, gzip.open(folder / "attributes" / "dup" / path.name, "rt") as found:
-            for line, spans in zip(texts, found, strict=True):
-                lengths = [len(text) + 1 for text in json.loads(line)["text"].split("\n")]
-                starts = dict(zip(np.cumsum([0, *lengths[:-1]]).tolist(), range(len(lengths)), strict=True))
-                attributes = json.loads(spans)["attributes"]
-                rows += [at + starts[start] for start, _, score in attributes.get("dup", []) if score == 1]
-                at += len(lengths)
-    return np.array(rows, dtype=np.int64)
-
-
-def datatrove(folder: Path) -> np.ndarray:
-    """Its three steps, on documents already in memory; every sentence is its own document, as in no-span dedup."""
-    from datatrove.data import Document
-    from datatrove.pipeline.dedup.sentence_dedup import (
-        SentDedupConfig,
-        SentenceDedupFilter,
-        SentenceDedupSignature,
-        SentenceFindDedups,
-    )
-    from datatrove.utils.text import TextNormConfig
-
-    plain = TextNormConfig(
-        lowercase=False,
-        norm_whitespace=False,
-        remove_punctuation=False,
-        norm_unicode_diacritics=False,
-        norm_numbers=False,
-    )
-    config = SentDedupConfig(
-        n_sentences=1,
-        split_sentences=False,
-        only_dedup_in_index=False,
-        min_doc_words=0,
-        min_num_sentences=0,
-        norm_config=plain,
-    )
-
-    def documents() -> Iterator[Document]:
-        lines: list[str] = []
-        for _, batch in texts_of(folder):
-            lines += batch["text"].to_pylist()
-            while len(lines) >= DOCUMENT_ROWS:
-                yield Document(text="\n".join(lines[:DOCUMENT_ROWS]), id="x")
-                lines = lines[DOCUMENT_ROWS:]
-        if lines:
-            yield Document(text="\n".join(lines), id="x")
-
-    for _ in SentenceDedupSignature(str(folder / "sigs"), config=config).run(documents()) or ():
-        pass
-    SentenceFindDedups(str(folder / "sigs"), str(folder / "dups"), config=config).run()
-    for _ in SentenceDedupFilter(str(folder / "dups"), config=config).run(documents()):
-        pass
-    return np.empty(0, dtype=np.int64)
-
-
-def datatrove_rows(folder: Path) -> np.ndarray:
-    """Rows that its second step lists."""
-    (path,) = (folder / "dups").rglob("*.c4_dup")
-    found = np.frombuffer(path.read_bytes(), dtype=np.dtype([("doc", "<u4"), ("sentence", "<u2")]))
-    return np.sort(found["doc"].astype(np.int64) * DOCUMENT_ROWS + found["sentence"])
-
-
 CONTESTANTS = {
-    "nothing": lambda folder: write_masks(folder, lambda batch: np.zeros(len(batch), dtype=bool)),
+    "nothing": nothing,
     "Reticent": ours,
     "Reticent, 2 workers": ours,
     "Reticent, 2 runs at once": ours,
     "Reticent, exact": lambda folder: ours(folder, backend="exact"),
     "Reticent, plain Bloom": lambda folder: ours(folder, verify=False),
-    "dolma": dolma,
-    "rbloom": rbloom,
+    "dolma": None,
+    "rbloom": None,
     "Python set": python_set,
     "polars": polars_unique,
-    "datatrove": datatrove,
+    "datatrove": None,
 }
+"""What decides; None for a peer that has an environment of its own (`benchmarks/dedup_peers.py`)."""
+PEERS = tuple(name for name, decide in CONTESTANTS.items() if decide is None)
 UNVERIFIED = ("Reticent, plain Bloom", "dolma", "rbloom")
-AFTER = {
-    **{name: our_rows for name in CONTESTANTS if name.startswith("Reticent")},
-    "dolma": dolma_rows,
-    "datatrove": datatrove_rows,
+ONE_CORE = {
+    "POLARS_MAX_THREADS": "1",
+    "RAYON_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",  # as the command line sets it
 }
-
-
-def peak_bytes() -> int:
-    """Peak resident size of this process; Linux only (getrusage would carry over the parent's)."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+AFTER = {name: our_rows for name in CONTESTANTS if name.startswith("Reticent")}
 
 
 def warm(folder: Path) -> None:
@@ -384,17 +239,6 @@ def warm(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as small:
         write_inputs(["a b", "a b"], Path(small))
         ours(Path(small))
-
-
-def link(folder: Path, work: Path) -> None:
-    """The inputs in a folder of their own: outputs of one run are no business of the next."""
-    for path in folder.iterdir():
-        (work / path.name).symlink_to(path)
-    # dolma looks for the folder's name in the real path.
-    (work / "documents").unlink()
-    (work / "documents").mkdir()
-    for path in (folder / "documents").iterdir():
-        os.link(path, work / "documents" / path.name)
 
 
 def alone(folder: Path, core: int) -> None:
@@ -434,6 +278,23 @@ def one(name: str, folder: Path) -> dict[str, object]:
     return {"seconds": seconds, "cpu_seconds": cpu, "peak_bytes": peak}
 
 
+def measure(name: str, folder: Path, peers_dir: Path) -> dict[str, float]:
+    """Runs one contestant in a process of its own, a peer with its own packages.
+
+    Raises:
+        PeerError: it failed.
+    """
+    if name in PEERS:
+        script = Path(__file__).with_name("dedup_peers.py")
+        own, idle = (
+            run_peer(name, script, name, str(folder), *flags, folder=peers_dir, variables=ONE_CORE)
+            for flags in ((), ("--idle",))
+        )
+        return {**own, "idle_peak_bytes": idle["peak_bytes"]}
+    command = [sys.executable, __file__, "--one", name, "--path", str(folder)]
+    return json_of(command, {**os.environ, **ONE_CORE})
+
+
 def check(folder: Path, name: str, expected: np.ndarray, num_sentences: int) -> str:
     """How the answer differs from the exact one; leaves with an error where it may not."""
     rows = np.load(folder / f"{name}.npy")
@@ -451,6 +312,8 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--times", type=int, default=5, help="how often real corpora are taken")
     parser.add_argument("--repeats", type=int, default=3, help="rounds; each contestant's fastest run counts")
+    parser.add_argument("--peers", action="store_true", help="install and measure other people's tools as well")
+    parser.add_argument("--peers-dir", type=Path, default=FOLDER, help="where environments of peers are kept")
     parser.add_argument("--out", type=Path, help="also write the table to this file")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
@@ -467,25 +330,23 @@ def main() -> None:
             folders[count] = Path(top) / str(count) / "in"
             folders[count].mkdir(parents=True)
             write_inputs(sentences[:count], folders[count])
-        skipped = set()
+        skipped = set() if args.peers else set(PEERS)
+        for peer in PEERS if args.peers else ():  # before any is timed
+            try:
+                python_of(peer, args.peers_dir)
+            except PeerError as error:
+                print(f"left out: {peer} ({error})")
+                skipped.add(peer)
         for _ in range(args.repeats):
             for name, count in counts.items():
                 if name in skipped:
                     continue
-                command = [sys.executable, "-P", __file__, "--one", name, "--path", str(folders[count])]
-                environment = {
-                    **os.environ,
-                    "POLARS_MAX_THREADS": "1",
-                    "RAYON_NUM_THREADS": "1",
-                    "OMP_NUM_THREADS": "1",
-                    "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",  # as the command line sets it
-                }
-                done = subprocess.run(command, capture_output=True, text=True, env=environment)
-                if done.returncode:
-                    print(f"left out: {name} ({done.stderr.strip().splitlines()[-1]})")
+                try:
+                    run = measure(name, folders[count], args.peers_dir)
+                except PeerError as error:
+                    print(f"left out: {name} ({error})")
                     skipped.add(name)
                     continue
-                run = json.loads(done.stdout.splitlines()[-1])
                 best = results.setdefault(name, run)
                 results[name] = {key: min(value, run[key]) for key, value in best.items()}
         baseline = results.pop("nothing")
@@ -504,7 +365,7 @@ def main() -> None:
             expected_rows = expected_rows[expected_rows < counts[name]]
             errors = check(folders[counts[name]].parent, name, expected_rows, counts[name])
             rate = counts[name] / result["seconds"]
-            added = (result["peak_bytes"] - baseline["peak_bytes"]) / 1e6
+            added = (result["peak_bytes"] - result.get("idle_peak_bytes", baseline["peak_bytes"])) / 1e6
             cpu = result["cpu_seconds"] / counts[name] * 1e6
             by_cpu = " | | " if "2" in name else f"{cpu:.2f} | {cpu / own_cpu:.2f}x | {added:.1f}"
             lines.append(f"| {name} | {rate:,.0f} | {own_rate / rate:.2f}x | {by_cpu} | {errors} |")

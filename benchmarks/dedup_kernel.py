@@ -14,7 +14,8 @@ from types import ModuleType
 
 import numpy as np
 import pyarrow as pa
-from dedup import RATE, generate
+from dedup import generate
+from dedup_files import RATE
 
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled

@@ -30,7 +30,8 @@ from types import ModuleType
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from dedup import PARTITION_ROWS, RATE, WORDS, ours, parts, peak_bytes, warm, write_partition
+from dedup import PARTITION_ROWS, WORDS, ours, warm, write_partition
+from dedup_files import RATE, parts, peak_bytes
 
 from pipelines.dedup.bloom import ScalableBloomFilter, mix
 from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
