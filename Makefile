@@ -72,6 +72,7 @@ bench: run
 
 docs: setup
 	$(BIN)/python -m flows.reference > docs/settings.md
+	$(BIN)/python -m flows.architecture
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock

@@ -21,7 +21,8 @@ from pathlib import Path
 from flows.lifecycle import finish, running
 from flows.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
-from pipelines.graph import GRAPH, OUTSIDE
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE
 from pipelines.store.execute import Outcome, PartitionKeys
 from pipelines.store.session import open_session
 from tasks.builders import builder_of

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.miss_rate.intervals import ClusterSums, korn_graubard_of, korn_graubard_upper_of
+from pipelines.intervals import ClusterSums, korn_graubard_of, korn_graubard_upper_of
 
 RATES = (0.0, 0.001, 0.005, 0.02)
 CONFIDENCE = 0.95

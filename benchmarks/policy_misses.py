@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.corpus.split import Splitter
-from pipelines.miss_rate.intervals import clopper_pearson
+from pipelines.intervals import clopper_pearson
 from pipelines.policies.apply import Redactor, RedactorSpec
 from pipelines.policies.judging import Request
 from pipelines.policies.protocol import Sentence

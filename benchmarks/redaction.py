@@ -30,9 +30,9 @@ from typing import Any
 import spacy
 
 from pipelines.corpus.split import Splitter
+from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.apply import Redactor, RedactorSpec
 from pipelines.policies.judging import Judge, Request
-from pipelines.policies.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.presidio import PresidioPolicy
 from pipelines.policies.protocol import PolicyOptions, Sentence
 

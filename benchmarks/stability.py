@@ -48,10 +48,10 @@ from pipelines.corpus.items import Document, GoldSpan
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source
 from pipelines.corpus.split import Splitter
+from pipelines.language import model_module
 from pipelines.miss_rate.stability import Piece, Scope, judge_all
 from pipelines.policies.apply import Redactor
 from pipelines.policies.judging import Judge, Request
-from pipelines.policies.language import model_module
 from pipelines.policies.protocol import PolicyOptions
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy

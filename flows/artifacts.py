@@ -19,7 +19,6 @@ from typing import Any
 
 from pipelines.graph import GRAPH
 from pipelines.store import manifest as manifests
-from pipelines.store.plan import shown_name
 from pipelines.store.session import Session, open_session
 from tasks.builders import PARTITIONS, StageProgress
 
@@ -98,7 +97,7 @@ def stage_rows(session: Session) -> list[dict[str, Any]]:
         key = found[0].key if len(found) == 1 else None
         rows.append(
             {
-                "stage": shown_name(stage),
+                "stage": stage.shown_name,
                 "built": states["completed"],
                 "cached": states["cached"],
                 "skipped": states["skipped"],
@@ -230,7 +229,7 @@ class ServerProgress:
             update_progress_artifact(self._artifacts[stage], progress=percent)
         else:
             key = f"reticent-progress-{stage.replace('_', '-')}"
-            self._artifacts[stage] = create_progress_artifact(percent, key, f"Progress of {shown_name(GRAPH[stage])}")
+            self._artifacts[stage] = create_progress_artifact(percent, key, f"Progress of {GRAPH[stage].shown_name}")
 
     def __enter__(self) -> ServerProgress:
         self._thread.start()

@@ -7,7 +7,6 @@ import sys
 import time
 
 from pipelines.graph import GRAPH
-from pipelines.store.plan import shown_name
 
 _INTERVAL_SECONDS = 0.1
 _QUIET_INTERVAL_SECONDS = 15.0
@@ -37,7 +36,7 @@ class Console:
         if now - self._last < interval:
             return
         self._last = now
-        name = shown_name(GRAPH[stage]) if stage in GRAPH else stage
+        name = GRAPH[stage].shown_name if stage in GRAPH else stage
         share = f"{done:,}/{total:,}" if total else (f"{done:,}" if done else "")
         self.say(" ".join(part for part in (name, share, message) if part))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import importlib.util
 import os
 import sys
 import time
@@ -21,6 +20,7 @@ from zoneinfo import ZoneInfo
 
 from flows.credentials import HOW_TO_CLOSE, check_password_is_needed, close_home
 from flows.guard import check_heartbeat
+from flows.installation import check_installation
 from flows.pool import ENTRYPOINTS, make_pool
 from pipelines.errors import ConfigError, ReticentError, StoreError
 
@@ -32,30 +32,6 @@ SILENCE_SECONDS = 120
 """A run that was heard once and then not for this long is taken for dead: three heartbeats and some delay."""
 
 _SCHEDULE_WAIT_SECONDS = 20.0
-_TOP_LEVEL = ("flows", "tasks", "pipelines")
-
-
-def check_installation() -> None:
-    """Makes sure that the three top-level packages are ours; a foreign ``tasks`` in the same environment may hide ours.
-
-    Raises:
-        ConfigError: another distribution installs one of them, or it is found elsewhere than ours.
-    """
-    owners = importlib.metadata.packages_distributions()
-    home = Path(__file__).resolve().parents[1]
-    for name in _TOP_LEVEL:
-        if foreign := sorted(set(owners.get(name, ())) - {"reticent"}):
-            raise ConfigError(
-                f"the distribution {', '.join(foreign)} also installs a top-level package {name}, which may hide ours; "
-                "uninstall it or give reticent an environment of its own"
-            )
-        spec = importlib.util.find_spec(name)
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        if not places or Path(places[0]).resolve() != home / name:
-            raise ConfigError(
-                f"package {name} is found at {places[0] if places else 'no place'}, not at {home / name}; remove the "
-                "stale copy and install reticent again"
-            )
 
 
 def deploy(

@@ -22,7 +22,6 @@ from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.files import canonical_json, read_json
 from pipelines.store.manifest import Manifest
-from pipelines.store.plan import shown_name
 from pipelines.store.roots import Roots
 
 _PLAIN_FIELDS = frozenset({"redact.policies", "redact.conservative", "redact.model", "split.language"})
@@ -196,7 +195,7 @@ def _code(one: _Run, two: _Run) -> list[dict[str, Any]]:
     for stage in (s for s in GRAPH if s in old and s in new):
         for file in sorted(old[stage].keys() | new[stage].keys()):
             if old[stage].get(file) != new[stage].get(file):
-                stages.setdefault(file, []).append(shown_name(GRAPH[stage]))
+                stages.setdefault(file, []).append(GRAPH[stage].shown_name)
     return [{"file": file, "stages": used} for file, used in sorted(stages.items())]
 
 
@@ -235,7 +234,7 @@ def _counts(run: _Run) -> dict[str, Any]:
         for manifest in found:
             for name, value in manifest.stats.items():
                 if isinstance(value, int) and not isinstance(value, bool):
-                    totals[f"{shown_name(GRAPH[stage])}.{name}"] += value
+                    totals[f"{GRAPH[stage].shown_name}.{name}"] += value
     return dict(totals)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from flows.settings import Settings
 from flows.spec import make_spec, open_store, read_corpus
 from flows.temporary import temporary_files
-from pipelines.graph import FIGURES, GRAPH, OUTSIDE
+from pipelines.graph import FIGURES, GRAPH, upstream
 from pipelines.store.execute import PartitionKeys, execute
 from pipelines.store.files import read_json
 from pipelines.store.session import Session, make_session
@@ -36,31 +36,17 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
 
 def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
-    needed = _needed(*stages)
+    needed = upstream(stages)
     keys: Keys = {}
     for stage in GRAPH.values():
         if stage.name in needed:
             found = []
             for partition in session.partition_names(stage.name):
-                inputs = {
-                    edge.stage: tuple(
-                        (p, key) for p, key in keys[edge.stage] if edge.partitions != "same" or p == partition
-                    )
-                    for edge in stage.inputs
-                    if edge.stage not in OUTSIDE
-                }
+                inputs = stage.input_keys(partition, keys)
                 found.append((partition, execute(session, stage.name, partition, inputs).key or ""))
             keys[stage.name] = tuple(found)
     session.stat_cache.save()
     return session, keys
-
-
-def _needed(*stages: str) -> set[str]:
-    needed = set(stages)
-    for stage in reversed(list(GRAPH.values())):
-        if stage.name in needed:
-            needed.update(edge.stage for edge in stage.inputs)
-    return needed
 
 
 def figures_of(settings: Settings, stage: str) -> dict[str, Any]:

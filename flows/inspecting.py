@@ -10,7 +10,8 @@ from typing import Any
 from flows.settings import load_settings
 from flows.spec import open_store
 from pipelines.errors import ConfigError
-from pipelines.graph import GRAPH, Table
+from pipelines.graph import GRAPH
+from pipelines.stage import Table
 from pipelines.store.roots import Roots
 
 _SECRET_COLUMNS = frozenset({"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain"})

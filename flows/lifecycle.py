@@ -16,9 +16,9 @@ from typing import Any
 from uuid import UUID
 
 from flows.artifacts import ServerProgress, on_server, run_metrics
-from flows.deploying import check_installation
 from flows.environment import apply_defaults
 from flows.guard import refuse_foreign_run
+from flows.installation import check_installation
 from flows.signals import GRACE_SECONDS, TERMINATED
 from flows.spec import begin
 from flows.temporary import temporary_files

@@ -7,18 +7,20 @@ from prefect import flow
 from flows.lifecycle import require_usable_input, run_of
 from flows.spec import PREPARATION
 from flows.wiring import Outputs, each, whole
-from tasks.dedup_keys import dedup_keys
-from tasks.dedup_mask import dedup_mask
-from tasks.dedup_resolve import dedup_resolve
-from tasks.estimate import estimate
-from tasks.gate import gate
-from tasks.gate_strings import gate_strings
-from tasks.publish import publish
-from tasks.redact import redact
-from tasks.sample import sample
-from tasks.shard import shard
-from tasks.split import split
-from tasks.stability import stability
+from tasks.stages import (
+    dedup_keys,
+    dedup_mask,
+    dedup_resolve,
+    estimate,
+    gate,
+    gate_strings,
+    publish,
+    redact,
+    sample,
+    shard,
+    split,
+    stability,
+)
 
 
 @flow(name="prepare", persist_result=False)

@@ -166,7 +166,7 @@ class ReviewSession:
         decision = ballot.by_reviewer.get(self._reviewer) if ballot else None
         if decision is None or decision.kind != "judge":
             return None
-        return Judgement(decision.secrets, decision.wrong, decision.trusted, False, (self._reviewer,))
+        return Judgement(decision.secrets, decision.trusted, False)
 
     def _is_put_off(self, ballot: Ballot | None) -> bool:
         if ballot is None:
@@ -189,7 +189,7 @@ class ReviewSession:
             masked = covered((mask.start, mask.end) for mask in item.masks)
             marked = [s for s in known.secrets if (s.start, s.end) not in known.trusted]
             if before is None:
-                judgement = Judgement(known.secrets, known.wrong, known.trusted, False, (known.reviewer,))
+                judgement = Judgement(known.secrets, known.trusted, False)
                 again = asks_again(judgement, item.open_tokens())
                 # What lies open now and was taken on trust is marked already; the reviewer confirms or removes it.
                 marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]

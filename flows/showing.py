@@ -16,7 +16,7 @@ from typing import Any
 from flows.settings import load_settings
 from flows.spec import open_store
 from pipelines.errors import ConfigError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.store.roots import Roots
 
 DUPLICATE = "DUPLICATE"

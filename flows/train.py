@@ -8,11 +8,8 @@ from flows.lifecycle import run_of
 from flows.prepare import prepare
 from flows.spec import TRAINING
 from flows.wiring import Outputs, whole
-from tasks.guarantee import guarantee
-from tasks.report import report
-from tasks.train import train as train_model
-from tasks.train_phase1 import train_phase1
-from tasks.train_utility import train_utility
+from tasks.stages import guarantee, report, train_phase1, train_utility
+from tasks.stages import train as train_model
 
 
 @flow(name="train", persist_result=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from flows.artifacts import on_server
 from flows.lifecycle import fail, finish, require_usable_input
 from flows.temporary import temporary_files
 from pipelines.errors import ConfigError
-from pipelines.graph import GRAPH, OUTSIDE
-from pipelines.store.execute import Outcome, PartitionKeys, key_of, probe
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE, Keyed, Stage
+from pipelines.store.execute import Outcome, key_of, probe
 from pipelines.store.locks import store_lock
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session, open_session
@@ -55,39 +57,31 @@ def finish_unchanged(run: str, *, make_latest: bool = True) -> dict[str, Any] | 
 def _find_all(session: Session) -> _Found | None:
     """What becomes of every stage, in the graph's order; None as soon as one has to be built."""
     found: _Found = {}
+    keys: dict[str, list[Keyed]] = {}
     for stage in GRAPH.values():
-        outcomes = []
-        for partition in session.partition_names(stage.name):
-            inputs = _inputs(found, stage.name, partition)
-            try:
-                outcome = None if inputs is None else _probe(session, stage.name, partition, inputs)
-            except ConfigError:
-                return None  # the flow says so, too
-            if inputs is None:
-                outcome = Outcome(stage=stage.name, partition=partition, state="skipped", key=None)
-            if outcome is None:
-                return None
-            outcomes.append(outcome)
-        found[stage.name] = tuple(outcomes)
+        partitions = session.partition_names(stage.name)
+        if all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE):
+            outcomes = [_probe(session, stage, partition, keys) for partition in partitions]
+        else:  # what reads a stage that was skipped is skipped
+            outcomes = [Outcome(stage=stage.name, partition=p, state="skipped", key=None) for p in partitions]
+        known = [outcome for outcome in outcomes if outcome is not None]
+        if len(known) < len(outcomes):
+            return None
+        found[stage.name] = tuple(known)
+        made = [(outcome.partition, outcome.key) for outcome in known if outcome.key is not None]
+        if len(made) == len(known):
+            keys[stage.name] = made
     return found
 
 
-def _probe(session: Session, stage: str, partition: str | None, inputs: dict[str, PartitionKeys]) -> Outcome | None:
-    key, _ = key_of(session, stage, partition, inputs)
-    return probe(session, stage, partition, key)
-
-
-def _inputs(found: _Found, stage: str, partition: str | None) -> dict[str, PartitionKeys] | None:
-    """The keys of a stage's inputs; None where one was skipped, so that the stage is."""
-    inputs: dict[str, PartitionKeys] = {}
-    for edge in GRAPH[stage].inputs:
-        if edge.stage in OUTSIDE:
-            continue
-        keys = [(o.partition, o.key) for o in found[edge.stage]]
-        if any(key is None for _, key in keys):
-            return None
-        inputs[edge.stage] = tuple((p, k) for p, k in keys if k and (edge.partitions != "same" or p == partition))
-    return inputs
+def _probe(
+    session: Session, stage: Stage, partition: str | None, keys: Mapping[str, Sequence[Keyed]]
+) -> Outcome | None:
+    key, _ = key_of(session, stage.name, partition, stage.input_keys(partition, keys))
+    try:
+        return probe(session, stage.name, partition, key)
+    except ConfigError:
+        return None  # the flow says so, too
 
 
 def _profile_names_server() -> bool:

@@ -1,4 +1,4 @@
-"""Runs one box of the flow: a task per partition, or one task for the whole corpus."""
+"""Runs one box of the flow: `each`, a task per partition, or `whole`, one task for the whole corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prefect.futures import PrefectFuture
 
 from pipelines.graph import GRAPH
 from pipelines.store import runs
-from pipelines.store.execute import Outcome, PartitionKeys
+from pipelines.store.execute import Outcome
 from pipelines.store.session import open_session
 
 Outputs = tuple[Outcome, ...]
@@ -18,7 +18,7 @@ Outputs = tuple[Outcome, ...]
 
 
 def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
-    """Runs a stage for every partition, or once if it concerns the whole corpus.
+    """Runs a stage once for every partition.
 
     Args:
         task: the stage's task; its name is the stage's name.
@@ -26,24 +26,43 @@ def each(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
         inputs: outputs of the stages that it reads, by stage name; the graph says which.
 
     Raises:
+        ValueError: the graph says that the stage concerns the whole corpus.
         ReticentError: a partition failed; the others were finished first.
     """
+    if not GRAPH[task.name].partitioned:
+        raise ValueError(f"stage {task.name} concerns the whole corpus; wire it with `whole`")
+    return _run(task, run, inputs)
+
+
+def whole(task: Task[Any, Any], run: str, **inputs: Outputs) -> Outputs:
+    """Runs a stage once, for the whole corpus; its one outcome, in a tuple as the next box reads it.
+
+    Args:
+        task, run, inputs: as for `each`.
+
+    Raises:
+        ValueError: the graph says that the stage is partitioned.
+        ReticentError: the stage failed.
+    """
+    if GRAPH[task.name].partitioned:
+        raise ValueError(f"stage {task.name} is partitioned; wire it with `each`")
+    return _run(task, run, inputs)
+
+
+def _run(task: Task[Any, Any], run: str, inputs: Mapping[str, Outputs]) -> Outputs:
     session = open_session(run)
     stage = task.name
     partitions = session.partition_names(stage)
     if any(outcome.key is None for outputs in inputs.values() for outcome in outputs):
         outputs = tuple(Outcome(stage=stage, partition=p, state="skipped", key=None) for p in partitions)
     else:
-        futures = [task.submit(run, p, _inputs_of(stage, p, inputs)) for p in partitions]
+        keys = {name: [(o.partition, o.key) for o in outputs if o.key is not None] for name, outputs in inputs.items()}
+        futures = [task.submit(run, p, GRAPH[stage].input_keys(p, keys)) for p in partitions]
         outputs = _results(futures)
     session.outcomes.extend(outputs)
     unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
     runs.record(session, session.outcomes, unfinished, make_latest=False)  # a killed run's work is not collected by gc
     return outputs
-
-
-whole = each
-"""The same, named for boxes that concern the whole corpus, so that the flows read well."""
 
 
 def _results(futures: list[PrefectFuture[Any]]) -> Outputs:
@@ -57,15 +76,3 @@ def _results(futures: list[PrefectFuture[Any]]) -> Outputs:
     if first_error is not None:
         raise first_error
     return tuple(found)
-
-
-def _inputs_of(stage: str, partition: str | None, inputs: Mapping[str, Outputs]) -> dict[str, PartitionKeys]:
-    edges = {edge.stage: edge for edge in GRAPH[stage].inputs}
-    return {
-        name: tuple(
-            (o.partition, o.key)
-            for o in outputs
-            if o.key is not None and (edges[name].partitions != "same" or o.partition == partition)
-        )
-        for name, outputs in inputs.items()
-    }

@@ -39,6 +39,16 @@ class StageError(ReticentError):
 
 
 class StoreError(ReticentError):
-    """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock."""
+    """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock.
+
+    Args:
+        message: for the user.
+        errno: the system's number of the fault, where a file operation failed; says whether to try again. It goes
+            with the error to another process.
+    """
 
     exit_code = 5
+
+    def __init__(self, message: str, *, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = errno

@@ -7,103 +7,10 @@ Stages are named by module path and loaded on demand, so that planning a run imp
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping
 
 from pipelines.config import StageConfig
-from pipelines.context import RunFunction
-
-Root = Literal["private", "public"]
-
-SOURCE = "input"
-"""The pseudo-stage that stands for the input files of a partition."""
-
-REVIEWS = "reviews"
-"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.decisions`)."""
-
-RELEASES = "releases"
-"""The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
-
-OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES})
-"""What stages read that no stage made."""
-
-
-@dataclass(frozen=True)
-class Input:
-    """An edge of the graph.
-
-    Attributes:
-        stage: the stage that is read.
-        files: the data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
-            files stops the wave early when only another file of the same artifact changed.
-        partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
-            single artifact of a whole-corpus stage.
-    """
-
-    stage: str
-    files: tuple[str, ...] = ()
-    partitions: Literal["same", "all", "whole"] = "whole"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A Parquet table of a stage that users read: its name in ``outputs`` and ``latest/``, and its root."""
-
-    name: str
-    file: str
-    root: Root = "private"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """One box of the picture in the design, section 1.
-
-    Attributes:
-        name: unique; also the folder below ``objects/``.
-        table: the TOML table that configures it and the name shown to users.
-        step: tells steps of the same shown stage apart (dedup has three); None otherwise.
-        module: holds ``run(ctx)``, and the Config class of each table that it owns.
-        configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
-        fields: narrows a table to the settings that this step uses; absent means all.
-        roots: where it writes. The public root is published after the private one.
-        packages: distributions whose version enters the key.
-        tables: the Parquet tables that it offers to users.
-        runs: tables, besides its own, whose settings select code that it runs.
-        is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
-        publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
-    """
-
-    name: str
-    table: str
-    step: str | None = None
-    module: str
-    configs: Mapping[str, str]
-    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    inputs: tuple[Input, ...] = ()
-    partitioned: bool = False
-    roots: tuple[Root, ...] = ("private",)
-    packages: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    runs: tuple[str, ...] = ()
-    is_release: bool = False
-    publishes_rows: bool = False
-
-    def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
-        """The inputs that a run with these settings reads, `SOURCE` included.
-
-        Args:
-            configs: the validated settings by table name.
-        """
-        own = configs.get(self.table) if self.table in self.configs else None
-        unread = own.unread_inputs(self.name) if own is not None else frozenset()
-        return tuple(edge for edge in self.inputs if edge.stage not in unread)
-
-    def run(self) -> RunFunction:
-        """Imports the stage and returns its ``run``."""
-        function: RunFunction = importlib.import_module(self.module).run
-        return function
-
+from pipelines.stage import RELEASES, REVIEWS, SOURCE, Input, Stage, Table
 
 _STAGES = "pipelines.stages"
 CORPUS = f"{_STAGES}.split:CorpusConfig"
@@ -165,6 +72,7 @@ GRAPH: Mapping[str, Stage] = {
     for stage in (
         Stage(
             name="split",
+            title="Tokenise, then split into sentences: before redaction and deduplication (CRT, A.5).",
             table="split",
             module=f"{_STAGES}.split",
             configs={"corpus": CORPUS, "split": SPLIT},
@@ -180,6 +88,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_keys",
+            title="A 128-bit key for every sentence of one partition.",
             table="dedup",
             step="keys",
             module=f"{_STAGES}.dedup_keys",
@@ -191,6 +100,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_resolve",
+            title="Which sentences repeat an earlier one: Bloom filter nominates, an exact pass decides.",
             table="dedup",
             step="resolve",
             module=f"{_STAGES}.dedup_resolve",
@@ -201,6 +111,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="dedup_mask",
+            title="The decisions of one partition, one row per sentence (CRT Algorithm 1, line 1).",
             table="dedup",
             step="mask",
             module=f"{_STAGES}.dedup_mask",
@@ -216,6 +127,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="redact",
+            title="Mask what the policies find in one partition (CRT Algorithm 1, line 2).",
             table="redact",
             module=f"{_STAGES}.redact",
             configs={"redact": REDACT, "corpus": CORPUS},
@@ -227,6 +139,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="sample",
+            title="Draw the sentences whose redaction is reviewed (JFT: 10 samples of 0.01 %).",
             table="sample",
             module=f"{_STAGES}.sample",
             configs={"sample": SAMPLE},
@@ -236,6 +149,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="stability",
+            title="Which caught secrets are redacted stably: masked by hand, they would change nothing else.",
             table="estimate",
             step="stability",
             module=f"{_STAGES}.stability",
@@ -259,6 +173,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="estimate",
+            title="How much redaction missed: m, gamma and delta2 with their intervals.",
             table="estimate",
             module=f"{_STAGES}.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
@@ -275,6 +190,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="gate_strings",
+            title="List the distinct strings that were masked in one partition.",
             table="gate",
             step="strings",
             module=f"{_STAGES}.gate_strings",
@@ -286,6 +202,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="gate",
+            title="Search every masked string in everything that will be public; a find ends the run.",
             table="gate",
             step="search",
             module=f"{_STAGES}.gate",
@@ -297,6 +214,7 @@ GRAPH: Mapping[str, Stage] = {
         # Only the constant `passed.json` enters the key, so that another list builds nothing anew.
         Stage(
             name="shard",
+            title="Divide one partition into public and private rows (CRT Algorithm 1, lines 3 and 4).",
             table="shard",
             module=f"{_STAGES}.shard",
             configs={"shard": SHARD},
@@ -308,6 +226,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="publish",
+            title="Publish the public rows of one partition, where the method or the settings ask for it.",
             table="shard",
             step="publish",
             publishes_rows=True,
@@ -323,6 +242,7 @@ GRAPH: Mapping[str, Stage] = {
         # Which inputs a method reads, its settings say (`TrainConfig.unread_inputs`).
         Stage(
             name="train_phase1",
+            title="Phase 1 of methods that fine-tune twice: on redacted text (JFT, section 4.1).",
             table="train",
             step="phase1",
             module=f"{_STAGES}.train_phase1",
@@ -337,6 +257,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="train",
+            title="Fine-tune with the chosen method, such as CRT (Algorithm 1, lines 5 to 8).",
             table="train",
             module=f"{_STAGES}.train",
             configs={"train": TRAIN},
@@ -354,6 +275,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="train_utility",
+            title="Utility on what the policies found in held-out text, and on the rest.",
             table="train",
             step="utility",
             module=f"{_STAGES}.train_utility",
@@ -363,6 +285,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="guarantee",
+            title="From training events and the miss rate to stated guarantees (CRT Theorem 8).",
             table="guarantee",
             module=f"{_STAGES}.guarantee",
             configs={
@@ -379,6 +302,7 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="report",
+            title="The self-contained HTML and JSON report.",
             table="report",
             module=f"{_STAGES}.report",
             configs={
@@ -420,6 +344,15 @@ def config_class(reference: str) -> type[StageConfig]:
 def config_references() -> dict[str, str]:
     """Every TOML table that configures a stage, with the reference of its class."""
     return {table: ref for stage in GRAPH.values() for table, ref in stage.configs.items()}
+
+
+def upstream(names: Iterable[str]) -> set[str]:
+    """The stages in ``names`` and every stage that one of them depends on."""
+    needed = set(names)
+    for stage in reversed(list(GRAPH.values())):  # declared in topological order
+        if stage.name in needed:
+            needed.update(edge.stage for edge in stage.inputs)
+    return needed
 
 
 def downstream(names: set[str]) -> set[str]:

@@ -53,7 +53,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     import spacy
     from thinc.api import prefer_gpu
 
-    from pipelines.policies.embedding_memory import remember_embeddings
+    from pipelines.embedding_memory import remember_embeddings
 
     module = find_model(model)
     if model.endswith(_TRANSFORMER_SUFFIX):

@@ -349,10 +349,10 @@ def open_table(path: Path, table: str) -> pq.ParquetFile:
     return file
 
 
-def read_table(path: Path, table: str, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(path: Path, table: str) -> pa.Table:
     """Reads a whole table into memory, after checking its schema. Raises as `open_table`."""
     with open_table(path, table) as file:
-        return file.read(columns=list(columns) if columns is not None else None)
+        return file.read()
 
 
 def iter_batches(

@@ -1,1 +1,1 @@
-"""Prefect tasks: one thin module per stage."""
+"""Prefect tasks: a line for each stage."""

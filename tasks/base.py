@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor
 from typing import Any
@@ -12,7 +11,7 @@ from prefect import State
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
-from pipelines.errors import ReticentError, StoreError
+from pipelines.errors import StoreError
 from pipelines.store.execute import PartitionKeys
 from tasks.builders import builder_of, progress_of, report_partition
 
@@ -32,23 +31,15 @@ _PASSING_ERRNO = frozenset(
 )
 """Faults that a disk or a network file system gets over. A full or read-only disk is still that in ten seconds."""
 
-_PASSING_NAMES = frozenset(errno.errorcode[number] for number in _PASSING_ERRNO) | {"I/O error"}
-_REASON = re.compile(r"\(([^()]+)\); what was finished is kept$")
-
 
 def is_passing(error: object) -> bool:
     """Whether trying again in a few seconds may help: transient I/O, or a worker process that was lost.
 
     Wrong settings, unusable input, a privacy gate and a stage that failed stay what they are.
     """
-    if isinstance(error, StoreError):
-        reason = _REASON.search(str(error))
-        return reason is not None and reason[1] in _PASSING_NAMES
-    if isinstance(error, ReticentError):
-        return False
     if isinstance(error, BrokenExecutor | ConnectionError | EOFError | TimeoutError):
         return True
-    return isinstance(error, OSError) and error.errno in _PASSING_ERRNO
+    return isinstance(error, StoreError | OSError) and error.errno in _PASSING_ERRNO
 
 
 def may_retry(task: Any, task_run: Any, state: State[Any]) -> bool:

@@ -16,7 +16,7 @@ from flows.own_words.variants import choices
 from pipelines.accounting.events import NonPrivate
 from pipelines.context import Spent
 from pipelines.gate.own import HOLE
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.stages.train_config import TrainConfig
 from pipelines.training.control import (
     BOS,

@@ -327,7 +327,7 @@ class ClaimBuilder:
                 "no further review can mend this: of the reviewed secrets themselves too large a share is public. "
                 f"{found}{otherwise}; or take a stricter redact.conservative"
             )
-        from pipelines.miss_rate.intervals import num_clean_reviews_needed  # scipy is slow to import
+        from pipelines.intervals import num_clean_reviews_needed  # scipy is slow to import
 
         needed = num_clean_reviews_needed(target, escape.confidence) if escape.confidence < 1 else None
         size = self.review.num_training_sentences

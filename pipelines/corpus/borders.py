@@ -10,7 +10,7 @@ import spacy
 from spacy.tokens import Doc
 
 from pipelines.errors import ConfigError
-from pipelines.policies.language import model_distribution, model_module
+from pipelines.language import model_distribution, model_module
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -22,7 +22,7 @@ from spacy.language import Language
 
 from pipelines.corpus.borders import MAX_TOKENS, load_model, model_borders
 from pipelines.errors import ConfigError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 
 T = TypeVar("T")
 Layout = Literal["turns", "whole"]

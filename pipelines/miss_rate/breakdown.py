@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.miss_rate import intervals
-from pipelines.miss_rate.intervals import ClusteredCounts
+from pipelines import intervals
+from pipelines.intervals import ClusteredCounts
 from pipelines.miss_rate.review import LabelCount, ReviewTable
 
 MU_OF_ONE_LABEL: Final = (

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pipelines import intervals
 from pipelines.errors import InputError
-from pipelines.miss_rate import intervals
-from pipelines.miss_rate.intervals import ClusteredCounts, Interval
+from pipelines.intervals import ClusteredCounts, Interval
 
 _REQUIRED = ("missed", "total")
 _OPTIONAL = "sentences"

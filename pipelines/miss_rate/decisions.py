@@ -244,17 +244,14 @@ class Judgement:
     """What holds for one sentence, all decisions taken together.
 
     Attributes:
-        secrets, wrong, trusted: see `Decision`.
+        secrets, trusted: see `Decision`.
         is_disputed: reviewers disagree on what is sensitive and nobody has adjudicated. Until then everything counts
             as sensitive that any of them marked, so that no rate looks better than the stricter reviewer says.
-        reviewers: who judged.
     """
 
     secrets: tuple[Secret, ...]
-    wrong: tuple[Range, ...]
     trusted: tuple[Range, ...]
     is_disputed: bool
-    reviewers: tuple[str, ...]
 
 
 class Ballot:
@@ -286,23 +283,21 @@ class Ballot:
     def judgement(self) -> Judgement | None:
         """What holds; None where nobody has judged."""
         judged = self.judged
-        names = tuple(d.reviewer for d in judged)
         if self.adjudicated is not None and self.adjudicated.kind == "judge":
             final = self.adjudicated
-            return Judgement(final.secrets, final.wrong, final.trusted, False, names or (final.reviewer,))
+            return Judgement(final.secrets, final.trusted, False)
         if not judged:
             return None
         if not self.is_disputed:
             # Where one reviewer looked closely and the other trusted the mask, somebody has looked.
             trusted = set(judged[0].trusted).intersection(*(d.trusted for d in judged[1:]))
-            return Judgement(judged[0].secrets, judged[0].wrong, tuple(sorted(trusted)), False, names)
+            return Judgement(judged[0].secrets, tuple(sorted(trusted)), False)
         secrets: list[Secret] = []
         for decision in judged:
             taken = covered(secrets)
             secrets += [s for s in decision.secrets if not taken.issuperset(range(s.start, s.end))]
-        wrong = set(judged[0].wrong).intersection(*(d.wrong for d in judged[1:]))
         trusted = {pair for d in judged for pair in d.trusted}
-        return Judgement(tuple(sorted(secrets)), tuple(sorted(wrong)), tuple(sorted(trusted)), True, names)
+        return Judgement(tuple(sorted(secrets)), tuple(sorted(trusted)), True)
 
 
 def covered(ranges: Iterable[tuple[Any, ...]]) -> set[int]:

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from pipelines.miss_rate import intervals
+from pipelines import intervals
+from pipelines.intervals import ClusteredCounts, Interval
 from pipelines.miss_rate.breakdown import bounded, by_domain, columns_sum, label_rows, ratio, worst_label
-from pipelines.miss_rate.intervals import ClusteredCounts, Interval
 from pipelines.miss_rate.review import ReviewTable
 
 MU: Final = (

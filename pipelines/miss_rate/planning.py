@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 from scipy import stats
 
 from pipelines.errors import ConfigError
-from pipelines.miss_rate.intervals import clopper_pearson_upper, num_clean_reviews_needed
+from pipelines.intervals import clopper_pearson_upper, num_clean_reviews_needed
 
 Target = Literal["gamma", "miss_rate", "delta2"]
 UNITS: Final = {"gamma": "secrets", "miss_rate": "tokens", "delta2": "secrets"}

@@ -124,7 +124,6 @@ _NAMED_STREET: Final = re.compile(
     r"|Parkway|Highway|Crescent|Square)\b\.?"
 )
 _CUED: Final = re.compile(rf"((?:{_NUMBER},?{_GAP})?)((?:{_CAPITAL}(?:{_GAP}|(?=,|\d))){{1,5}})(\d{{1,5}}[A-Za-z]?\b)?")
-_CUED_NUMBER: Final = re.compile(rf"\d{{1,6}}[A-Za-z]?,?\s+{_CAPITAL}(?:\s+{_CAPITAL}){{0,3}}")
 _LINE: Final = re.compile(
     rf"^[\s>?|*]*({_CAPITAL}(?:[ ]{_WORD}){{0,4}}[ ]\d{{1,4}}[A-Za-z]?|{_NUMBER}[ ]{_CAPITAL}(?:[ ]{_WORD}){{0,4}}"
     rf"|{_CAPITAL}(?:[ ]\(?{_WORD}\)?){{0,3}}[ ]\d{{4,6}}|\d{{5}}(?:-\d{{4}})?)[\s.,?]*$",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from pipelines.mask import MASK
 from pipelines.policies.judging import Request
-from pipelines.policies.mask import MASK
 
 Range = tuple[int, int]
 """Half-open."""

@@ -40,7 +40,7 @@ class ClassifierPolicy:
         described = read_description(folder)
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-        from pipelines.training.models.quiet import quiet_transformers
+        from pipelines.quiet import quiet_transformers
 
         self._name, self._threshold = options.name, options.threshold
         self._labels = [label_of(domain) for domain in described["domains"]]

@@ -67,7 +67,7 @@ def train_classifier(
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    from pipelines.training.models.quiet import quiet_transformers
+    from pipelines.quiet import quiet_transformers
 
     if overlap_tokens >= window_tokens:
         raise ConfigError(f"--overlap {overlap_tokens} must be smaller than --window {window_tokens}")

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pipelines.errors import ConfigError
-from pipelines.policies.language import Annotator, load_pipeline, make_doc
+from pipelines.language import Annotator, load_pipeline, make_doc
 from pipelines.policies.phrases import pieces
 from pipelines.policies.protocol import DocumentPolicy, Policy, Sentence, Span, check_spans
 from pipelines.policies.redact import LITERAL_POLICY, literal_mask_spans, token_mask

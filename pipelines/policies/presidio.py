@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
-from pipelines.policies.language import PARSED_ENTITIES
+from pipelines.language import PARSED_ENTITIES
 from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class PresidioPolicy:
         Returns:
             Positions in `SELF_TEST` of the texts whose finds differ; empty where the short cuts are right.
         """
-        from pipelines.policies.language import Annotator, load_pipeline
+        from pipelines.language import Annotator, load_pipeline
 
         whole = load_pipeline(self._model, frozenset({*self.needs, *_CONTEXT, "parser"}))
         annotator = Annotator(whole)
@@ -282,7 +282,7 @@ def _analyzer(model: str, language: str, recognizers: tuple[str, ...]) -> Analyz
     from presidio_analyzer.predefined_recognizers import EmailRecognizer
     from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
 
-    from pipelines.policies.language import load_pipeline
+    from pipelines.language import load_pipeline
 
     # No cache folder and no list address: the suffix list that the package ships is the only one it can use.
     extract = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.protocol import Sentence, Span
 
 LITERAL_POLICY = "literal_mask"

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.miss_rate.intervals import ClusteredCounts, clopper_pearson, korn_graubard
+from pipelines.intervals import ClusteredCounts, clopper_pearson, korn_graubard
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import masked_runs, token_mask
 from pipelines.policies.texts import JudgedText

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import IO, Any, Final
 
 from pipelines.errors import PrivacyGateError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 
 ROWS_PER_BUCKET: Final = 100_000
 MAX_BUCKETS: Final = 128

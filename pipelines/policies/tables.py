@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StageError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import iter_batches, open_table
 

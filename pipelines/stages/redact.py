@@ -180,7 +180,7 @@ class RedactConfig(StageConfig):
 
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""
-        from pipelines.policies.language import model_distribution
+        from pipelines.language import model_distribution
 
         libraries = {
             "presidio": ("presidio-analyzer", "phonenumbers"),

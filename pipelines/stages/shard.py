@@ -55,7 +55,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     """
     import json
 
-    from pipelines.policies.mask import MASK
+    from pipelines.mask import MASK
     from pipelines.policies.sharding import ContentOrder, check_public, is_private
     from pipelines.tables import TableWriter, iter_batches, open_table, schema_of
 

@@ -126,7 +126,7 @@ class SplitConfig(StageConfig):
         """The model's distribution."""
         if self.mode not in ("senter", "parser"):
             return ()
-        from pipelines.policies.language import model_distribution
+        from pipelines.language import model_distribution
 
         return (model_distribution(self.model),)
 

@@ -15,7 +15,7 @@ from pipelines.stages.train_config import TrainConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pipelines.training.corpus import TrainingCorpus
+    from pipelines.training.corpus import TrainingCorpus, TrainingTables
     from pipelines.training.methods.base import Account, Hooks, Settings, Training
     from pipelines.training.models.vocabulary import Vocabulary
     from pipelines.training.network import Network
@@ -166,7 +166,7 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         ConfigError: the texts to be generated do not fit into the model's context.
         InputError: there is no row to train on, or nothing to learn from any.
     """
-    from pipelines.training.corpus import read_corpus
+    from pipelines.training.corpus import CorpusSettings, read_corpus
     from pipelines.training.shape import MIN_CONTEXT_LENGTH
     from pipelines.training.tasks import GENERATES, SPEAKERS, load_task
     from pipelines.training.tasks.base import TaskModel, TaskOptions, has_targets
@@ -185,28 +185,19 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         return made[-1]
 
     corpus = read_corpus(
-        view=config.view(view),
-        unit=config.unit(),
-        public_paths=[artifact.private("public.parquet") for artifact in ctx.inputs.get("shard", ())],
-        private_paths=[artifact.private("private.parquet") for artifact in ctx.inputs.get("shard", ())],
-        sentence_paths=[artifact.private("sentences.parquet") for artifact in ctx.inputs["split"]],
-        redacted_paths=[
-            artifact.private("redacted.parquet") for artifact in ctx.inputs.get("redact", ()) if ctx.stage == "train"
-        ],
-        screened_paths=[
-            a.private("screened.parquet") for a in ctx.inputs.get("estimate", ()) if view == "jft_screened"
-        ],
-        document_paths=[
-            artifact.private("documents.parquet") for artifact in ctx.inputs["split"] if config.conversation_tokens
-        ],
-        scratch=_own_scratch(ctx),
+        _tables(ctx, config, view),
+        CorpusSettings(
+            view=config.view(view),
+            unit=config.unit(),
+            speakers=config.speakers or SPEAKERS.get(config.task, ()),
+            domains=config.domains,
+            min_speaker_rows=config.min_speaker_rows,
+            evaluate_fold=config.evaluate_fold,
+            max_eval_sentences=config.max_eval_sentences,
+        ),
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
-        speakers=config.speakers or SPEAKERS.get(config.task, ()),
-        domains=config.domains,
-        min_speaker_rows=config.min_speaker_rows,
-        evaluate_fold=config.evaluate_fold,
-        max_eval_sentences=config.max_eval_sentences,
+        scratch=_own_scratch(ctx),
         progress=ctx.progress,
     )
     if len(corpus.public) + len(corpus.private) == 0:
@@ -214,6 +205,23 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
     if config.task != "language_modelling" and not has_targets(corpus.public, corpus.private):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
     return corpus, made[0]
+
+
+def _tables(ctx: StageContext, config: TrainConfig, view: str) -> TrainingTables:
+    """The tables among the inputs that are read for this view."""
+    from pipelines.training.corpus import TrainingTables
+
+    split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
+    redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
+    estimate = ctx.inputs.get("estimate", ()) if view == "jft_screened" else ()
+    return TrainingTables(
+        public=[artifact.private("public.parquet") for artifact in shard],
+        private=[artifact.private("private.parquet") for artifact in shard],
+        sentences=[artifact.private("sentences.parquet") for artifact in split],
+        redacted=[artifact.private("redacted.parquet") for artifact in redacted],
+        screened=[artifact.private("screened.parquet") for artifact in estimate],
+        documents=[artifact.private("documents.parquet") for artifact in split if config.conversation_tokens],
+    )
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:

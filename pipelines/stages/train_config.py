@@ -363,7 +363,7 @@ class TrainConfig(StageConfig):
 
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
-        from pipelines.policies.mask import MASK
+        from pipelines.mask import MASK
         from pipelines.training.control import AddedTokens
         from pipelines.training.tasks import HAVE_SPEAKERS
 

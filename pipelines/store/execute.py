@@ -13,12 +13,14 @@ from typing import Any, Literal
 
 from pipelines.context import Artifact, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
-from pipelines.graph import GRAPH, OUTSIDE, RELEASES, SOURCE, Input
+from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
+from pipelines.stage import OUTSIDE, RELEASES, SOURCE, Input, Keyed
 from pipelines.store import manifest as manifests
 from pipelines.store.files import disk_error, write_json
 from pipelines.store.gating import search_public_files
-from pipelines.store.keys import ingredients_of, make_key, stage_seed
+from pipelines.store.ingredients import ingredients_of
+from pipelines.store.keys import make_key, stage_seed
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
@@ -30,7 +32,7 @@ from pipelines.store.roots import MADE_AGAIN, private_umask
 from pipelines.store.session import Session
 
 State = Literal["cached", "completed", "failed", "skipped"]
-PartitionKeys = tuple[tuple[str | None, str], ...]
+PartitionKeys = tuple[Keyed, ...]
 """(partition, key) in corpus order: how an input's artifacts are named between tasks."""
 
 
@@ -121,21 +123,13 @@ def probe(session: Session, stage: str, partition: str | None, key: str) -> Outc
             note_table(session, key, manifest.stats)
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
     if stage not in session.spec.selected:
-        if _is_needed(session, stage):
+        if stage in upstream(session.spec.selected):
             raise ConfigError(
                 f"stage {GRAPH[stage].table} is not cached, and the stages that you selected need it; "
                 "run without --from and --only, or select it as well"
             )
         return Outcome(stage=stage, partition=partition, state="skipped", key=None)
     return None
-
-
-def _is_needed(session: Session, stage: str) -> bool:
-    needed = set(session.spec.selected)
-    for candidate in reversed(list(GRAPH.values())):
-        if candidate.name in needed:
-            needed.update(edge.stage for edge in candidate.inputs)
-    return stage in needed
 
 
 def execute(

@@ -34,15 +34,17 @@ DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, 
 
 
 def disk_error(error: OSError) -> StoreError:
-    """What a failed file operation means to the user, and what to do. Names no file."""
-    reason = errno.errorcode.get(error.errno or 0, "I/O error")
+    """What a failed file operation means to the user, and what to do. Names no file; no known number counts as EIO."""
+    number = error.errno if error.errno in errno.errorcode else None
+    reason = errno.errorcode[number] if number is not None else "I/O error"
     advice = {
         "ENOSPC": "the disk is full; free some space (reticent gc) and run again",
         "EDQUOT": "the disk quota is used up; free some space (reticent gc) and run again",
         "EROFS": "the store is on a read-only file system; make it writable and run again",
         "EACCES": "the store or an input cannot be accessed by this user",
     }.get(reason, "the store or an input could not be read or written")
-    return StoreError(f"{advice} ({reason}); what was finished is kept")
+    message = f"{advice} ({reason}); what was finished is kept"
+    return StoreError(message, errno=errno.EIO if number is None else number)
 
 
 def make_durable_dir(folder: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, pseudonym
-from pipelines.graph import GRAPH, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.graph import GRAPH
+from pipelines.stage import Stage
 from pipelines.store import versions
 from pipelines.store.identity import key_of_ingredients
 from pipelines.store.session import Session
@@ -83,32 +84,3 @@ def _own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
 def make_key(session: Session, ingredients: Mapping[str, Any]) -> str:
     """HMAC-SHA256 of the ingredients under the store's secret, 40 hexadecimal characters."""
     return key_of_ingredients(ingredients, session.roots.secret)
-
-
-def ingredients_of(session: Session, stage_name: str, partition: str | None, inputs: InputDigests) -> dict[str, Any]:
-    """All ingredients of a key.
-
-    Args:
-        inputs: digests of the input stages; the source input of a partition is added here.
-    """
-    digests = dict(inputs)
-    if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
-        digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
-    read = GRAPH[stage_name].edges_read(session.configs)
-    if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
-        digests[REVIEWS] = session.spec.reviews.digest
-    if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
-        digests[RELEASES] = _releases_digest(session)
-    return {**own_ingredients(session, stage_name), "inputs": digests}
-
-
-def _releases_digest(session: Session) -> str:
-    """What of the releases on the run's files enters a key. A damaged ledger stops the stage when it is built."""
-    from pipelines.store.ledger_file import LedgerError
-    from pipelines.store.releases import digest_of, releases_on_files
-    from pipelines.store.seals import SealError
-
-    try:
-        return digest_of(releases_on_files(session))
-    except (LedgerError, SealError):
-        return "damaged"

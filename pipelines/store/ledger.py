@@ -12,7 +12,6 @@ manifests, events of models, and their own recomputed epsilon.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,17 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.context import Spent, pseudonym
+from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.graph import PRIVATE
 from pipelines.store import ledger_file
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
-from pipelines.store.files import canonical_json, fsync_path
+from pipelines.store.files import fsync_path
 from pipelines.store.identity import write_anchor
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
 from pipelines.store.locks import is_held
+from pipelines.store.preparation import data_tokens, preparation_facts, private_data
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, read_sealed, write_sealed
 from pipelines.store.session import Session
@@ -215,31 +214,10 @@ def budget_of(session: Session) -> Budget | None:
     return Budget(epsilon=settings.budget_epsilon, delta=settings.budget_delta, scope=settings.budget_scope)
 
 
-def data_tokens(session: Session) -> frozenset[str]:
-    """Pseudonyms of every input file's name and of every piece's content."""
-    secret = session.roots.secret
-    return frozenset(
-        token[:16]
-        for partition in session.spec.partitions
-        for piece in partition.pieces
-        for token in (pseudonym(secret, "file", piece.name), pseudonym(secret, "content", piece.digest))
-    )
-
-
 def overlap(tokens: frozenset[str], known: Sequence[Release]) -> tuple[frozenset[str], tuple[str, ...]]:
     """Those of a run's tokens that are new to the ledger, and the earlier releases that hold the others."""
     overlaps = tuple(r.release_id for r in known if r.tokens and tokens & r.tokens)
     return tokens.difference(*(r.tokens for r in known if r.tokens)), overlaps
-
-
-def private_data(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> tuple[str, int]:
-    """Digest of the private shards among the inputs, and the number of their partitions."""
-    digests = []
-    for _, key in inputs.get("shard", ()):
-        manifest = manifests.load(session.roots, "shard", key)
-        files = manifest.files if manifest else {}
-        digests.append(sorted(str(e["sha256"]) for path, e in files.items() if path.endswith(f"/{PRIVATE}")))
-    return hashlib.sha256(canonical_json(sorted(digests))).hexdigest()[:16], len(digests)
 
 
 @dataclass
@@ -345,7 +323,6 @@ class StoreLedger:
         if given is None:
             return None
         from pipelines.accounting.release_facts import ReleaseFacts
-        from pipelines.store.releases import preparation_facts
 
         return ReleaseFacts.from_json({**given, **preparation_facts(self.session, given, self.inputs)})
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError, StoreError
-from pipelines.graph import GRAPH, Root
+from pipelines.graph import GRAPH
+from pipelines.stage import Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release

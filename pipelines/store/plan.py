@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipelines.graph import GRAPH, OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage, config_class, config_references
+from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
-from pipelines.store.keys import ingredients_of, make_key, own_ingredients
+from pipelines.store.ingredients import ingredients_of
+from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session
 
 Action = Literal["hit", "run", "maybe"]
@@ -99,14 +101,9 @@ def _known_inputs(
             continue
         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
         if not all((edge.stage, p) in keys for p in wanted):
-            return shown_name(GRAPH[edge.stage])
+            return GRAPH[edge.stage].shown_name
         inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
     return inputs
-
-
-def shown_name(stage: Stage) -> str:
-    """A stage's name for users, ``dedup.keys`` for a step."""
-    return f"{stage.table}.{stage.step}" if stage.step else stage.table
 
 
 def _old_ingredients(
@@ -150,7 +147,7 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
             elif name == RELEASES:
                 reasons.append("other releases on these files, or another redaction")
             else:
-                reasons.append(f"output of {shown_name(GRAPH[name])} changed")
+                reasons.append(f"output of {GRAPH[name].shown_name} changed")
     return reasons
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.store.ledger import (
     append,
-    data_tokens,
     document_of,
     locked,
     overlap,
@@ -20,7 +19,7 @@ from pipelines.store.ledger import (
     read_documents,
     releases_of,
 )
-from pipelines.store.releases import redaction_recipe
+from pipelines.store.preparation import data_tokens, redaction_recipe
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:

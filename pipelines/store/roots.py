@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.graph import Root
+from pipelines.stage import Root
 from pipelines.store.files import write_atomic
 from pipelines.store.identity import check_identity, read_identity
 

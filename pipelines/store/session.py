@@ -49,7 +49,6 @@ class RunSpec:
         selected: stages that may run; others are used when cached, skipped when not.
         forced: stages that are rebuilt even when cached.
         reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
-        fingerprint: of the settings file and overrides, to find the previous run of the same thing.
     """
 
     run_id: str

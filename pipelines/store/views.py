@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipelines.graph import GRAPH, Root
+from pipelines.graph import GRAPH
+from pipelines.stage import Root
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import Outcome
 from pipelines.store.files import fsync_path, remove_tree, replace_link

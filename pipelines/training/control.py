@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 
 PAD: Final = "<PAD>"
 BOS: Final = "<BOS>"

@@ -74,6 +74,49 @@ class TrainingCorpus:
         return len(self.private) or self.num_private_plain
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingTables:
+    """Paths of the tables that a corpus is read from, one a partition; of those that the view does not read, none.
+
+    Attributes:
+        public: the public shards; the only rows that may shape the vocabulary.
+        private: the private shards.
+        sentences: the original sentences: for the held-out fold, and for methods that train on original text.
+        redacted: the redacted tables beside them, for methods that mark tokens.
+        screened: the rows that people screened, for views of them.
+        documents: the documents tables, where a record is to show that it ends its conversation.
+    """
+
+    public: Sequence[Path]
+    private: Sequence[Path]
+    sentences: Sequence[Path]
+    redacted: Sequence[Path] = ()
+    screened: Sequence[Path] = ()
+    documents: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSettings:
+    """What is read of the tables, and how.
+
+    Attributes:
+        view: what the method reads.
+        unit: what one record is.
+        speakers, domains: names from the settings; empty takes them from public rows, where the view may.
+        min_speaker_rows: public rows that a speaker, or a domain, needs for a control token of its own.
+        evaluate_fold: the fold to evaluate on.
+        max_eval_sentences: the most records to evaluate on.
+    """
+
+    view: View
+    unit: RecordUnit
+    speakers: Sequence[str] = ()
+    domains: Sequence[str] = ()
+    min_speaker_rows: int
+    evaluate_fold: str
+    max_eval_sentences: int
+
+
 def read_held_out(
     paths: Sequence[Path],
     redacted_paths: Sequence[Path] | None,
@@ -98,62 +141,42 @@ def read_held_out(
 
 
 def read_corpus(
+    tables: TrainingTables,
+    settings: CorpusSettings,
     *,
-    view: View,
-    unit: RecordUnit,
-    public_paths: Sequence[Path],
-    private_paths: Sequence[Path],
-    sentence_paths: Sequence[Path],
-    redacted_paths: Sequence[Path],
-    screened_paths: Sequence[Path] = (),
-    document_paths: Sequence[Path] = (),
-    scratch: Path,
     make_vocabulary: VocabularyMaker,
     make_encoder: Callable[[Vocabulary], Encoder],
-    speakers: Sequence[str],
-    domains: Sequence[str] = (),
-    min_speaker_rows: int,
-    evaluate_fold: str,
-    max_eval_sentences: int,
+    scratch: Path,
     progress: Callable[[int, int | None, str], None],
 ) -> TrainingCorpus:
     """Makes the vocabulary, from public rows at most, and encodes what the method reads, and the held-out records.
 
     Args:
-        view: what the method reads; paths of tables that it does not read may be empty.
-        unit: what one record is.
-        public_paths: the public shards; the only rows that may shape the vocabulary.
-        private_paths: the private shards.
-        sentence_paths: the original sentences: for the held-out fold, and for methods that train on original text.
-        redacted_paths: the redacted tables beside them, for methods that mark tokens.
-        screened_paths: the rows that people screened, for views of them.
-        document_paths: the documents tables, where a record is to show that it ends its conversation.
-        scratch: a folder for intermediate files, on the private side.
+        tables: where the rows are.
+        settings: what to read of them.
         make_vocabulary: gives the vocabulary for the names of speakers and domains and the public texts.
         make_encoder: gives what turns records into examples.
-        speakers, domains: names from the settings; empty takes them from public rows, where the view may.
-        min_speaker_rows: public rows that a speaker, or a domain, needs for a control token of its own.
-        evaluate_fold: the fold to evaluate on.
-        max_eval_sentences: the most records to evaluate on.
+        scratch: a folder for intermediate files, on the private side.
         progress: told what is being read.
 
     Raises:
         StageError: the tables do not belong together.
     """
+    view, unit = settings.view, settings.unit
     progress(0, None, "reading rows")
-    redacted = redacted_paths if view.marks_tokens else None
-    lengths = document_lengths(document_paths)
+    redacted = tables.redacted if view.marks_tokens else None
+    lengths = document_lengths(tables.documents)
     sharded = RowStore(scratch, "shards", unit, lengths)
-    sharded.add(shard_rows(public_paths), is_private=False)
+    sharded.add(shard_rows(tables.public), is_private=False)
     if view.reads_shards:
-        sharded.add(shard_rows(private_paths), is_private=True, hashed=view.plain == "redacted")
+        sharded.add(shard_rows(tables.private), is_private=True, hashed=view.plain == "redacted")
     shards = sharded.records()
-    speakers, domains = tuple(sorted(set(speakers))), tuple(sorted(set(domains)))
+    speakers, domains = tuple(sorted(set(settings.speakers))), tuple(sorted(set(settings.domains)))
     if not speakers and view.learns_words:
-        speakers = common_names(shards.speakers.counts(~shards.is_private_row), min_speaker_rows)
+        speakers = common_names(shards.speakers.counts(~shards.is_private_row), settings.min_speaker_rows)
     if not domains and view.learns_words:
         taken = {*RESERVED, *map(name_token, speakers)}
-        domains = common_names(shards.domains.counts(~shards.is_private_row), min_speaker_rows, taken)
+        domains = common_names(shards.domains.counts(~shards.is_private_row), settings.min_speaker_rows, taken)
     progress(0, None, "making the vocabulary")
     vocabulary = make_vocabulary(speakers, domains, None if shards.is_private_row.all() else shards.public_texts())
     vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))
@@ -161,7 +184,7 @@ def read_corpus(
     progress(0, None, "encoding rows")
     original_store = RowStore(scratch, "original", unit, lengths)
     if view.reads_original:
-        original_store.add(original_rows(sentence_paths, "train", redacted), is_private=True, hashed=False)
+        original_store.add(original_rows(tables.sentences, "train", redacted), is_private=True, hashed=False)
     original = original_store.records()
 
     every, nothing = np.arange(len(shards)), np.zeros(0, dtype=np.int64)
@@ -174,7 +197,7 @@ def read_corpus(
     elif view.plain in ("screened", "typed"):
         masks = tuple(vocabulary.control.typed_masks)
         is_typed = view.plain == "typed"
-        rows = typed_rows(sentence_paths, redacted_paths, masks) if is_typed else shard_rows(screened_paths)
+        rows = typed_rows(tables.sentences, tables.redacted, masks) if is_typed else shard_rows(tables.screened)
         plain_store = RowStore(scratch, view.plain, unit, lengths)
         plain_store.add(rows, is_private=True)
         plain = plain_store.records()
@@ -194,10 +217,10 @@ def read_corpus(
         public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
         private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),
         held_out=read_held_out(
-            sentence_paths,
+            tables.sentences,
             redacted,
-            fold=evaluate_fold,
-            most=max_eval_sentences,
+            fold=settings.evaluate_fold,
+            most=settings.max_eval_sentences,
             unit=unit,
             encoder=encoder,
             scratch=scratch,

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from pipelines.quiet import quiet_transformers
 from pipelines.training.control import USUAL_TOKENS, AddedTokens
 from pipelines.training.lstm_model import build_lstm
 from pipelines.training.model import build_model
 from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
-from pipelines.training.models.quiet import quiet_transformers
 from pipelines.training.models.vocabulary import Vocabulary, learn_vocabulary
 from pipelines.training.shape import ModelShape
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.errors import StageError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.tables import iter_batches, open_table
 
 BATCH_ROWS = 2_048

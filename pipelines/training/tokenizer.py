@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.training.control import BOS, EOS, EVERY, PAD, USUAL_TOKENS, AddedTokens
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError
-from pipelines.policies.language import model_module
+from pipelines.language import model_module
 
 MODES = ["senter", "parser"]
 TEXT = "My parcel did not arrive when is it coming Dr. Lee said so.\nThank you very much! I will wait."

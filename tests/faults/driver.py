@@ -18,7 +18,8 @@ from pathlib import Path
 from flows.lifecycle import fail, finish, running
 from flows.spec import begin
 from pipelines.errors import ReticentError
-from pipelines.graph import GRAPH, OUTSIDE, Stage
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE, Stage
 from pipelines.store.execute import Outcome
 from pipelines.store.session import open_session
 from tasks.builders import builder_of

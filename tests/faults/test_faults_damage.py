@@ -15,7 +15,8 @@ from project import small_project
 
 from flows.spec import TRAINING
 from pipelines.accounting.ledger import TABLE
-from pipelines.graph import GRAPH, OUTSIDE
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE
 from pipelines.store import manifest as manifests
 from pipelines.store.execute import Outcome, PartitionKeys, execute, find
 from pipelines.store.maintenance import verify

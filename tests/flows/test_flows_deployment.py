@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -17,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 from prefect_server import BIN, Server
 from prefect_server import processes as _processes
@@ -24,6 +26,7 @@ from prefect_server import wait_for as _wait
 from project import small_project
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
+from pipelines.processes import worker_pool
 from pipelines.store.files import disk_error
 
 REPOSITORY = Path(__file__).parents[2]
@@ -254,7 +257,7 @@ def test_faults_that_pass_are_tried_again_and_others_are_not(server: Server) -> 
 import errno, json, sys
 from prefect import flow
 import tasks.base
-from tasks.split import split
+from tasks.stages import split
 from pipelines.errors import InputError
 from pipelines.store.execute import Outcome
 from pipelines.store.files import disk_error
@@ -292,11 +295,14 @@ print(json.dumps(calls))
         (disk_error(OSError(errno.ENOSPC, "x")), False),
         (disk_error(OSError(errno.EROFS, "x")), False),
         (disk_error(OSError(errno.EACCES, "x")), False),
+        (disk_error(OSError("a fault without a number")), True),
+        (disk_error(OSError(99_999, "a number without a name")), True),
         (OSError(errno.EIO, "x"), True),
         (FileNotFoundError(errno.ENOENT, "x"), False),
         (BrokenProcessPool(), True),
         (ConnectionResetError(), True),
         (StoreError("the artifact vanished"), False),
+        (StoreError("(EIO); what was finished is kept"), False),
         (ConfigError("(EIO); what was finished is kept"), False),
         (InputError("(EIO); what was finished is kept"), False),
         (PrivacyGateError("(EIO); what was finished is kept"), False),
@@ -310,6 +316,25 @@ def test_which_faults_pass(error: object, passing: bool) -> None:
     from tasks.base import is_passing
 
     assert is_passing(error) is passing
+    assert is_passing(pickle.loads(pickle.dumps(error))) is passing  # as it comes from a worker process
+    assert is_passing(cloudpickle.loads(cloudpickle.dumps(error))) is passing  # as from Dask or Ray
+
+
+def test_a_fault_passes_in_a_worker_process_too() -> None:
+    from tasks.base import is_passing
+
+    with worker_pool(1, []) as pool:
+        told = [pool.submit(_fail_as_a_disk, number).exception() for number in (errno.EIO, errno.ENOSPC)]
+    assert [type(error) for error in told] == [StoreError, StoreError]
+    assert [is_passing(error) for error in told] == [True, False]
+    assert [str(error) for error in told] == [
+        "the store or an input could not be read or written (EIO); what was finished is kept",
+        "the disk is full; free some space (reticent gc) and run again (ENOSPC); what was finished is kept",
+    ]
+
+
+def _fail_as_a_disk(number: int) -> None:
+    raise disk_error(OSError(number, "x"))
 
 
 def _deploy(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from flows.diffing import diff_document
-from pipelines.graph import GRAPH, OUTSIDE, SOURCE
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE, SOURCE
 from pipelines.store.execute import Outcome
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from prefect import Task
 
-from pipelines.graph import GRAPH, OUTSIDE
+from flows import wiring
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE
 from pipelines.store.execute import Outcome
-
-REPOSITORY = Path(__file__).parents[2]
+from tasks import stages
 
 
 def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     wired: dict[str, set[str]] = {}
 
-    def record(task: Any, run: str, **inputs: Any) -> Any:
+    def record(task: Any, inputs: Any, *, partitioned: bool) -> Any:
+        assert GRAPH[task.name].partitioned is partitioned, "`each` is for partitions, `whole` for the whole corpus"
         assert task.name not in wired, "wired twice"
         assert all(value[0].stage == name for name, value in inputs.items())
         wired[task.name] = set(inputs)
@@ -26,8 +28,8 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
     prepare, train, nightly = (importlib.import_module(f"flows.{name}") for name in ("prepare", "train", "nightly"))
     for module in (prepare, train):
-        monkeypatch.setattr(module, "whole", record)
-    monkeypatch.setattr(prepare, "each", record)
+        monkeypatch.setattr(module, "whole", lambda task, run, **inputs: record(task, inputs, partitioned=False))
+    monkeypatch.setattr(prepare, "each", lambda task, run, **inputs: record(task, inputs, partitioned=True))
     monkeypatch.setattr(prepare, "require_usable_input", lambda run: None)
     nightly.nightly.fn("spec.json")
     declared = {s.name: {e.stage for e in s.inputs if e.stage not in OUTSIDE} for s in GRAPH.values()}
@@ -36,15 +38,36 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", list(GRAPH))
+def test_a_box_is_wired_as_the_graph_declares_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = getattr(stages, name)
+    session = SimpleNamespace(
+        partition_names=lambda stage: ("a", "b") if GRAPH[stage].partitioned else (None,), outcomes=[]
+    )
+    monkeypatch.setattr(wiring, "open_session", lambda run: session)
+    monkeypatch.setattr(wiring.runs, "record", lambda *arguments, **options: None)
+    unread = {"other": (Outcome(stage="other", partition=None, state="skipped", key=None),)}  # so that nothing is built
+    right, wrong = (wiring.each, wiring.whole) if GRAPH[name].partitioned else (wiring.whole, wiring.each)
+    with pytest.raises(ValueError, match=f"stage {name} .* wire it with `{right.__name__}`"):
+        wrong(task, "spec.json", **unread)
+    assert session.outcomes == []
+    outputs = right(task, "spec.json", **unread)
+    assert [outcome.partition for outcome in outputs] == list(session.partition_names(name))
+    assert session.outcomes == list(outputs)
+
+
+@pytest.mark.parametrize("name", list(GRAPH))
 def test_each_stage_has_one_thin_uncached_task(name: str) -> None:
-    task = getattr(importlib.import_module(f"tasks.{name}"), name)
+    task = getattr(stages, name)
     assert task.name == name
     assert task.persist_result is False
     assert type(task.cache_policy).__name__ == "_None"
-    tree = ast.parse((REPOSITORY / "tasks" / f"{name}.py").read_text())
-    functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
-    assert len(functions) == 1
-    assert len(functions[0].body) == 2  # docstring and one call of the store
+    assert task.description == task.fn.__doc__ == GRAPH[name].title
+
+
+def test_the_tasks_are_those_of_the_graph_and_prefect_tells_them_apart() -> None:
+    tasks = {name: value for name, value in vars(stages).items() if isinstance(value, Task)}
+    assert list(tasks) == list(GRAPH)
+    assert len({task.task_key for task in tasks.values()}) == len(GRAPH)
 
 
 @pytest.mark.parametrize("stage", list(GRAPH.values()), ids=list(GRAPH))

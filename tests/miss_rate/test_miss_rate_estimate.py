@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from pipelines.intervals import clopper_pearson_upper
 from pipelines.miss_rate.estimate import MU, Labelled, measured, not_measured
-from pipelines.miss_rate.intervals import clopper_pearson_upper
 from pipelines.miss_rate.rates import (
     Delta2,
     FalseNegativeRate,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pipelines.miss_rate.intervals import (
+from pipelines.intervals import (
     ClusteredCounts,
     clopper_pearson,
     clopper_pearson_upper,

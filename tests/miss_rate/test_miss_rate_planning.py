@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pipelines.errors import ConfigError
-from pipelines.miss_rate.intervals import clopper_pearson_upper
+from pipelines.intervals import clopper_pearson_upper
 from pipelines.miss_rate.planning import num_reviews_needed, plan
 
 

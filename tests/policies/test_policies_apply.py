@@ -8,11 +8,12 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines import language
 from pipelines.errors import ConfigError
-from pipelines.policies import apply, judging, language, presidio
+from pipelines.language import load_pipeline, make_doc, model_module
+from pipelines.policies import apply, judging, presidio
 from pipelines.policies.apply import Redactor
 from pipelines.policies.judging import FAILED_LABEL, Judge, Request, apart
-from pipelines.policies.language import load_pipeline, make_doc, model_module
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules

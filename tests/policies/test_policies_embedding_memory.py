@@ -6,8 +6,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.policies.embedding_memory import RowMemory, remember_embeddings
-from pipelines.policies.language import load_pipeline, model_module
+from pipelines.embedding_memory import RowMemory, remember_embeddings
+from pipelines.language import load_pipeline, model_module
 
 MODEL = "en_core_web_sm"
 TEXTS = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.protocol import Sentence, Span, check_offsets, check_spans
 from pipelines.policies.redact import literal_mask_spans, masked_runs, redact_text, token_mask
 

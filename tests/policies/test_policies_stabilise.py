@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.corpus.split import Splitter
+from pipelines.mask import MASK
 from pipelines.policies.by_hand import mask_by_hand, whole_tokens
 from pipelines.policies.judging import Request
-from pipelines.policies.mask import MASK
 from pipelines.policies.protocol import Span
 from pipelines.policies.stabilise import PLACEHOLDER, Stabiliser, Tokens, reading_of
 

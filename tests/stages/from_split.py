@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pipelines.context import Artifact, StageContext
 from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.estimate import EstimateConfig
 from pipelines.stages.redact import RedactConfig

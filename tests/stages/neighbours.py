@@ -5,7 +5,7 @@ import random
 
 from from_split import corpus
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.protocol import Span
 from pipelines.policies.stabilise import PLACEHOLDER
 from pipelines.stages.redact import RedactConfig

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pipelines.context import Artifact, StageContext
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, StageError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.protocol import Span
 from pipelines.stages.redact import RedactConfig, run
 from pipelines.stages.split import CorpusConfig

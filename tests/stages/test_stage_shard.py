@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import PrivacyGateError
+from pipelines.mask import MASK
 from pipelines.policies import sharding
-from pipelines.policies.mask import MASK
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
 from pipelines.stages.shard import ShardConfig, run
 from pipelines.tables import TableWriter, read_table

@@ -12,8 +12,8 @@ from pipelines.accounting.run_facts import CorpusFacts, parse_training
 from pipelines.corpus import split
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
+from pipelines.mask import MASK
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
-from pipelines.policies.mask import MASK
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.estimate import EstimateConfig
 from pipelines.stages.redact import RedactConfig

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from pipelines.corpus.customersim import write_customersim
+from pipelines.intervals import korn_graubard_of, korn_graubard_upper_of
 from pipelines.miss_rate.estimate import measured
-from pipelines.miss_rate.intervals import korn_graubard_of, korn_graubard_upper_of
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
 from pipelines.miss_rate.sampling import draw_replicate
 

@@ -19,7 +19,7 @@ import pytest
 
 from pipelines import graph
 from pipelines.context import Piece, Runtime
-from pipelines.graph import Input, Stage, Table
+from pipelines.stage import Input, Stage, Table
 from pipelines.store.execute import Outcome, execute
 from pipelines.store.manifest import Manifest, measure
 from pipelines.store.publish import prepare_build, publish
@@ -98,6 +98,7 @@ def _reference(name: str) -> dict[str, str]:
 TOY_GRAPH = (
     Stage(
         name="letters",
+        title="The toy stage letters.",
         table="letters",
         module="toyproject.letters",
         configs=_reference("letters"),
@@ -106,6 +107,7 @@ TOY_GRAPH = (
     ),
     Stage(
         name="upper",
+        title="The toy stage upper.",
         table="upper",
         module="toyproject.upper",
         configs=_reference("upper"),
@@ -116,6 +118,7 @@ TOY_GRAPH = (
     ),
     Stage(
         name="count",
+        title="The toy stage count.",
         table="count",
         module="toyproject.count",
         configs=_reference("count"),
@@ -123,6 +126,7 @@ TOY_GRAPH = (
     ),
     Stage(
         name="join",
+        title="The toy stage join.",
         table="join",
         module="toyproject.join",
         configs=_reference("join"),

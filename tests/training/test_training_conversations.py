@@ -1,6 +1,7 @@
 """Control tokens of conversations and domains: where they stand, who is named by them, and what they may not tell."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,11 +9,10 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_models import load_model, save_family
-from tiny import all_ids, making, rows_of
+from tiny import all_ids, making, read_tables, rows_of
 from training_tables import row_of, write_tables
 
 from pipelines.training.control import RESERVED, AddedTokens, common_names, name_token
-from pipelines.training.corpus import read_corpus
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.models.loading import complete_model, open_model
 from pipelines.training.models.vocabulary import learn_vocabulary
@@ -29,23 +29,18 @@ CONTROL = VOCABULARY.control
 
 def read(folder, rows, method="crt", unit=None, context_length=400, kind="bytes", without=(), **changes):
     """Reads the tables of ``rows``; the training rows ``without`` are in the documents' lengths only."""
-    paths = write_tables(folder, rows)
+    documents = write_tables(folder, rows).documents
     kept = [row for row in rows if row not in without]
-    paths |= {name: found for name, found in write_tables(folder / "kept", kept).items() if name != "document_paths"}
+    tables = replace(write_tables(folder / "kept", kept), documents=documents)
     arguments = {
         "view": VIEWS[method],
         "unit": unit or RecordUnit(),
-        "scratch": folder,
         "make_vocabulary": making(kind, **TOLD),
         "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
         "speakers": ("SYS", "USR"),
         "domains": ("AIRLINE",),
-        "min_speaker_rows": 1,
-        "evaluate_fold": "test",
-        "max_eval_sentences": 100,
-        "progress": lambda done, total, message: None,
     }
-    return read_corpus(**{**arguments, **paths, **changes})
+    return read_tables(tables, folder, **{**arguments, **changes})
 
 
 def corpus_rows(lengths, domains=("AIRLINE", "MEDIA", None), fold="train"):

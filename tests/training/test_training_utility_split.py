@@ -6,11 +6,10 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import SHAPE, making
+from tiny import SHAPE, making, read_tables
 from training_tables import TOKEN, row_of, write_tables
 
 from pipelines.tables import TableWriter, read_table
-from pipelines.training.corpus import read_corpus
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.evaluation import evaluate
 from pipelines.training.model import build_model
@@ -53,7 +52,7 @@ def split(folder, rows, ends):
     with TableWriter(folder / "scores.parquet", "token_scores") as writer:
         for (sentence, _), end in zip(rows, ends, strict=True):
             writer.append(**scored(sentence, end))
-    return split_utility(folder / "scores.parquet", paths["redacted_paths"])
+    return split_utility(folder / "scores.parquet", paths.redacted)
 
 
 def test_tokens_and_words_go_where_the_policies_put_them(tmp_path):
@@ -114,18 +113,14 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
     marked = ["I am {Ann Lee}.", "At {4 Elm} St. I think, ", "nothing", "{all of it}", "Yes, \N{SNOWMAN} please."]
     rows = [row_of(f"d{at // 3}", at % 3, marked[at % 5], "SYS" if at % 2 else None, "test") for at in range(8)]
     rows += [row_of(f"t{at}", 0, "I am at home, nothing else.", "SYS") for at in range(9)]
-    corpus = read_corpus(
-        **write_tables(tmp_path, rows, 2),
+    corpus = read_tables(
+        write_tables(tmp_path, rows, 2),
+        tmp_path,
         view=VIEWS[method],
         unit=unit,
-        scratch=tmp_path,
         make_vocabulary=making(kind, has_conversations=is_told, has_domains=is_told),
         make_encoder=lambda vocabulary: RecordEncoder(vocabulary, WIDE.context_length),
-        speakers=(),
         min_speaker_rows=2,
-        evaluate_fold="test",
-        max_eval_sentences=100,
-        progress=lambda done, total, message: None,
     )
     model = build_model(WIDE, corpus.vocabulary.backend.get_vocab_size(), corpus.vocabulary.control, 0)
     write_token_scores(tmp_path / "scores.parquet", model, corpus.held_out)

@@ -2,16 +2,16 @@
 
 import itertools
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import all_ids, making
+from tiny import all_ids, making, read_tables
 from training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
-from pipelines.training.corpus import read_corpus
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.row_store import RowStore
 from pipelines.training.rows import original_rows, private_ranges, split_private, typed_rows
@@ -40,20 +40,17 @@ def corpus_rows(secret="Ann Lee", extra=()):
     return [*rows, *extra]
 
 
-def read(folder, rows, method="crt", unit=None, num_partitions=1, context_length=400, **changes):
+def read(folder, rows, method="crt", unit=None, num_partitions=1, context_length=400, unread=(), **changes):
+    """Reads the tables of ``rows``, but for those of the names ``unread``."""
+    tables = replace(write_tables(folder, rows, num_partitions), **dict.fromkeys(unread, ()))
     arguments = {
         "view": VIEWS[method],
         "unit": unit or RecordUnit(),
-        "scratch": folder,
         "make_vocabulary": making("bytes"),
         "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
         "speakers": ("SYS", "USR"),
-        "min_speaker_rows": 1,
-        "evaluate_fold": "test",
-        "max_eval_sentences": 100,
-        "progress": lambda done, total, message: None,
     }
-    return read_corpus(**{**arguments, **write_tables(folder, rows, num_partitions), **changes})
+    return read_tables(tables, folder, **{**arguments, **changes})
 
 
 def texts(corpus, records):
@@ -109,7 +106,7 @@ def test_masks_with_a_type_stand_where_the_usual_ones_do(tmp_path_factory, piece
     row = row_of("d", 0, marked)
     paths = write_tables(folder, [row])
     for name in ("NAME", "OTHER"):
-        found = list(typed_rows(paths["sentence_paths"], paths["redacted_paths"], [f"<{name}>"]))
+        found = list(typed_rows(paths.sentences, paths.redacted, [f"<{name}>"]))
         expected = row[1]["redacted_text"].replace("<MASK>", "<NAME>" if name == "NAME" else "<MASK>")
         assert [r.text.strip() for r in found] == [expected.strip()]
 
@@ -118,7 +115,7 @@ def test_masks_with_a_type_stand_where_the_usual_ones_do(tmp_path_factory, piece
 def test_typed_masks_are_tokens_of_their_own(tmp_path, method):
     make = making("bytes", masks=("<MASK>", "<NAME>"))
     rows = corpus_rows()
-    corpus = read(tmp_path, rows, method, view=with_typed_masks(VIEWS[method]), public_paths=[], make_vocabulary=make)
+    corpus = read(tmp_path, rows, method, unread=["public"], view=with_typed_masks(VIEWS[method]), make_vocabulary=make)
     control = corpus.vocabulary.control
     ids = [row for row in all_ids(corpus.public) if control.typed_masks["<NAME>"] in row]
     assert len(ids) == 12  # a name or an address in two rows of six dialogues
@@ -148,7 +145,7 @@ def test_duplicates_of_original_text_are_records_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("method", ["dpsgd", "no_dp"])
 def test_methods_on_original_text_need_neither_shards_nor_the_redacted_tables(tmp_path, method):
-    corpus = read(tmp_path, corpus_rows(), method, public_paths=[], private_paths=[], redacted_paths=[])
+    corpus = read(tmp_path, corpus_rows(), method, unread=["public", "private", "redacted"])
     assert len(corpus.public) + len(corpus.private) == 37
 
 
@@ -312,10 +309,10 @@ def test_tables_that_do_not_belong_together_are_refused(tmp_path):
     for number, other in enumerate((rows[:-1], swapped)):
         bad = write_tables(tmp_path / f"b{number}", other)
         with pytest.raises(StageError, match="rerun redact") as raised:
-            list(original_rows(good["sentence_paths"], "train", bad["redacted_paths"]))
+            list(original_rows(good.sentences, "train", bad.redacted))
         assert "Ann" not in str(raised.value)
     with pytest.raises(StageError, match="rerun redact"):
-        list(original_rows(good["sentence_paths"], "train", []))
+        list(original_rows(good.sentences, "train", []))
 
 
 @pytest.mark.parametrize(
@@ -333,7 +330,7 @@ def test_texts_are_not_held_in_memory(tmp_path):
     del rows
     tracemalloc.start()
     store = RowStore(tmp_path, "rows", RecordUnit())
-    store.add(original_rows(paths["sentence_paths"], "train"), is_private=True)
+    store.add(original_rows(paths.sentences, "train"), is_private=True)
     before_last = tracemalloc.get_traced_memory()[0]
     stored = store.records()
     after = tracemalloc.get_traced_memory()[0]

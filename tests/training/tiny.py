@@ -1,10 +1,12 @@
 """Small models, records and shards for the tests of training."""
 
+from dataclasses import fields
+
 import numpy as np
 
 from pipelines.tables import TableWriter
 from pipelines.training.control import AddedTokens
-from pipelines.training.corpus import read_corpus
+from pipelines.training.corpus import CorpusSettings, TrainingTables, read_corpus
 from pipelines.training.encoding import RecordEncoder
 from pipelines.training.model import build_model
 from pipelines.training.models.vocabulary import control_tokens_of, learn_vocabulary
@@ -97,6 +99,23 @@ def making(kind, vocab_size=400, **changes):
     return lambda speakers, domains, texts: learn_vocabulary(kind, vocab_size, texts, added.named(speakers, domains))
 
 
+def read_tables(tables, scratch, **changes):
+    """`read_corpus` as most tests want it; ``changes`` are its own arguments, or those of its settings."""
+    settings = {
+        "view": VIEWS["crt"],
+        "unit": RecordUnit(),
+        "min_speaker_rows": 1,
+        "evaluate_fold": "test",
+        "max_eval_sentences": 100,
+    }
+    names = {field.name for field in fields(CorpusSettings)}
+    settings |= {name: value for name, value in changes.items() if name in names}
+    others = {name: value for name, value in changes.items() if name not in names}
+    return read_corpus(
+        tables, CorpusSettings(**settings), scratch=scratch, progress=lambda done, total, message: None, **others
+    )
+
+
 def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, context_length=32, **settings):
     """Writes tables, the rows dealt out to ``num_files`` partitions, and reads them as the stage does."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,25 +130,12 @@ def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, context_
             write(path, rows[number::num_files])
             paths[name].append(path)
     settings = {
-        "view": VIEWS["crt"],
-        "unit": RecordUnit(),
-        "redacted_paths": [],
         "make_vocabulary": making("bpe_public"),
         "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
-        "speakers": (),
         "min_speaker_rows": 2,
-        "evaluate_fold": "test",
-        "max_eval_sentences": 100,
         **settings,
     }
-    return read_corpus(
-        public_paths=paths["public"],
-        private_paths=paths["private"],
-        sentence_paths=paths["sentences"],
-        scratch=folder,
-        progress=lambda done, total, message: None,
-        **settings,
-    )
+    return read_tables(TrainingTables(**paths), folder, **settings)
 
 
 def all_ids(records):

@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text
 from pipelines.policies.sharding import is_private
 from pipelines.tables import TableWriter, schema_of
+from pipelines.training.corpus import TrainingTables
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 SECRET = re.compile(r"\{(.*?)\}")
@@ -76,25 +77,24 @@ def document_row(doc_id, num_sentences, fold="train"):
 
 
 def write_tables(folder, rows, num_partitions=1):
-    """Writes the tables of ``rows`` (pairs from `row_of`), whole documents to a partition; the paths by argument."""
+    """Writes the tables of ``rows`` (pairs from `row_of`), whole documents to a partition; and their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     documents = list(dict.fromkeys(sentence["doc_id"] for sentence, _ in rows))
-    names = ("public", "private", "sentence", "redacted", "document")
-    paths = {f"{name}_paths": [] for name in names}
+    paths = {name: [] for name in ("public", "private", "sentences", "redacted", "documents")}
     for number in range(num_partitions):
         mine = [r for r in rows if documents.index(r[0]["doc_id"]) % num_partitions == number]
         lengths = Counter(sentence["doc_id"] for sentence, _ in mine)
         shards = [redacted for _, redacted in mine if redacted["fold"] == "train"]
         for name, table, content in (
-            ("sentence", "sentences", [sentence for sentence, _ in mine]),
+            ("sentences", "sentences", [sentence for sentence, _ in mine]),
             ("redacted", "redacted", [redacted for _, redacted in mine]),
             ("public", "shard", [row for row in shards if not is_private(row)]),
             ("private", "shard", [row for row in shards if is_private(row)]),
-            ("document", "documents", [document_row(doc_id, length) for doc_id, length in lengths.items()]),
+            ("documents", "documents", [document_row(doc_id, length) for doc_id, length in lengths.items()]),
         ):
             path = folder / f"{name}{number}.parquet"
             with TableWriter(path, table) as writer:
                 for row in content:
                     writer.append(**{column: row[column] for column in schema_of(table).names})
-            paths[f"{name}_paths"].append(path)
-    return paths
+            paths[name].append(path)
+    return TrainingTables(**paths)

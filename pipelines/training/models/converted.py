@@ -26,7 +26,7 @@ import transformers
 from safetensors import SafetensorError
 
 from pipelines.errors import ConfigError
-from pipelines.training.models.quiet import quiet_transformers
+from pipelines.quiet import quiet_transformers
 from pipelines.training.models.sources import ModelSource, shown
 
 _CHECKSUMS: Final = "checksums.json"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
+from pipelines.quiet import quiet_transformers
 from pipelines.training.engine.language import has_prefix
-from pipelines.training.models.quiet import quiet_transformers
 
 PREFIX_FOLDER: Final = "prefix"
 

@@ -11,7 +11,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer
 
 from pipelines.errors import ConfigError
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.training.control import (
     CONVERSATION_END,
     CONVERSATION_START,

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from pipelines.corpus.records import PAIR
-from pipelines.policies.mask import MASK
+from pipelines.mask import MASK
 from pipelines.tables import TableWriter
 from pipelines.training.evaluation import Evaluation, evaluate
 from pipelines.training.held_out import HeldOut

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from pipelines.errors import ConfigError
+from pipelines.quiet import quiet_transformers
 from pipelines.training.control import ControlTokens
-from pipelines.training.models.quiet import quiet_transformers
 
 
 @dataclass(frozen=True, kw_only=True)

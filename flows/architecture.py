@@ -1,0 +1,80 @@
+"""Draws which packages import which, and how large they are, into ``docs/architecture.md``: ``make docs``."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter, defaultdict
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+PAGE = _ROOT / "docs" / "architecture.md"
+BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
+_TOPS = ("flows", "tasks", "pipelines")
+
+
+def room_of(module: str) -> str:
+    """The package that a module is in: the library's by name, `base` for its single modules."""
+    top, *rest = module.split(".")
+    if top != "pipelines":
+        return top
+    return rest[0] if rest and (_ROOT / "pipelines" / rest[0]).is_dir() else "base"
+
+
+def imports() -> dict[str, set[str]]:
+    """By room, the rooms that it imports; imports inside functions count, those for type checkers alone do not."""
+    import grimp
+
+    graph = grimp.build_graph(*_TOPS, exclude_type_checking_imports=True)
+    found: dict[str, set[str]] = defaultdict(set)
+    for module in graph.modules:
+        found[room_of(module)] |= {room_of(name) for name in graph.find_modules_directly_imported_by(module)}
+    return {room: rooms - {room} for room, rooms in found.items()}
+
+
+def drawing(found: dict[str, set[str]]) -> str:
+    """A Mermaid drawing. What is reached through another room is not drawn again, nor is `base`, which all import."""
+    reached: dict[str, set[str]] = {}
+
+    def reach(room: str) -> set[str]:
+        if room not in reached:
+            reached[room] = set(found[room]).union(*(reach(r) for r in found[room]))
+        return reached[room]
+
+    lines = ["```mermaid", "flowchart TD"]
+    for room in sorted(found):
+        direct = found[room] - {"base"}
+        shown = {r for r in direct if not any(r in reach(other) for other in direct - {r})}
+        lines += [f"    {room} --> {other}" for other in sorted(shown)]
+    return "\n".join([*lines, "```"])
+
+
+def sizes() -> str:
+    """A table of the rooms: lines of Python, their share, and the first line of what the package says of itself."""
+    lines: Counter[str] = Counter()
+    for top in _TOPS:
+        for path in (_ROOT / top).rglob("*.py"):
+            module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+            lines[room_of(module.removesuffix(".__init__"))] += len(path.read_text("utf-8").splitlines())
+    total = sum(lines.values())
+    rows = ["| room | lines | share | what it is |", "|---|---|---|---|"]
+    for room, count in lines.most_common():
+        name = {"base": "pipelines"}.get(room, room if room in _TOPS else f"pipelines.{room}")
+        title = (importlib.import_module(name).__doc__ or "").splitlines()[0]
+        told = (
+            "Single modules that many rooms use: the graph, tables, intervals, spaCy's models."
+            if room == "base"
+            else title
+        )
+        rows.append(f"| `{room}` | {count:,} | {count / total:.0%} | {told} |")
+    return "\n".join([*rows, f"| all | {total:,} | | |"])
+
+
+def page(text: str) -> str:
+    """The page with the part between the marks made anew."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}\n\n{drawing(imports())}\n\n{sizes()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")

@@ -1,0 +1,124 @@
+"""What a stage of the pipeline is: a box with inputs, settings and tables. `pipelines.graph` declares them all."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipelines.config import StageConfig
+from pipelines.context import RunFunction
+
+Root = Literal["private", "public"]
+
+SOURCE = "input"
+"""The pseudo-stage that stands for the input files of a partition."""
+
+REVIEWS = "reviews"
+"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.decisions`)."""
+
+RELEASES = "releases"
+"""The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
+
+OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES})
+"""What stages read that no stage made."""
+
+Keyed = tuple[str | None, str]
+"""A partition, or None for the whole corpus, and the key of its artifact."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """An edge of the graph.
+
+    Attributes:
+        stage: the stage that is read.
+        files: the data files whose digests count (``{partition}`` is filled in); all of them when empty. Naming the
+            files stops the wave early when only another file of the same artifact changed.
+        partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
+            single artifact of a whole-corpus stage.
+    """
+
+    stage: str
+    files: tuple[str, ...] = ()
+    partitions: Literal["same", "all", "whole"] = "whole"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A Parquet table of a stage that users read: its name in ``outputs`` and ``latest/``, and its root."""
+
+    name: str
+    file: str
+    root: Root = "private"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One box of the picture in the design, section 1.
+
+    Attributes:
+        name: unique; also the folder below ``objects/``.
+        title: what it does, in a line.
+        table: the TOML table that configures it and the name shown to users.
+        step: tells steps of the same shown stage apart (dedup has three); None otherwise.
+        module: holds ``run(ctx)``, and the Config class of each table that it owns.
+        configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
+        fields: narrows a table to the settings that this step uses; absent means all.
+        roots: where it writes. The public root is published after the private one.
+        packages: distributions whose version enters the key.
+        tables: the Parquet tables that it offers to users.
+        runs: tables, besides its own, whose settings select code that it runs.
+        is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
+        publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
+    """
+
+    name: str
+    title: str
+    table: str
+    step: str | None = None
+    module: str
+    configs: Mapping[str, str]
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: tuple[Input, ...] = ()
+    partitioned: bool = False
+    roots: tuple[Root, ...] = ("private",)
+    packages: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    runs: tuple[str, ...] = ()
+    is_release: bool = False
+    publishes_rows: bool = False
+
+    @property
+    def shown_name(self) -> str:
+        """The stage's name for users, ``dedup.keys`` for a step."""
+        return f"{self.table}.{self.step}" if self.step else self.table
+
+    def input_keys(self, partition: str | None, known: Mapping[str, Sequence[Keyed]]) -> dict[str, tuple[Keyed, ...]]:
+        """The artifacts that it reads for a partition: of its own one, or all, as the edges say.
+
+        Args:
+            partition: None for a whole-corpus stage.
+            known: (partition, key) of every artifact of the stages before it, in corpus order.
+        """
+        return {
+            edge.stage: tuple((p, key) for p, key in known[edge.stage] if edge.partitions != "same" or p == partition)
+            for edge in self.inputs
+            if edge.stage not in OUTSIDE
+        }
+
+    def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
+        """The inputs that a run with these settings reads, `SOURCE` included.
+
+        Args:
+            configs: the validated settings by table name.
+        """
+        own = configs.get(self.table) if self.table in self.configs else None
+        unread = own.unread_inputs(self.name) if own is not None else frozenset()
+        return tuple(edge for edge in self.inputs if edge.stage not in unread)
+
+    def run(self) -> RunFunction:
+        """Imports the stage and returns its ``run``."""
+        function: RunFunction = importlib.import_module(self.module).run
+        return function

@@ -1,0 +1,39 @@
+"""All that a key is made of: what `pipelines.store.keys` tells before any input is known, and the inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.graph import GRAPH
+from pipelines.stage import RELEASES, REVIEWS, SOURCE
+from pipelines.store.keys import InputDigests, own_ingredients, source_digest
+from pipelines.store.ledger_file import LedgerError
+from pipelines.store.releases import digest_of, releases_on_files
+from pipelines.store.seals import SealError
+from pipelines.store.session import Session
+
+
+def ingredients_of(session: Session, stage_name: str, partition: str | None, inputs: InputDigests) -> dict[str, Any]:
+    """All ingredients of a key.
+
+    Args:
+        inputs: digests of the input stages; the source input of a partition is added here.
+    """
+    digests = dict(inputs)
+    if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
+        digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
+    read = GRAPH[stage_name].edges_read(session.configs)
+    if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
+        digests[REVIEWS] = session.spec.reviews.digest
+    if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
+        digests[RELEASES] = _releases_digest(session)
+    return {**own_ingredients(session, stage_name), "inputs": digests}
+
+
+def _releases_digest(session: Session) -> str:
+    """What of the releases on the run's files enters a key. A damaged ledger stops the stage when it is built."""
+
+    try:
+        return digest_of(releases_on_files(session))
+    except (LedgerError, SealError):
+        return "damaged"

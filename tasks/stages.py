@@ -1,0 +1,43 @@
+"""The tasks, one for each stage: names and titles are the graph's, and all that one does is a call of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prefect import State, Task
+
+from pipelines.graph import GRAPH
+from pipelines.store.execute import PartitionKeys
+from tasks.base import OPTIONS, build
+
+
+def _task(name: str) -> Task[Any, State[Any]]:
+    stage = GRAPH[name]
+
+    def run(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
+        return build(run, name, partition, inputs)
+
+    run.__name__ = run.__qualname__ = name  # Prefect tells tasks apart by it
+    run.__doc__ = stage.title
+    shown = stage.shown_name.replace(".", " ")
+    return Task(run, name=name, task_run_name=f"{shown} {{partition}}" if stage.partitioned else shown, **OPTIONS)
+
+
+split = _task("split")
+dedup_keys = _task("dedup_keys")
+dedup_resolve = _task("dedup_resolve")
+dedup_mask = _task("dedup_mask")
+redact = _task("redact")
+sample = _task("sample")
+stability = _task("stability")
+estimate = _task("estimate")
+gate_strings = _task("gate_strings")
+gate = _task("gate")
+shard = _task("shard")
+publish = _task("publish")
+train_phase1 = _task("train_phase1")
+train = _task("train")
+train_utility = _task("train_utility")
+guarantee = _task("guarantee")
+report = _task("report")

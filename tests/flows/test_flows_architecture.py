@@ -1,0 +1,34 @@
+"""The drawing of the rooms and their imports is that of the code."""
+
+from __future__ import annotations
+
+from flows.architecture import BEGIN, PAGE, drawing, imports, page, room_of
+
+
+def test_the_drawing_is_that_of_the_code() -> None:
+    """Sizes may be those of the last `make docs`; an import that is new, or gone, may not be missing."""
+    assert drawing(imports()) in PAGE.read_text("utf-8"), "run `make docs`"
+
+
+def test_what_is_reached_through_another_room_is_not_drawn() -> None:
+    found = {"a": {"b", "c", "base"}, "b": {"c"}, "c": {"base"}, "base": set()}
+    lines = drawing(found).splitlines()
+    assert [line.strip() for line in lines[2:-1]] == ["a --> b", "b --> c"]
+
+
+def test_the_words_around_the_drawing_stay() -> None:
+    text = f"before\n{BEGIN}\nold\n<!-- end -->\nafter\n"
+    made = page(text)
+    assert made.startswith(f"before\n{BEGIN}\n")
+    assert made.endswith("<!-- end -->\nafter\n")
+    assert "old" not in made
+    assert page(made) == made
+
+
+def test_rooms() -> None:
+    assert [room_of(m) for m in ("flows.cli", "pipelines.store.keys", "pipelines.graph", "pipelines")] == [
+        "flows",
+        "store",
+        "base",
+        "base",
+    ]
