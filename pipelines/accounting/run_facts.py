@@ -181,8 +181,8 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
-            light_noise_miss_rate=_rate(rate or {}),
-            noise_basis=(rate or {}).get("basis"),
+            light_noise_miss_rate=_rate(rate),
+            noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -205,7 +205,7 @@ def is_from_private_text(rate: Mapping[str, Any] | None) -> bool:
     return rate is not None and rate.get("basis") not in PUBLIC_BASES
 
 
-def _rate(document: Mapping[str, Any]) -> MissRate | None:
+def _rate(document: Mapping[str, Any] | None) -> MissRate | None:
     return MissRate(**{name: document[name] for name in ("value", "upper", "confidence")}) if document else None
 
 

@@ -6,17 +6,15 @@ never disagree about where a row ends. Memory stays below the caller's limit how
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from pipelines.corpus.formats import RowKind, delimiter, has_header, is_quoted, row_kind
+from pipelines.corpus.hashed_stream import SEGMENT_BYTES, HashedStream
 from pipelines.corpus.opening import skip_to
 from pipelines.corpus.options import ReadOptions
 
-SEGMENT_BYTES = 1 << 16
 BOM = b"\xef\xbb\xbf"
 END_OF_TEXT = b"<|endoftext|>"
 
@@ -40,60 +38,6 @@ class Row(NamedTuple):
     number: int
     data: bytes | None
     num_bytes: int
-
-
-class HashedStream:
-    """Reads a range of a binary stream line by line and hashes exactly what was handed out.
-
-    Args:
-        file: positioned at the first byte of the range.
-        start_byte: where that is.
-        num_bytes: length of the range; None reads to the end.
-        prefix: hashed before the bytes of every cut: what they cannot be read without (a table's header).
-    """
-
-    def __init__(self, file: BinaryIO, start_byte: int = 0, num_bytes: int | None = None, prefix: bytes = b"") -> None:
-        self._file = file
-        self._left = num_bytes
-        self._start = hashlib.sha256(prefix)
-        self._hash = self._start.copy()
-        self._ahead: deque[bytes] = deque()
-        self.position = start_byte
-
-    def peek(self, ahead: int = 0) -> bytes:
-        """The segment that the next but ``ahead`` call of `readline` would give; empty at the end of the range."""
-        while len(self._ahead) <= ahead:
-            size = SEGMENT_BYTES if self._left is None else min(SEGMENT_BYTES, self._left)
-            data = self._file.readline(size) if size else b""
-            if not data:
-                return b""
-            if self._left is not None:
-                self._left -= len(data)
-            self._ahead.append(data)
-        return self._ahead[ahead]
-
-    def readline(self, at_most: int = SEGMENT_BYTES) -> bytes:
-        """The rest of the line, at most `SEGMENT_BYTES` or ``at_most`` of it; empty at the end of the range."""
-        data = self.peek()
-        if not data:
-            return data
-        self._ahead.popleft()
-        if len(data) > at_most:
-            self._ahead.appendleft(data[at_most:])
-            data = data[:at_most]
-        self._hash.update(data)
-        self.position += len(data)
-        return data
-
-    def digest(self) -> str:
-        """SHA-256, hexadecimal, of the prefix and the bytes since the last cut."""
-        return self._hash.hexdigest()
-
-    def cut(self) -> str:
-        """`digest`, and starts anew."""
-        digest = self.digest()
-        self._hash = self._start.copy()
-        return digest
 
 
 class RowReader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from test_accounting_methods import MET, RUNS
+from trainings import RUNS, document
 
 from pipelines.accounting import claims as claims_module
 from pipelines.accounting.claims import Review, build_claims
@@ -58,31 +58,6 @@ MENDABLE = (
 )
 
 
-def training(name, places):
-    method, _, variant = name.partition("/")
-    run = dict(RUNS[name])
-    event = run.get("event") or {"type": "composed", "events": [p["event"] for p in run["phases"]]}
-    return parse_training(
-        {
-            "schema_version": 1,
-            "method": method,
-            "variant": variant or None,
-            "record": "sentence",
-            "num_private_records": 1000,
-            "num_public_records": 0,
-            "target_delta": 1e-6,
-            "target_epsilon": None,
-            "insecure_test_seed": False,
-            "tokenizer": {"kind": "bytes", "trained_on": "none"},
-            "public_order": "content_hash",
-            "reads_places": places,
-            "preconditions": MET,
-            **run,
-            "event": event,
-        }
-    )
-
-
 def everything():
     """Claims under all of these settings, with the settings."""
     for name, dedup, policies, conservative, publish, places, collapse, (gamma, escape, census) in itertools.product(
@@ -90,7 +65,7 @@ def everything():
     ):
         if (places or not collapse) and (dedup or escape or publish != "auto"):
             continue  # these say nothing about one another
-        one = training(name, places)
+        one = parse_training(document(name, reads_places=places))
         redact = RedactConfig(
             policies=policies,
             conservative=conservative,
@@ -152,7 +127,7 @@ def test_a_contradiction_is_refused_and_not_issued(monkeypatch):
     monkeypatch.setattr(claims_module, "about_public_set", lambda *_: planted)
     review = Review(source="gold", is_trusted=True, false_negative_rate=None, delta2=None)
     corpus = corpus_facts(DedupConfig(), RedactConfig(policies=("digits",)), has_public_rows=False, reads_places=False)
-    found = build_claims(training("crt", False), corpus, review, (2,))
+    found = build_claims(parse_training(document("crt", reads_places=False)), corpus, review, (2,))
     claim = next(c for c in found["claims"] if c["notion"] == "confidentiality")
     assert "contradict each other about public rows" in claim["refused"]
     assert claim["epsilon"] is None

@@ -6,6 +6,7 @@ import json
 import math
 
 import pytest
+from trainings import DP, MET, RATE, TWO_PHASES, document
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claims import Review, build_claims
@@ -16,34 +17,6 @@ from pipelines.accounting.run_facts import CorpusFacts, parse_training
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "one kind of secret of a test"
-DP = {
-    "type": "self_composed",
-    "count": 5,
-    "event": {"type": "poisson_sampled", "sample_rate": 0.1, "event": {"type": "gaussian", "noise_multiplier": 4.0}},
-}
-UNNOISED = {"type": "non_private"}
-TWO_PHASES = [
-    {"name": "redacted", "rows": "redacted", "event": UNNOISED},
-    {"name": "private", "rows": "original", "event": DP},
-]
-LIGHT_PHASES = [{**TWO_PHASES[0], "event": DP}, TWO_PHASES[1]]
-RATE = {"value": 0.005, "upper": 0.01, "confidence": 0.95, "basis": "fixed_beforehand"}
-MET = {name: True for rule in RULES.values() for name in rule.requires}
-RUNS = {
-    "no_dp": {"event": UNNOISED},
-    "redacted": {"event": UNNOISED},
-    "anonymized": {"event": UNNOISED},
-    "dpsgd": {"event": DP},
-    "crt": {"event": DP},
-    "jft/direct": {"phases": TWO_PHASES},
-    "jft/manual_screening": {"phases": [{**TWO_PHASES[0], "rows": "reviewed"}, TWO_PHASES[1]]},
-    "jft/light_noise": {"phases": LIGHT_PHASES, "light_noise_miss_rate": RATE},
-    "jft/conservative_light_noise": {"phases": LIGHT_PHASES, "light_noise_miss_rate": {**RATE, "upper": 0.2}},
-    "redaction_schedule": {"phases": TWO_PHASES},
-    "sdpsgd_lstm": {"event": DP},
-}
-
-
 STABILITY = Stability(num_caught=90, num_unstable=7)
 
 
@@ -57,27 +30,7 @@ def build(
     stability=STABILITY,
     **changes,
 ):
-    run = {**RUNS[name], **changes}
-    method, _, variant = name.partition("/")
-    if "event" not in run:
-        run["event"] = {"type": "composed", "events": [p["event"] for p in run["phases"]]}
-    training = parse_training(
-        {
-            "schema_version": 1,
-            "method": method,
-            "variant": variant or None,
-            "record": "sentence",
-            "num_private_records": 1000,
-            "num_public_records": 0,
-            "target_delta": 1e-6,
-            "target_epsilon": None,
-            "insecure_test_seed": False,
-            "tokenizer": {"kind": "bytes", "trained_on": "none"},
-            "public_order": "content_hash",
-            "preconditions": preconditions,
-            **run,
-        }
-    )
+    training = parse_training(document(name, preconditions=preconditions, **changes))
     upper = 0.0 if clean else gamma
     rate = FalseNegativeRate(value=0.0, upper=upper, confidence=1.0, mu=MU)
     review = Review(

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_accounting_methods import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED
+from trainings import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED, document
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claims import Review, build_claims
@@ -42,28 +42,12 @@ PHASES = {
 STEADY = Stability(num_caught=50, num_unstable=0)
 
 
-def training(name: str, num: int = 1000) -> TrainingFacts:
-    method, _, variant = name.partition("/")
+def training(name: str) -> TrainingFacts:
+    """A training of which the phases are those of `PHASES`."""
     phases = [{"name": "p", "rows": rows, "event": event} for rows, event in PHASES[name]]
-    return parse_training(
-        {
-            "schema_version": 1,
-            "method": method,
-            "variant": variant or None,
-            "record": "sentence",
-            "num_private_records": num,
-            "num_public_records": 0,
-            "target_delta": DELTA,
-            "target_epsilon": None,
-            "insecure_test_seed": False,
-            "tokenizer": {"kind": "bytes", "trained_on": "none"},
-            "public_order": "content_hash",
-            "preconditions": MET,
-            "phases": phases,
-            "event": {"type": "composed", "events": [event for _, event in PHASES[name]]},
-            "light_noise_miss_rate": RATE if variant == "light_noise" else None,
-        }
-    )
+    event = {"type": "composed", "events": [event for _, event in PHASES[name]]}
+    rate = RATE if name.endswith("light_noise") else None
+    return parse_training(document(name, target_delta=DELTA, phases=phases, event=event, light_noise_miss_rate=rate))
 
 
 def release(name: str, number: int, redactions: frozenset[str] = SAME, **changes: object) -> Release:
@@ -265,18 +249,8 @@ def test_an_entry_of_the_first_version_that_may_be_s_dpsgd_is_charged_as_unnoise
 
 
 def test_events_of_the_first_version_of_s_dpsgd_get_what_they_lack():
-    old = {
-        **json.loads(json.dumps({"schema_version": 1, "method": "sdpsgd_lstm", "record": "sentence"})),
-        "num_private_records": 10,
-        "num_public_records": 0,
-        "event": DP,
-        "target_delta": DELTA,
-        "target_epsilon": None,
-        "insecure_test_seed": False,
-        "tokenizer": {"kind": "bytes", "trained_on": "none"},
-        "public_order": "content_hash",
-        "preconditions": MET,
-    }
+    old = document("sdpsgd_lstm", num_private_records=10)
+    assert "phases" not in old
     facts = parse_training(old)
     assert [phase.rows for phase in facts.phases] == ["original", "redacted"]
     assert facts.phases[1].is_unnoised

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from pipelines.corpus.columnar import read_rows
 from pipelines.corpus.datasets import linearise, parse_e2e
+from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
-from pipelines.corpus.rows import BOM, HashedStream, iter_rows
+from pipelines.corpus.rows import BOM, iter_rows
 from pipelines.corpus.scan import scan
 from pipelines.corpus.split import Splitter
 from pipelines.errors import InputError

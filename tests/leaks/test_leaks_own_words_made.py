@@ -74,7 +74,7 @@ def said(document: dict[str, Any]) -> Iterator[Unit]:
 
 
 def runs() -> list[str]:
-    from test_accounting_methods import RUNS
+    from trainings import RUNS
 
     return sorted(RUNS)
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from pydantic import ValidationError
+from stage_corpora import EVENTS
 
 from pipelines.context import Artifact, StageContext
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
@@ -18,30 +19,6 @@ from pipelines.stages.redact import RedactConfig
 from pipelines.stages.report import ReportConfig
 from pipelines.stages.shard import ShardConfig
 
-EVENTS = {
-    "schema_version": 1,
-    "method": "crt",
-    "record": "sentence",
-    "num_private_records": 1000,
-    "num_public_records": 500,
-    "event": {
-        "type": "self_composed",
-        "count": 10,
-        "event": {
-            "type": "poisson_sampled",
-            "sample_rate": 0.1,
-            "event": {"type": "gaussian", "noise_multiplier": 4.0},
-        },
-    },
-    "target_delta": 1e-5,
-    "target_epsilon": None,
-    "relation": "replace_one",
-    "max_grad_norm": 0.5,
-    "insecure_test_seed": False,
-    "tokenizer": {"kind": "bytes", "trained_on": "none"},
-    "public_order": "content_hash",
-    "assumption_notes": [],
-}
 RATE = {"value": 0.05, "upper": 0.1, "confidence": 0.95}
 ESTIMATE = {
     "source": "gold",

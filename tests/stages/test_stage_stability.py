@@ -6,6 +6,7 @@ import itertools
 import pytest
 from from_split import Pipeline, by_hand, characters_of, corpus, oracle, secrets_of, sentence
 from neighbours import TABLE, FailsOnMasks, Neighbours, Together, plugin, world_of
+from stage_corpora import EVENTS
 
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.run_facts import CorpusFacts, parse_training
@@ -30,29 +31,7 @@ def one_tokeniser():
 
 def claims_of(figures):
     """What the guarantee stage would claim of a run on this corpus."""
-    training = parse_training(
-        {
-            "schema_version": 1,
-            "method": "crt",
-            "record": "sentence",
-            "num_private_records": 1000,
-            "num_public_records": 0,
-            "event": {
-                "type": "self_composed",
-                "count": 10,
-                "event": {
-                    "type": "poisson_sampled",
-                    "sample_rate": 0.1,
-                    "event": {"type": "gaussian", "noise_multiplier": 4.0},
-                },
-            },
-            "target_delta": 1e-5,
-            "target_epsilon": None,
-            "insecure_test_seed": False,
-            "tokenizer": {"kind": "bytes", "trained_on": "none"},
-            "public_order": "content_hash",
-        }
-    )
+    training = parse_training({**EVENTS, "num_public_records": 0})
     known = Review(
         source=figures["source"],
         is_trusted=True,
