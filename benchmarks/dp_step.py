@@ -135,8 +135,8 @@ def fused_losses(model: Any, ids: Any, shape: Shape) -> Any:
     """(B,) losses through our fused head."""
     import torch
 
-    from pipelines.training.engine.head import fused_losses as fused
-    from pipelines.training.engine.language import causal_lm_losses
+    from pipelines.dp.head import fused_losses as fused
+    from pipelines.dp.language import causal_lm_losses
 
     if shape.kind == "gpt2":
         return causal_lm_losses(model, ids, ids)
@@ -168,9 +168,9 @@ def ours(model: Any, ids: Any, shape: Shape, mode: str, noise: float = NOISE) ->
     """Our engine and optimizer step, as PrivacyEngine runs them."""
     import torch
 
-    from pipelines.training.engine.gradients import GradientEngine
-    from pipelines.training.engine.optimizer import noisy_step
-    from pipelines.training.randomness import unpredictable
+    from pipelines.dp.gradients import GradientEngine
+    from pipelines.dp.optimizer import noisy_step
+    from pipelines.randomness import unpredictable
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
     engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]

@@ -23,9 +23,9 @@ from typing import Any
 
 from orderings import RESULTS, Training, overrides, prepare
 
-from flows.comparing import Variant, run_variant
-from flows.redacting import judge_records, redactor_spec
-from flows.reviewing import import_document, open_items
+from flows.commands.compare import Variant, run_variant
+from flows.commands.redact import judge_records, redactor_spec
+from flows.commands.review import import_document, open_items
 from pipelines.miss_rate.decisions import Decision, Secret
 from pipelines.miss_rate.review_items import Item
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from scipy.stats import t as student
 
-from flows.comparing import Variant, run_variant
+from flows.commands.compare import Variant, run_variant
 from pipelines.corpus.customersim import simulate
 from pipelines.corpus.split import Splitter
 

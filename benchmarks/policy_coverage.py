@@ -24,8 +24,8 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from pipelines.corpus.split import Splitter
-from pipelines.policies.apply import Redactor, RedactorSpec
-from pipelines.policies.judging import Request
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judging import Request
 from pipelines.policies.redact import masked_runs, token_mask
 
 PAPER = {"low_entity": 0.113, "high_entity": 0.164, "low_contextual": 0.348, "high_contextual": 0.45}

@@ -21,8 +21,8 @@ from typing import Any
 
 from pipelines.corpus.split import Splitter
 from pipelines.intervals import clopper_pearson
-from pipelines.policies.apply import Redactor, RedactorSpec
-from pipelines.policies.judging import Request
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judging import Request
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
 

@@ -31,9 +31,9 @@ import spacy
 
 from pipelines.corpus.split import Splitter
 from pipelines.language import Annotator, load_pipeline, make_doc, model_module
-from pipelines.policies.apply import Redactor, RedactorSpec
-from pipelines.policies.judging import Judge, Request
-from pipelines.policies.presidio import PresidioPolicy
+from pipelines.policies.detectors.presidio import PresidioPolicy
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judging import Judge, Request
 from pipelines.policies.protocol import PolicyOptions, Sentence
 
 MODEL = "en_core_web_sm"
@@ -63,7 +63,7 @@ def sentences(folder: Path | None, count: int) -> list[Request]:
 
 def presidio_engine() -> Any:
     """Presidio as it comes, on a whole spaCy pipeline of its own, its e-mail check cut off from the network."""
-    from pipelines.policies.presidio import _analyzer
+    from pipelines.policies.detectors.presidio import _analyzer
 
     engine = _analyzer.__wrapped__(MODEL, "en", ())
     engine.nlp_engine.nlp = {"en": spacy.load(model_module(MODEL))}

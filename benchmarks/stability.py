@@ -50,13 +50,13 @@ from pipelines.corpus.records import Source
 from pipelines.corpus.split import Splitter
 from pipelines.language import model_module
 from pipelines.miss_rate.stability import Piece, Scope, judge_all
-from pipelines.policies.apply import Redactor
-from pipelines.policies.judging import Judge, Request
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judging import Judge, Request
+from pipelines.policies.judging.stabilise import PLACEHOLDER
+from pipelines.policies.judging.tables import redacted, redacted_row
 from pipelines.policies.protocol import PolicyOptions
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy
-from pipelines.policies.stabilise import PLACEHOLDER
-from pipelines.policies.tables import redacted, redacted_row
 
 MODEL = "en_core_web_sm"
 DOMAINS = ("airline", "insurance", "media")

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 from orderings import RESULTS
 
-from flows.comparing import SCORES, Variant, run_variant
+from flows.commands.compare import SCORES, Variant, run_variant
 from flows.environment import DEFAULTS
 from flows.settings import load_settings
 from flows.spec import open_store
 from pipelines.corpus.datasets import linearise
 from pipelines.store import runs
 from pipelines.tables import read_table
-from pipelines.training.tasks.text_metrics import bleu, rouge_l, score_texts
+from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
 
 SETTINGS = """
 [corpus]
@@ -190,7 +190,7 @@ def small_gpt2(data: Path, folder: Path, vocab_size: int = 2_000) -> None:
     import torch
     import transformers
 
-    from pipelines.training.models.vocabulary import learn_vocabulary
+    from pipelines.training.data.vocabulary import learn_vocabulary
 
     raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
     tokenizer = learn_vocabulary("bpe_public", vocab_size, (), (line for line in raw if line.strip())).tokenizer

@@ -41,7 +41,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     _quiet_defaults()
-    from flows.commands import app
+    from flows.arguments import app
 
     result = app(standalone_mode=False)  # an exit code where a command asked for one
     return result if isinstance(result, int) else 0

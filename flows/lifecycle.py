@@ -17,8 +17,8 @@ from uuid import UUID
 
 from flows.artifacts import ServerProgress, on_server, run_metrics
 from flows.environment import apply_defaults
-from flows.guard import refuse_foreign_run
 from flows.installation import check_installation
+from flows.server.guard import refuse_foreign_run
 from flows.signals import GRACE_SECONDS, TERMINATED
 from flows.spec import begin
 from flows.temporary import temporary_files

@@ -1,82 +1,342 @@
-"""Commands of accounting: ``reticent privacy ...``."""
+"""``reticent privacy``: the accountants and closed forms on numbers that the user gives. Reads no settings, no data.
+
+Each command has a document (for ``--json``) and its text, which names the relation and what the figures rest on.
+dp-accounting is imported only where privacy losses are composed, torch never.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-import typer
+from pipelines.accounting.events import NeighboringRelation, dp_sgd
+from pipelines.errors import ConfigError
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 
-from flows.commands.common import JsonOption, RelationOption, SampleRateOption, StepsOption, emit, privacy_app
+_MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
+_NAMES: Final[Mapping[str, str]] = {
+    "pld": "PLD",
+    "pld_lower": "PLD, lower bound",
+    "rdp": "RDP",
+    "gdp_clt": "GDP-CLT",
+}
+_SAMPLING: Final = (
+    "Poisson sampling: each record enters each step on its own with the sample rate; batches of a fixed size, or a "
+    "shuffled order, are not covered",
+    "every record's contribution is clipped to the norm that the noise multiplier refers to",
+    "the figures cover the weights only, and one training only",
+)
+_CONFIDENTIALITY: Final = (
+    "epsilon and delta are those of the whole training (all phases and nights composed) under replace_one, and hold "
+    "no credit for redaction yet: compose first, amplify once",
+    "gamma is an upper bound on the probability over mu that any token of a secret stays unmasked, or that its "
+    "redaction is not stable (masking it by hand changes what else is masked); a miss rate m over all tokens is far "
+    "smaller and must not be given here",
+    "delta2 is an upper bound on the probability over mu that a secret is not masked and its sentence is public",
+    "the secret stands in one kept sentence, and masks are collapsed",
+)
 
 
-@privacy_app.command("epsilon")
-def privacy_epsilon(
-    sample_rate: SampleRateOption,
-    noise_multiplier: Annotated[float, typer.Option(help="Noise deviation over the clipping norm.")],
-    steps: StepsOption,
-    delta: Annotated[float, typer.Option(help="Delta that epsilon is stated at.")],
-    relation: RelationOption = "add_or_remove_one",
-    as_json: JsonOption = False,
-) -> None:
-    """Epsilon of DP-SGD by PLD (upper and lower bound), RDP and, as an asymptotic figure, GDP-CLT."""
-    from flows.privacy import epsilon_document, epsilon_text
+def epsilon_document(
+    *, sample_rate: float, noise_multiplier: float, steps: int, delta: float, relation: str
+) -> dict[str, Any]:
+    """Every accountant's epsilon of DP-SGD.
 
-    document = epsilon_document(
-        sample_rate=sample_rate, noise_multiplier=noise_multiplier, steps=steps, delta=delta, relation=relation
-    )
-    emit(document, as_json, epsilon_text(document))
+    Raises:
+        ConfigError: a number out of range, or an unknown relation.
+    """
+    _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
+    _rate(sample_rate)
+    _steps(steps)
+    _probability("--delta", delta)
+    neighbours = _relation(relation)
+    from pipelines.accounting.accountants import all_epsilons
+
+    event = dp_sgd(noise_multiplier=noise_multiplier, sample_rate=sample_rate, num_steps=steps)
+    figures = all_epsilons(event, delta, neighbours)
+    return {
+        **{figure.accountant: _finite(figure.epsilon) for figure in figures},
+        "delta": delta,
+        "relation": neighbours.value,
+        "sample_rate": sample_rate,
+        "noise_multiplier": noise_multiplier,
+        "steps": steps,
+        "notes": {figure.accountant: figure.note for figure in figures if figure.note},
+        "assumptions": [*_about_relation(neighbours), *_SAMPLING],
+    }
 
 
-@privacy_app.command("calibrate")
-def privacy_calibrate(
-    target_epsilon: Annotated[float, typer.Option(help="Epsilon to meet.")],
-    target_delta: Annotated[float, typer.Option(help="Delta that goes with it.")],
-    sample_rate: SampleRateOption,
-    steps: StepsOption,
-    relation: RelationOption = "add_or_remove_one",
-    accountant: Annotated[str, typer.Option(help="pld, or rdp as some papers did.")] = "pld",
-    as_json: JsonOption = False,
-) -> None:
-    """The least noise multiplier of DP-SGD that meets a target epsilon."""
-    from flows.privacy import calibrate_document, calibrate_text
+def epsilon_text(document: Mapping[str, Any]) -> str:
+    """The figures in a small table, then what they rest on."""
+    lines = [
+        f"epsilon at delta {document['delta']:g}, {document['relation']}, {document['steps']} steps at sample rate "
+        f"{document['sample_rate']:g}, noise multiplier {document['noise_multiplier']:g}"
+    ]
+    for key, name in _NAMES.items():
+        note = document["notes"].get(key, "an upper bound" if document[key] is not None else "")
+        lines.append(f"  {name:<17} {_shown(document[key]):>9}  {note}".rstrip())
+    return _with_assumptions(lines, document)
 
-    document = calibrate_document(
+
+def calibrate_document(
+    *, target_epsilon: float, target_delta: float, sample_rate: float, steps: int, relation: str, accountant: str
+) -> dict[str, Any]:
+    """The least noise multiplier that meets a target.
+
+    Raises:
+        ConfigError: a number out of range, an unknown relation or accountant, or a target out of reach.
+    """
+    _above_zero("--target-epsilon", target_epsilon)
+    _probability("--target-delta", target_delta)
+    _rate(sample_rate)
+    _steps(steps)
+    neighbours = _relation(relation)
+    if accountant not in ("pld", "rdp"):
+        raise ConfigError(f"--accountant must be pld or rdp, not {accountant!r}; gdp_clt is no bound")
+    from pipelines.accounting.calibration import calibrate_noise_multiplier
+
+    noise = calibrate_noise_multiplier(
         target_epsilon=target_epsilon,
         target_delta=target_delta,
         sample_rate=sample_rate,
-        steps=steps,
-        relation=relation,
-        accountant=accountant,
+        num_steps=steps,
+        relation=neighbours,
+        accountant="rdp" if accountant == "rdp" else "pld",
     )
-    emit(document, as_json, calibrate_text(document))
+    return {
+        "noise_multiplier": noise,
+        "accountant": accountant,
+        "relation": neighbours.value,
+        "target_epsilon": target_epsilon,
+        "target_delta": target_delta,
+        "sample_rate": sample_rate,
+        "steps": steps,
+        "assumptions": [*_about_relation(neighbours), *_SAMPLING],
+    }
 
 
-@privacy_app.command("confidentiality")
-def privacy_confidentiality(
-    epsilon: Annotated[float, typer.Option(help="Epsilon of the whole training, replace_one, no credit taken.")],
-    delta: Annotated[float, typer.Option(help="Its delta.")],
-    gamma: Annotated[float, typer.Option(help="Share of secrets with any token unmasked; an upper bound.")],
-    delta2: Annotated[float, typer.Option(help="Share of secrets missed in a public sentence; an upper bound.")] = 0.0,
-    group_size: Annotated[int | None, typer.Option(help="Also for a group of so many unique secrets.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """What redaction adds to a training's epsilon (CRT, Theorem 8)."""
-    from flows.privacy import confidentiality_document, confidentiality_text
-
-    document = confidentiality_document(epsilon=epsilon, delta=delta, gamma=gamma, delta2=delta2, group_size=group_size)
-    emit(document, as_json, confidentiality_text(document))
+def calibrate_text(document: Mapping[str, Any]) -> str:
+    """The noise multiplier, then what it rests on."""
+    return _with_assumptions(
+        [
+            f"noise multiplier {document['noise_multiplier']:.6g} meets epsilon {document['target_epsilon']:g} at "
+            f"delta {document['target_delta']:g} by {document['accountant']}, {document['relation']}, "
+            f"{document['steps']} steps at sample rate {document['sample_rate']:g}"
+        ],
+        document,
+    )
 
 
-@privacy_app.command("amplify")
-def privacy_amplify(
-    epsilon: Annotated[float, typer.Option(help="Epsilon of phase 1 as a whole, no credit taken.")],
-    delta: Annotated[float, typer.Option(help="Its delta.")],
-    miss_rate: Annotated[float, typer.Option(help="m, missed sensitive tokens over all tokens (JFT).")],
-    gamma: Annotated[float | None, typer.Option(help="Share of secrets missed, for the sound form.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """JFT's figure for light noise: an estimate, never a guarantee, with the sound form beside it."""
-    from flows.privacy import amplify_document, amplify_text
+def confidentiality_document(
+    *, epsilon: float, delta: float, gamma: float, delta2: float, group_size: int | None
+) -> dict[str, Any]:
+    """CRT, Theorem 8, for a training's own epsilon and delta.
 
-    document = amplify_document(epsilon=epsilon, delta=delta, miss_rate=miss_rate, gamma=gamma)
-    emit(document, as_json, amplify_text(document))
+    Raises:
+        ConfigError: a number out of range.
+    """
+    from pipelines.accounting.confidentiality import (
+        AmplifiedLoss,
+        bayesian_confidentiality,
+        group_confidentiality,
+        num_missed_of_group,
+    )
+
+    total = _loss(epsilon, delta)
+    rate = FalseNegativeRate(value=_share("--gamma", gamma), upper=gamma, confidence=1.0, mu=_MU)
+    escape = Delta2(value=_share("--delta2", delta2), upper=delta2, confidence=1.0, mu=_MU)
+    if group_size is not None and group_size < 1:
+        raise ConfigError(f"--group-size must be at least 1, not {group_size}")
+
+    def shown(loss: AmplifiedLoss, theorem: str, reasons: Sequence[str]) -> dict[str, Any]:
+        vacuous = ("delta is 1 or more, which promises nothing",) if loss.is_vacuous else ()
+        return {
+            "epsilon": _finite(loss.epsilon),
+            "delta": _finite(loss.delta),
+            "theorem": theorem,
+            "is_guarantee": loss.is_guarantee and not reasons and not vacuous,
+            "not_guaranteed_because": [*reasons, *vacuous],
+        }
+
+    escaping = (
+        [f"a missed secret may be public with probability up to {delta2:g}, and for that one nothing holds"]
+        if delta2 > 0
+        else []
+    )
+    too_many = (
+        [f"delta2 {delta2:g} is above delta {delta:g}: Theorem 8 is refused; review more, or make every row private"]
+        if delta2 > delta
+        else []
+    )
+    one = AmplifiedLoss(epsilon=epsilon, delta=delta, unamplified=total)
+    document: dict[str, Any] = {
+        "bayesian": shown(bayesian_confidentiality(total, rate, escape), "CRT, Theorem 8.3", too_many),
+        "missed_secret": shown(one, "CRT, Theorem 8.1, a secret that the policy misses", escaping),
+        "masked_secret": {**shown(group_confidentiality(total, 0), "CRT, Theorem 8.1 (Proposition 5)", [])},
+        "group": None,
+    }
+    if group_size is not None:
+        num_missed = num_missed_of_group(group_size, rate)
+        average = (
+            ["the theorem is about the group's own missed share, which may be larger than gamma"]
+            if num_missed < group_size
+            else []
+        )
+        document["group"] = {
+            "group_size": group_size,
+            "num_missed": num_missed,
+            **shown(group_confidentiality(total, num_missed), "CRT, Theorem 8.2", [*average, *escaping]),
+        }
+    return {
+        **document,
+        "epsilon_unamplified": epsilon,
+        "delta_unamplified": delta,
+        "gamma": gamma,
+        "delta2": delta2,
+        "mu": _MU,
+        "relation": NeighboringRelation.REPLACE_ONE.value,
+        "assumptions": list(_CONFIDENTIALITY),
+    }
+
+
+def confidentiality_text(document: Mapping[str, Any]) -> str:
+    """Theorem 8 line by line, then what it rests on."""
+    rows = {
+        "a secret drawn from mu": document["bayesian"],
+        "a secret that is missed": document["missed_secret"],
+        "a secret masked stably": document["masked_secret"],
+    }
+    group = document["group"]
+    if group is not None:
+        rows[f"{group['group_size']} secrets, {group['num_missed']} missed"] = group
+    lines = [f"confidentiality (CRT) from epsilon {document['epsilon_unamplified']:g}, gamma {document['gamma']:g}"]
+    for name, figures in rows.items():
+        lines.append(
+            f"  {name:<26} epsilon {_shown(figures['epsilon']):>9}  delta {_shown(figures['delta']):>9}  "
+            f"{figures['theorem']}"
+        )
+        lines += [f"    no guarantee: {reason}" for reason in figures["not_guaranteed_because"]]
+    return _with_assumptions(lines, document)
+
+
+def amplify_document(*, epsilon: float, delta: float, miss_rate: float, gamma: float | None) -> dict[str, Any]:
+    """JFT's light noise by amplification at rate m, always an estimate, and the sound statement beside it.
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    from pipelines.accounting.confidentiality import bayesian_confidentiality, jft_amplified
+
+    total = _loss(epsilon, delta)
+    m = MissRate(value=_share("--miss-rate", miss_rate), upper=miss_rate, confidence=1.0)
+    found = jft_amplified(total, m)
+    sound = None
+    if gamma is not None:
+        rate = FalseNegativeRate(value=_share("--gamma", gamma), upper=gamma, confidence=1.0, mu=_MU)
+        loss = bayesian_confidentiality(total, rate, Delta2.zero(_MU))
+        sound = {"epsilon": loss.epsilon, "delta": loss.delta, "gamma": gamma, "theorem": "CRT, Proposition 6"}
+    return {
+        "epsilon": found.epsilon,
+        "delta": found.delta,
+        "is_guarantee": found.is_guarantee,
+        "not_guaranteed_because": [
+            "misses are drawn once and not at every step, so they are no subsampling",
+            "m counts tokens, while a record holds many: a block of 1,024 tokens almost surely holds a missed one",
+            "JFT itself calls the figure an empirical estimate (section 3.1)",
+        ],
+        "bayesian": sound,
+        "miss_rate": miss_rate,
+        "epsilon_unamplified": epsilon,
+        "delta_unamplified": delta,
+        "assumptions": [
+            "epsilon and delta are those of phase 1 as a whole, at its own sampling rate p, no credit taken yet",
+            "the sound form holds for a secret drawn from mu, with gamma (per secret, not per token), and where every "
+            "row is trained on with noise",
+        ],
+    }
+
+
+def amplify_text(document: Mapping[str, Any]) -> str:
+    """The estimate, why it is one, and the sound form or how to get it."""
+    lines = [
+        f"ESTIMATE, no guarantee: epsilon {_shown(document['epsilon'])}, delta {_shown(document['delta'])} "
+        f"(JFT, amplification at miss rate {document['miss_rate']:g})",
+        *(f"  because {reason}" for reason in document["not_guaranteed_because"]),
+    ]
+    sound = document["bayesian"]
+    lines.append(
+        "sound form beside it: give --gamma, the share of secrets that are not masked stably"
+        if sound is None
+        else f"sound form beside it: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
+        f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"
+    )
+    return _with_assumptions(lines, document)
+
+
+def _about_relation(relation: NeighboringRelation) -> tuple[str, ...]:
+    if relation is NeighboringRelation.REPLACE_ONE:
+        return (
+            "neighbours: one record is replaced, so the clipped sum moves by up to twice the norm; the noise "
+            "multiplier is over the norm once",
+        )
+    return (
+        "neighbours: one record is added or removed; selective DP and confidentiality replace one and need "
+        "--relation replace_one, which costs more",
+    )
+
+
+def _relation(name: str) -> NeighboringRelation:
+    try:
+        return NeighboringRelation(name)
+    except ValueError:
+        known = ", ".join(relation.value for relation in NeighboringRelation)
+        raise ConfigError(f"unknown relation {name!r}; --relation is one of {known}") from None
+
+
+def _loss(epsilon: float, delta: float) -> Any:
+    from pipelines.accounting.confidentiality import PrivacyLoss
+
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ConfigError(f"--epsilon must be a finite number >= 0, not {epsilon}")
+    if not 0 <= delta < 1:
+        raise ConfigError(f"--delta must be at least 0 and below 1, not {delta}")
+    return PrivacyLoss(epsilon, delta)
+
+
+def _rate(value: float) -> None:
+    if not 0 < value <= 1:
+        raise ConfigError(f"--sample-rate must be above 0 and at most 1, not {value}")
+
+
+def _steps(value: int) -> None:
+    if value < 1:
+        raise ConfigError(f"--steps must be at least 1, not {value}")
+
+
+def _probability(name: str, value: float) -> None:
+    if not 0 < value < 1:
+        raise ConfigError(f"{name} must be strictly between 0 and 1, not {value}")
+
+
+def _above_zero(name: str, value: float, why: str = "") -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{name} must be a finite number above 0, not {value}{why}")
+
+
+def _share(name: str, value: float) -> float:
+    if not 0 <= value <= 1:
+        raise ConfigError(f"{name} must be between 0 and 1, not {value}")
+    return value
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _with_assumptions(lines: Sequence[str], document: Mapping[str, Any]) -> str:
+    return "\n".join([*lines, "rests on:", *(f"  - {text}" for text in document["assumptions"])])

@@ -18,7 +18,7 @@ from pipelines.context import Spent
 from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.stages.train_config import TrainConfig
-from pipelines.training.control import (
+from pipelines.training.data.control import (
     BOS,
     CONVERSATION_END,
     CONVERSATION_START,
@@ -27,15 +27,16 @@ from pipelines.training.control import (
     OTHER_SPEAKER,
     ControlTokens,
 )
-from pipelines.training.evaluation import REASONS, Evaluation, unscored
-from pipelines.training.lstm_model import LSTMLanguageModel
 from pipelines.training.methods import METHODS
 from pipelines.training.methods.sdpsgd_lstm import NOTES
 from pipelines.training.model_card import model_card
+from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.sources import THE_FOLDER, WHEELS
-from pipelines.training.outputs import events_document, warnings_about
+from pipelines.training.outputs import events_document
+from pipelines.training.run import warnings_about
+from pipelines.training.scoring.evaluation import REASONS, Evaluation, unscored
+from pipelines.training.scoring.text_metrics import ADVICE, MATCHING, TextScores
 from pipelines.training.tasks.templates import TEMPLATES
-from pipelines.training.tasks.text_metrics import ADVICE, MATCHING, TextScores
 
 _HEADS: Final = ("causal", "masked", "classification")
 _BASES: Final = (HOLE, THE_FOLDER, *WHEELS)

@@ -15,8 +15,8 @@ from pipelines.gate.own import HOLE
 from pipelines.policies.registry import POLICIES
 from pipelines.report.numbers import plain
 from pipelines.report.settings import shown_settings
+from pipelines.training.models.shape import PRESETS
 from pipelines.training.models.sources import WHEELS
-from pipelines.training.shape import PRESETS
 from pipelines.training.tasks.templates import TEMPLATES
 
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {

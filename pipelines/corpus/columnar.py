@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.corpus.formats import RowKind
+from pipelines.corpus.open_files import Standing, StandingFiles, key_of
 from pipelines.corpus.opening import DamagedFile, open_ordinary
 from pipelines.corpus.options import ReadOptions
-from pipelines.corpus.standing import Standing, StandingFiles, key_of
 
 _BATCH_ROWS = 1_024
 _BUFFER_BYTES = 1 << 20  # of a column; without it Arrow holds whole columns of a row group

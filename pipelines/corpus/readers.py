@@ -18,12 +18,12 @@ from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.open_files import Standing, StandingFiles, key_of
 from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source, over_long
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
-from pipelines.corpus.standing import Standing, StandingFiles, key_of
 from pipelines.errors import InputError
 
 # A character takes at most 4 bytes in UTF-8, and 12 as a pair of JSON escapes; a record also holds other fields.

@@ -116,8 +116,9 @@ class Policy(Protocol):
     names what the sentence must be annotated with besides before ``find`` is called, for annotation that few need.
 
     With ``redact.stabilise`` a policy is asked several times about a sentence, with a placeholder in place of what was
-    found (`pipelines.policies.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on their
-    surroundings, as those of a model do, says so by an attribute ``reads_context = True`` and goes with the others.
+    found (`pipelines.policies.judging.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on
+    their surroundings, as those of a model do, says so by an attribute ``reads_context = True`` and goes with the
+    others.
     """
 
     needs: frozenset[str]

@@ -16,22 +16,22 @@ from pipelines.errors import ConfigError
 from pipelines.policies.protocol import Policy, PolicyOptions
 
 POLICIES: Final[Mapping[str, str]] = {
-    "addresses": "pipelines.policies.addresses:AddressesPolicy",
-    "classifier": "pipelines.policies.classifier:ClassifierPolicy",
-    "conservative": "pipelines.policies.conservative:ConservativePolicy",
-    "customersim": "pipelines.policies.customersim:CustomerSimPolicy",
-    "digits": "pipelines.policies.digits:DigitsPolicy",
-    "high_contextual": "pipelines.policies.contextual:HighContextualPolicy",
-    "high_entity": "pipelines.policies.entities:HighEntityPolicy",
-    "jft_code": "pipelines.policies.contextual:JftCodePolicy",
-    "jft_code_low": "pipelines.policies.contextual:JftCodeLowPolicy",
-    "keywords": "pipelines.policies.keywords:KeywordsPolicy",
-    "low_contextual": "pipelines.policies.contextual:LowContextualPolicy",
-    "low_entity": "pipelines.policies.entities:LowEntityPolicy",
-    "names": "pipelines.policies.names:NamesPolicy",
-    "presidio": "pipelines.policies.presidio:PresidioPolicy",
-    "propagate": "pipelines.policies.propagate:PropagatePolicy",
-    "regex": "pipelines.policies.regex:RegexPolicy",
+    "addresses": "pipelines.policies.detectors.addresses:AddressesPolicy",
+    "classifier": "pipelines.policies.detectors.classifier:ClassifierPolicy",
+    "conservative": "pipelines.policies.detectors.conservative:ConservativePolicy",
+    "customersim": "pipelines.policies.detectors.customersim:CustomerSimPolicy",
+    "digits": "pipelines.policies.detectors.digits:DigitsPolicy",
+    "high_contextual": "pipelines.policies.detectors.contextual:HighContextualPolicy",
+    "high_entity": "pipelines.policies.detectors.entities:HighEntityPolicy",
+    "jft_code": "pipelines.policies.detectors.contextual:JftCodePolicy",
+    "jft_code_low": "pipelines.policies.detectors.contextual:JftCodeLowPolicy",
+    "keywords": "pipelines.policies.detectors.keywords:KeywordsPolicy",
+    "low_contextual": "pipelines.policies.detectors.contextual:LowContextualPolicy",
+    "low_entity": "pipelines.policies.detectors.entities:LowEntityPolicy",
+    "names": "pipelines.policies.detectors.names:NamesPolicy",
+    "presidio": "pipelines.policies.detectors.presidio:PresidioPolicy",
+    "propagate": "pipelines.policies.detectors.propagate:PropagatePolicy",
+    "regex": "pipelines.policies.detectors.regex:RegexPolicy",
 }
 """Built-in policies: name -> ``module:Class``."""
 

@@ -55,7 +55,7 @@ class GateConfig(StageConfig):
     def choice(self) -> Choice:
         """These settings as the search takes them."""
         from pipelines.gate.strings import Choice
-        from pipelines.policies.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+        from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 
         off = frozenset[str]()
         return Choice(

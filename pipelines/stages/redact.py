@@ -17,7 +17,7 @@ from pipelines.errors import StageError
 from pipelines.policies import registry
 
 if TYPE_CHECKING:
-    from pipelines.policies.apply import RedactorSpec
+    from pipelines.policies.judging.apply import RedactorSpec
 
 _BATCH_ROWS = 4_096
 _ROWS_WORTH_A_PROCESS = 5_000
@@ -141,13 +141,13 @@ class RedactConfig(StageConfig):
 
     @model_validator(mode="after")
     def _settings_have_their_policy(self) -> RedactConfig:
-        from pipelines.policies.patterns import compile_patterns
+        from pipelines.policies.detectors.patterns import compile_patterns
 
         if self.policies == ("propagate",):
             raise ValueError("'propagate' carries on what other policies find: name at least one more")
         compile_patterns(self.patterns)
         if self.keywords:
-            from pipelines.policies.keywords import check_keywords
+            from pipelines.policies.detectors.keywords import check_keywords
 
             check_keywords(self.keywords)
         for policy, given, fields in (
@@ -196,7 +196,7 @@ class RedactConfig(StageConfig):
         Args:
             separator: between the two texts of a row (`CorpusConfig.separator`).
         """
-        from pipelines.policies.apply import RedactorSpec
+        from pipelines.policies.judging.apply import RedactorSpec
 
         return RedactorSpec(
             policies=self.policies,
@@ -228,9 +228,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
-    from pipelines.policies.apply import Redactor
-    from pipelines.policies.judging import Request
-    from pipelines.policies.tables import RedactionFigures, check_language, lockstep, redacted_row
+    from pipelines.policies.judging.apply import Redactor
+    from pipelines.policies.judging.judging import Request
+    from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
     from pipelines.tables import TableWriter, open_table
 
     config: RedactConfig = ctx.configs["redact"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pipelines.miss_rate.caught import Mark
     from pipelines.miss_rate.stability import Scope
     from pipelines.miss_rate.verdicts import Row, Verdict
-    from pipelines.policies.apply import Redactor
-    from pipelines.policies.judging import Request
+    from pipelines.policies.judging.apply import Redactor
+    from pipelines.policies.judging.judging import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000
 """As in `pipelines.stages.redact`."""
@@ -133,7 +133,7 @@ class _Policies:
 
     @cached_property
     def _redactor(self) -> Redactor:
-        from pipelines.policies.apply import Redactor
+        from pipelines.policies.judging.apply import Redactor
 
         spec = dataclasses.replace(self._redact.redactor_spec(self._separator), conservative=None, observed=())
         return self._stack.enter_context(Redactor.from_spec(spec, self._workers))
@@ -143,7 +143,7 @@ class _Policies:
         return self._redactor.looks_at_documents
 
     def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:
-        from pipelines.policies.tables import redacted
+        from pipelines.policies.judging.tables import redacted
 
         requests = [request for rows in documents for request in rows]
         names = [str(number) for number, rows in enumerate(documents) for _ in rows]

@@ -15,12 +15,12 @@ from pipelines.stages.train_config import TrainConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pipelines.training.corpus import TrainingCorpus, TrainingTables
+    from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
+    from pipelines.training.data.records import Batch
+    from pipelines.training.data.vocabulary import Vocabulary
     from pipelines.training.methods.base import Account, Hooks, Settings, Training
-    from pipelines.training.models.vocabulary import Vocabulary
-    from pipelines.training.network import Network
-    from pipelines.training.phases import FinishedPhase
-    from pipelines.training.records import Batch
+    from pipelines.training.methods.phases import FinishedPhase
+    from pipelines.training.models.network import Network
     from pipelines.training.tasks.base import Task
 
 
@@ -92,7 +92,7 @@ class _Prepared(NamedTuple):
 
 def _prepare(ctx: StageContext) -> _Prepared:
     from pipelines.training.methods import load_method
-    from pipelines.training.phases import load_phase
+    from pipelines.training.methods.phases import load_phase
 
     config: TrainConfig = ctx.configs["train"]
     first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.method == "jft" else None
@@ -106,12 +106,12 @@ def _train(
     ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
 ) -> dict[str, Any]:
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
+    from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.engine.ranks import Ranks
-    from pipelines.training.evaluation import Evaluation
     from pipelines.training.methods import PRIVATE_ROOT_ONLY
-    from pipelines.training.token_scores import write_token_scores
+    from pipelines.training.scoring.evaluation import Evaluation
+    from pipelines.training.scoring.token_scores import write_token_scores
 
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
@@ -160,14 +160,14 @@ def _train(
 
 
 def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) -> tuple[TrainingCorpus, Task]:
-    """What a view (`pipelines.training.views.VIEWS`) reads, as examples of the task.
+    """What a view (`pipelines.training.data.views.VIEWS`) reads, as examples of the task.
 
     Raises:
         ConfigError: the texts to be generated do not fit into the model's context.
         InputError: there is no row to train on, or nothing to learn from any.
     """
-    from pipelines.training.corpus import CorpusSettings, read_corpus
-    from pipelines.training.shape import MIN_CONTEXT_LENGTH
+    from pipelines.training.data.corpus import CorpusSettings, read_corpus
+    from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
     from pipelines.training.tasks import GENERATES, SPEAKERS, load_task
     from pipelines.training.tasks.base import TaskModel, TaskOptions, has_targets
 
@@ -209,7 +209,7 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
 
 def _tables(ctx: StageContext, config: TrainConfig, view: str) -> TrainingTables:
     """The tables among the inputs that are read for this view."""
-    from pipelines.training.corpus import TrainingTables
+    from pipelines.training.data.corpus import TrainingTables
 
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
@@ -260,10 +260,10 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     Raises:
         ConfigError: the model cannot be used.
     """
-    from pipelines.training.engine.ranks import Ranks
+    from pipelines.dp.ranks import Ranks
     from pipelines.training.models.adaptation import Adaptation
     from pipelines.training.models.loading import open_model
-    from pipelines.training.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
+    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
 
     own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
     own["added"] = config.control_tokens()
@@ -294,7 +294,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
 
 def _own_scratch(ctx: StageContext) -> Path:
     """Where this process keeps the corpus."""
-    from pipelines.training.engine.ranks import Ranks
+    from pipelines.dp.ranks import Ranks
 
     ranks = Ranks.here()
     folder = ctx.scratch_dir if ranks.is_first else ctx.scratch_dir / f"rank-{ranks.rank}"
@@ -307,12 +307,12 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
 
     It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
     """
+    from pipelines.dp.ranks import Ranks
+    from pipelines.randomness import seeded, unpredictable
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
-    from pipelines.training.engine.ranks import Ranks
-    from pipelines.training.evaluation import Evaluation, unscored
     from pipelines.training.methods.base import Hooks
-    from pipelines.training.randomness import seeded, unpredictable
+    from pipelines.training.scoring.evaluation import Evaluation, unscored
 
     def losses(network: Any, batch: Batch) -> Tensor:
         with autocast(batch.inputs.device, ctx.runtime.dtype):

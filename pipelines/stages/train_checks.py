@@ -91,7 +91,7 @@ def _check_scratch(config: TrainConfig) -> None:
 def _check_tokens(config: TrainConfig) -> None:
     if not (config.typed_masks or config.conversation_tokens or config.domain_tokens):
         return
-    from pipelines.training.control import RESERVED, name_token
+    from pipelines.training.data.control import RESERVED, name_token
 
     taken = {*RESERVED, *map(name_token, config.speakers)}
     for field, names in (("domains", config.domains), ("typed_masks", config.typed_masks)):

@@ -12,9 +12,9 @@ from pipelines.stages.train_checks import LEAST_MISS_RATE, check_together
 from pipelines.stages.train_uses import OF_LIGHT_NOISE, method_uses, unused_fields, unused_in_phase_one
 
 if TYPE_CHECKING:
-    from pipelines.training.control import AddedTokens
-    from pipelines.training.shape import ModelShape
-    from pipelines.training.views import RecordUnit, View
+    from pipelines.training.data.control import AddedTokens
+    from pipelines.training.data.views import RecordUnit, View
+    from pipelines.training.models.shape import ModelShape
 
 Size = Annotated[int, Field(strict=True)]
 
@@ -242,7 +242,7 @@ class TrainConfig(StageConfig):
 
     def is_pretrained(self) -> bool:
         """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
-        from pipelines.training.shape import PRESETS
+        from pipelines.training.models.shape import PRESETS
 
         return self.model not in PRESETS
 
@@ -256,7 +256,7 @@ class TrainConfig(StageConfig):
 
     def shape(self) -> ModelShape:
         """The sizes of a model from scratch."""
-        from pipelines.training.shape import resolve_shape
+        from pipelines.training.models.shape import resolve_shape
 
         return resolve_shape(
             self.model,
@@ -268,7 +268,7 @@ class TrainConfig(StageConfig):
 
     def unit(self) -> RecordUnit:
         """What one record is."""
-        from pipelines.training.views import RecordUnit
+        from pipelines.training.data.views import RecordUnit
 
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
@@ -341,7 +341,7 @@ class TrainConfig(StageConfig):
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """What the chosen method does not read."""
-        from pipelines.training.views import unread_stages
+        from pipelines.training.data.views import unread_stages
 
         learns = self.tokenizer_kind() == "bpe_public"
         if stage == "train_phase1":
@@ -356,7 +356,7 @@ class TrainConfig(StageConfig):
 
     def view(self, name: str) -> View:
         """What the method, or the named phase of it, reads."""
-        from pipelines.training.views import VIEWS, with_typed_masks
+        from pipelines.training.data.views import VIEWS, with_typed_masks
 
         is_typed = self.typed_masks and method_uses(self.method, "typed_masks")
         return with_typed_masks(VIEWS[name]) if is_typed else VIEWS[name]
@@ -364,7 +364,7 @@ class TrainConfig(StageConfig):
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
         from pipelines.mask import MASK
-        from pipelines.training.control import AddedTokens
+        from pipelines.training.data.control import AddedTokens
         from pipelines.training.tasks import HAVE_SPEAKERS
 
         if not self.has_added_tokens():

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``phase.json`` and, for jft, ``weights.safetensors``. Other methods have no first phase."""
-    from pipelines.training.phases import write_no_phase
+    from pipelines.training.methods.phases import write_no_phase
 
     config: TrainConfig = ctx.configs["train"]
     if config.method != "jft":
@@ -27,11 +27,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
 def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     """The phase, in this process or in each of those that train together; the first one writes."""
+    from pipelines.dp.ranks import Ranks
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.engine.ranks import Ranks
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
-    from pipelines.training.phases import write_phase
+    from pipelines.training.methods.phases import write_phase
 
     config: TrainConfig = ctx.configs["train"]
     is_screened = config.jft_variant == "manual_screening"

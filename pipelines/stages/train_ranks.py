@@ -38,7 +38,7 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 
     Args:
         ctx: of the stage; the processes are not told the store's secret, and have no ledger.
-        work: a function of a module. Under several processes `pipelines.training.engine.ranks.Ranks.here` tells them
+        work: a function of a module. Under several processes `pipelines.dp.ranks.Ranks.here` tells them
             apart, and the first one writes; what it returns is returned.
     """
     if ctx.runtime.num_processes == 1:

@@ -13,7 +13,7 @@ from pipelines.context import StageContext
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json``, private."""
-    from pipelines.training.utility import split_utility
+    from pipelines.training.scoring.utility import split_utility
 
     found = split_utility(
         ctx.one("train").private("token_scores.parquet"),

@@ -4,7 +4,7 @@ A *plain* step is AdamW on a minibatch, without noise. A *private* step is DP-Ad
 record's gradient, add up, add noise once, divide by the expected batch size. A method says which steps come in which
 order (`Segment`); everything else, checkpoints included, is here.
 
-Several processes may take the steps together (`pipelines.training.engine.ranks`): each computes on its share of a
+Several processes may take the steps together (`pipelines.dp.ranks`): each computes on its share of a
 minibatch, or samples from its share of the private records, and gradients are added up before the one step that all
 take. A private record is one process's own, so it enters a step with the planned rate, however many there are.
 
@@ -22,20 +22,20 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from pipelines.dp.company import candidates
+from pipelines.dp.errors import NotFiniteError
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.isolation import PROBE_SIZE, check_isolation
+from pipelines.dp.optimizer import noisy_step
+from pipelines.dp.ranks import Ranks
+from pipelines.dp.sampling import PrivatePlan, physical_batches, poisson_sample
 from pipelines.errors import StageError
+from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
-from pipelines.training.curve import Curve, EpsilonSoFar
+from pipelines.training.data.records import Batch, Examples, IntArray
 from pipelines.training.divergence import diverged
-from pipelines.training.engine.company import candidates
-from pipelines.training.engine.errors import NotFiniteError
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.isolation import PROBE_SIZE, check_isolation
-from pipelines.training.engine.optimizer import noisy_step
-from pipelines.training.engine.ranks import Ranks
-from pipelines.training.engine.sampling import PrivatePlan, physical_batches, poisson_sample
-from pipelines.training.evaluation import Evaluation
-from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import Batch, Examples, IntArray
+from pipelines.training.scoring.curve import Curve, EpsilonSoFar
+from pipelines.training.scoring.evaluation import Evaluation
 
 ExampleLosses = Callable[[torch.nn.Module, Batch], torch.Tensor]
 """(B,) the loss of each example."""
@@ -148,7 +148,7 @@ def train(
     those of all, and only the first should write checkpoints.
 
     Before the first step of a process, ``losses`` is compared on small batches of private records that share some and
-    differ in the others (`pipelines.training.engine.isolation`). Nothing of it enters a step.
+    differ in the others (`pipelines.dp.isolation`). Nothing of it enters a step.
 
     Raises:
         StageError: the loss or a gradient is not a finite number, the programme's private steps are not those of the

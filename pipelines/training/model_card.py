@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.accounting.methods import rule_of
 from pipelines.accounting.run_facts import is_from_private_text
+from pipelines.dp.language import base_of, has_prefix
 from pipelines.report.numbers import real
-from pipelines.training.engine.language import base_of, has_prefix
-from pipelines.training.lstm_model import LSTMLanguageModel
+from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks.templates import choose_template
 
 if TYPE_CHECKING:
-    from pipelines.training.outputs import Run
+    from pipelines.training.run import Run
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "crt": "AdamW on public text and DP-AdamW on redacted private text",
@@ -34,7 +34,7 @@ _HEADS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """How a model is loaded, and what the hub calls its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
-_LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.lstm_model`."
+_LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.models.lstm`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
     "bpe_public": "The vocabulary was learnt on public text only.",
     "bytes": "The vocabulary is plain bytes.",

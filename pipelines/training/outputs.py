@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pipelines.accounting.events import to_json
-from pipelines.context import Spent
 from pipelines.errors import StageError
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.evaluation import Evaluation
-from pipelines.training.json_files import write_json
-from pipelines.training.loop import Outcome
-from pipelines.training.lstm_model import LSTMLanguageModel, save_lstm
-from pipelines.training.methods.base import Account
+from pipelines.json_files import write_json
+from pipelines.training.data.views import VIEWS
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
+from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
 from pipelines.training.models.saving import save_model
 from pipelines.training.models.sources import MARKER
-from pipelines.training.views import VIEWS
+from pipelines.training.run import Run
 
 CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
@@ -30,88 +25,6 @@ EVALUATED_ON = (
     "original (unredacted) sentences of the held-out fold, which are taken to be public, as in JFT, appendix A.2; "
     "figures on them are no part of the guarantee if they are not"
 )
-
-
-def warnings_about(
-    *,
-    num_private: int,
-    target_delta: float,
-    insecure_test_seed: bool,
-    noise_multiplier: float | None,
-    is_unnoised: bool = False,
-) -> list[str]:
-    """What the trusted side should hear loudly about a run."""
-    found = []
-    if num_private and target_delta >= 1 / num_private:
-        found.append(
-            f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of private records: "
-            "a mechanism that publishes one random record would satisfy it. Lower train.target_delta."
-        )
-    if insecure_test_seed:
-        found.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
-    if is_unnoised:
-        found.append("the method is no_dp: original text is trained on without any protection.")
-    if noise_multiplier == 0:
-        found.append("noise_multiplier is 0: private records are trained on without protection.")
-    return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A training that is done.
-
-    Attributes:
-        config: the settings of ``[train]``.
-        corpus: what it read.
-        account: what the accountant has to know.
-        outcome: what it did.
-        planned_steps, sample_rate: the private steps as they were planned.
-        noise_multiplier: of each; None without private steps.
-        before, after: evaluations at initialisation and at the end.
-        network: the model.
-        context_length: the longest record.
-        head: what the model computes: ``causal``, ``masked`` or ``classification``.
-        scores: of the text that the finished model generates, where the task asks for that.
-        base: the model that it began with, as the public may call it; None where its weights began at random.
-        spent: what it costs together with earlier releases; None where no ledger was kept.
-    """
-
-    config: Mapping[str, Any]
-    corpus: TrainingCorpus
-    account: Account
-    outcome: Outcome
-    planned_steps: int
-    sample_rate: float
-    noise_multiplier: float | None
-    before: Evaluation
-    after: Evaluation
-    network: Any
-    context_length: int
-    head: str = "causal"
-    base: str | None = None
-    scores: Mapping[str, Any] = field(default_factory=dict)
-    spent: Spent | None = None
-
-    @property
-    def num_private(self) -> int:
-        """Records that hold private text."""
-        return self.corpus.num_private
-
-    @property
-    def num_public(self) -> int:
-        """Records of public rows alone that were trained on."""
-        return len(self.corpus.public) - self.corpus.num_private_plain
-
-    @property
-    def warnings(self) -> list[str]:
-        """What the trusted side should hear loudly."""
-        return warnings_about(
-            num_private=self.num_private,
-            target_delta=self.config["target_delta"],
-            insecure_test_seed=self.config["insecure_test_seed"],
-            noise_multiplier=self.noise_multiplier,
-            is_unnoised=self.config["method"] == "no_dp",
-        )
 
 
 def write_outputs(run: Run, *, private: Path, model_folder: Path) -> None:
@@ -263,7 +176,7 @@ def figures_document(run: Run) -> dict[str, Any]:
 def write_model_folder(folder: Path, run: Run) -> None:
     """Writes weights, config, tokenizer and model card.
 
-    All but an LSTM, which is for `pipelines.training.lstm_model.load_lstm`, is read by the ``Auto`` classes of
+    All but an LSTM, which is for `pipelines.training.models.lstm.load_lstm`, is read by the ``Auto`` classes of
     ``transformers``.
     """
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length

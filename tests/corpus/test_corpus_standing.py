@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.corpus import columnar, opening, readers
+from pipelines.corpus.open_files import StandingFiles
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
-from pipelines.corpus.standing import StandingFiles
 from pipelines.errors import InputError
 
 NUM_ROWS = 60

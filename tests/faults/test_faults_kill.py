@@ -317,7 +317,7 @@ DEADLY = """
 import os
 import signal
 
-from pipelines.policies.digits import DigitsPolicy
+from pipelines.policies.detectors.digits import DigitsPolicy
 
 
 class DeadlyPolicy(DigitsPolicy):

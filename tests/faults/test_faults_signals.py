@@ -17,7 +17,7 @@ PLUG_IN = """
 import time
 from pathlib import Path
 
-from pipelines.policies.digits import DigitsPolicy
+from pipelines.policies.detectors.digits import DigitsPolicy
 
 
 class SlowPolicy(DigitsPolicy):

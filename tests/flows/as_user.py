@@ -48,14 +48,7 @@ def warm_up(config: str) -> None:
     import pwd  # noqa: F401
     import traceback  # noqa: F401
 
-    import flows.commands
-    import flows.estimating
-    import flows.nightly
-    import flows.review_server
-    import flows.reviewing
-    import flows.running
-    import flows.sampling  # noqa: F401
-    from flows.commands import app
+    from flows.arguments import app
 
     for command in (*READING, *WRITING):
         if command[:1] not in (("run",), ("review",), ("estimate",), ("sample",)) or "--dry-run" in command:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.commands import app
+from flows.arguments import app
 from flows.lifecycle import run_of
 from flows.spec import EVERYTHING
 from pipelines.errors import ConfigError, InputError, ReticentError, StoreError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import reticent, run_json, small_project
 
-from flows.comparing import Variant, _summary, _without_idle, compare_document, compare_text
+from flows.commands.compare import Variant, _summary, _without_idle, compare_document, compare_text
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from project import reticent
 
-from flows.credentials import close_home, init_auth
+from flows.server.credentials import close_home, init_auth
 from pipelines.errors import ConfigError, PrivacyGateError
 
 PASSWORDS = {"PREFECT_API_AUTH_STRING", "PREFECT_SERVER_API_AUTH_STRING"}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.dedup_stats import stats_document
+from flows.arguments import app
+from flows.commands.dedup_stats import stats_document
 from pipelines.errors import ConfigError, InputError
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))

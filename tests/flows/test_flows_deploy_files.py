@@ -14,7 +14,8 @@ REPOSITORY = Path(__file__).parents[2]
 def test_prefect_yaml_says_what_deploy_does() -> None:
     import yaml
 
-    from flows import deploying, pool
+    from flows.commands import deploy as deploying
+    from flows.server import pool
 
     (entry,) = yaml.safe_load((REPOSITORY / "deploy/prefect.yaml").read_text())["deployments"]
     assert entry["entrypoint"] == pool.ENTRYPOINTS[0]
@@ -74,7 +75,7 @@ def test_compose_and_systemd_start_nothing_without_a_password() -> None:
         done = subprocess.run(["sh", "-c", check], env={"PREFECT_SERVER_API_AUTH_STRING": password}, check=False)
         assert done.returncode == code
     worker = (REPOSITORY / "deploy/systemd/reticent-worker.service").read_text()
-    assert "ExecStartPre=/opt/reticent/bin/python -m flows.deploying\n" in worker
+    assert "ExecStartPre=/opt/reticent/bin/python -m flows.commands.deploy\n" in worker
     for text in (unit, worker):
         commands = re.findall(r"^Exec\w+=(.*)$", text, re.MULTILINE)
         assert not any(re.search(r"(?<!\$)\$\{?PREFECT", command) for command in commands)

@@ -223,7 +223,7 @@ def test_a_run_killed_with_its_worker_is_marked_crashed_and_frees_the_slot(
     server: Server, deployed: tuple[Path, dict[str, Any]]
 ) -> None:
     """As when the machine loses power: nobody is left to say so but the automation on the server."""
-    from flows.deploying import SILENCE_SECONDS
+    from flows.commands.deploy import SILENCE_SECONDS
     from flows.environment import HEARTBEAT_SECONDS
 
     config, document = deployed
@@ -383,7 +383,7 @@ def test_foreign_tasks_package_is_refused(tmp_path: Path, registered: bool) -> N
     def check(**environment: str) -> subprocess.CompletedProcess[str]:
         variables = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:9/api", **environment}
         variables["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] = "30"
-        command = [sys.executable, "-m", "flows.deploying"]
+        command = [sys.executable, "-m", "flows.commands.deploy"]
         return subprocess.run(command, env=variables, cwd=tmp_path.parent, capture_output=True, text=True, check=False)
 
     assert check().returncode == 0
@@ -408,7 +408,7 @@ def test_wheel_holds_templates_and_starter_and_works_elsewhere(tmp_path: Path) -
     subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
     assert {p.name for p in site.iterdir() if p.is_dir()} >= {"flows", "tasks", "pipelines"}
     assert not {"tests", "benchmarks", "deploy"} & {p.name for p in site.iterdir()}
-    assert (site / "flows/starter.toml").is_file()
+    assert (site / "flows/commands/starter.toml").is_file()
     assert list(site.glob("pipelines/report/*.html"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])}
     code = "import flows.cli, sys; print(flows.__file__); sys.argv = ['reticent', 'init', 'p', '--dialogues', '2']"

@@ -122,7 +122,7 @@ def test_nobody_can_take_the_embedded_servers_port_first(tmp_path: Path) -> None
     """Guards: Prefect looks for a free port and lets it go again; who takes it then is sent the run, and answers."""
     code = """
 import os, socket, sys
-from flows.embedded import protect_server
+from flows.server.embedded import protect_server
 protect_server()
 from prefect.server.api.server import SubprocessASGIServer
 server = SubprocessASGIServer()
@@ -149,7 +149,7 @@ def test_the_embedded_server_ends_when_its_process_was_killed(tmp_path: Path) ->
     """Guards: a server that nobody told outlived a run that was killed by SIGKILL."""
     code = """
 import os, signal
-from flows.embedded import protect_server
+from flows.server.embedded import protect_server
 protect_server()
 from prefect.server.api.server import SubprocessASGIServer
 server = SubprocessASGIServer()
@@ -184,7 +184,7 @@ def test_a_server_that_a_profile_names_keeps_its_own_password(tmp_path: Path, ow
     )
     code = """
 import os
-from flows.embedded import protect_server
+from flows.server.embedded import protect_server
 protect_server()
 from prefect.settings import PREFECT_API_AUTH_STRING
 print(PREFECT_API_AUTH_STRING.value(), "PREFECT_SERVER_API_AUTH_STRING" in os.environ)

@@ -142,7 +142,7 @@ def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: P
     """On a copy of the code, which is edited."""
     for name in ("flows", "tasks", "pipelines"):
         shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    helper = tmp_path / "pipelines/policies/customersim.py"
+    helper = tmp_path / "pipelines/policies/detectors/customersim.py"
     source = helper.read_text()
 
     def plan() -> dict[str, list[str]]:
@@ -161,9 +161,9 @@ def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: P
     helper.write_text(source + "\n# a comment\n")
     assert plan() == {}
     helper.write_text(source + "\nANOTHER_NAME = 1\n")
-    assert plan() == {"redact": ["code: pipelines/policies/customersim.py"]}
+    assert plan() == {"redact": ["code: pipelines/policies/detectors/customersim.py"]}
     helper.write_text(source)
-    other = tmp_path / "pipelines/policies/presidio.py"  # a policy that the settings do not select
+    other = tmp_path / "pipelines/policies/detectors/presidio.py"  # a policy that the settings do not select
     other.write_text(other.read_text() + "\nANOTHER_NAME = 1\n")
     assert plan() == {}
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from flows import guard
-from flows.pool import BASE_JOB_TEMPLATE, code_problems, run_problems
+from flows.server import guard
+from flows.server.pool import BASE_JOB_TEMPLATE, code_problems, run_problems
 
 CONFIG = "/srv/reticent/reticent.toml"
 STEP = "prefect.deployments.steps.set_working_directory"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.diffing import diff_document
+from flows.commands.diff import diff_document
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, SOURCE
 from pipelines.store.execute import Outcome

@@ -230,7 +230,9 @@ def test_deploy_worker_and_run_refuse_an_open_server(open_server: Server) -> Non
     done = open_server.reticent("run", project)
     assert done.returncode == 2, done.stderr
     assert "unset PREFECT_API_URL" in done.stderr
-    checked = open_server.python("-m", "flows.deploying", PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30")  # the worker's unit
+    checked = open_server.python(
+        "-m", "flows.commands.deploy", PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30"
+    )  # the worker's unit
     assert checked.returncode == 2
     assert "asks for no password" in checked.stderr
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from flows.privacy import (
+from flows.commands.privacy import (
     amplify_document,
     amplify_text,
     calibrate_document,
@@ -161,7 +161,7 @@ def test_amplify_is_an_estimate_with_the_sound_form_beside_it():
 
 def test_privacy_needs_neither_torch_nor_prefect_and_closed_forms_no_accountant():
     code = (
-        "import sys, flows.cli, flows.privacy as p;"
+        "import sys, flows.cli, flows.commands.privacy as p;"
         "p.confidentiality_document(epsilon=1.0, delta=1e-5, gamma=0.1, delta2=0.0, group_size=2);"
         "p.amplify_document(epsilon=1.0, delta=1e-5, miss_rate=0.1, gamma=0.1);"
         "assert not {'torch', 'prefect', 'spacy', 'dp_accounting', 'scipy', 'numpy'} & set(sys.modules);"

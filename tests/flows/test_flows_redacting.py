@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.evaluating_policy import evaluation_document, evaluation_text
-from flows.redacting import redact_lines, redactor_spec, settings_options
+from flows.arguments import app
+from flows.commands.evaluate_policy import evaluation_document, evaluation_text
+from flows.commands.redact import redact_lines, redactor_spec, settings_options
 from pipelines.errors import ConfigError, InputError
+from pipelines.policies.english.wrong_language import stop_words
+from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
-from pipelines.policies.stabilise import PLACEHOLDER
-from pipelines.policies.wrong_language import stop_words
 from pipelines.stages.redact import RedactConfig
 
 

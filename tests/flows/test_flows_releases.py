@@ -12,10 +12,10 @@ import pytest
 from looked_at import EVERYTHING, drive, finished_run
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.diffing import diff_document, diff_text, runs_document
-from flows.ledger import ledger_document, ledger_text
-from flows.planning import run_text
+from flows.arguments import app
+from flows.commands.diff import diff_document, diff_text, runs_document
+from flows.commands.ledger import ledger_document, ledger_text
+from flows.commands.plan import run_text
 from flows.settings import load_settings
 from flows.spec import open_store
 from pipelines.errors import ConfigError, PrivacyGateError

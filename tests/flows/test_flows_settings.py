@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from flows.commands.init import write_starter
 from flows.reference import settings_markdown
 from flows.settings import load_settings, tables
-from flows.starter import write_starter
 from pipelines.errors import ConfigError, InputError
 
 REPOSITORY = Path(__file__).parents[2]

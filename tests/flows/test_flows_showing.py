@@ -12,8 +12,8 @@ import pytest
 from looked_at import finished_run
 from typer.testing import CliRunner
 
-from flows.commands import app
-from flows.showing import mask_labels, show_document, show_text_page, use_colour
+from flows.arguments import app
+from flows.commands.show import mask_labels, show_document, show_text_page, use_colour
 from pipelines.errors import ConfigError
 
 

@@ -122,11 +122,11 @@ def _server(session: int) -> bool:
 
 IMPORTS = [
     (("--help",), "typer"),
-    (("plan",), "flows.commands.job"),
-    (("plan",), "flows.planning"),
+    (("plan",), "flows.arguments.job"),
+    (("plan",), "flows.commands.plan"),
     (("status",), "pipelines.store.plan"),
-    (("inspect", "redact"), "flows.inspecting"),
-    (("review", "--status"), "flows.reviewing"),
+    (("inspect", "redact"), "flows.commands.inspect"),
+    (("review", "--status"), "flows.commands.review"),
     (("run",), "prefect"),
     (("run",), "flows.nightly"),
 ]
@@ -170,7 +170,7 @@ def test_while_settings_are_read(tmp_path: Path, command: tuple[str, ...], numbe
 def test_a_swallowed_signal_is_delivered_again(tmp_path: Path, number: signal.Signals, code: int) -> None:
     """Python drops what is raised in a destructor or a callback of the import machinery, and prints a traceback."""
     small_project(tmp_path, dialogues=2)
-    started = Command(tmp_path, "plan", slow="flows.planning", how="swallowed")
+    started = Command(tmp_path, "plan", slow="flows.commands.plan", how="swallowed")
     started.wait_until(started.mark.exists)
     started.process.send_signal(number)
     started.assert_ends(code, within=25)
@@ -179,7 +179,7 @@ def test_a_swallowed_signal_is_delivered_again(tmp_path: Path, number: signal.Si
 def test_a_second_signal_ends_at_once_with_the_code_of_the_first(tmp_path: Path) -> None:
     """Impatience must not turn the clean end into a traceback."""
     small_project(tmp_path, dialogues=2)
-    started = Command(tmp_path, "plan", slow="flows.planning", how="stubborn")
+    started = Command(tmp_path, "plan", slow="flows.commands.plan", how="stubborn")
     started.wait_until(started.mark.exists)
     started.process.send_signal(signal.SIGTERM)
     started.wait_until(lambda: not started.mark.exists())

@@ -27,7 +27,7 @@ PLUG_INS = '''
 import logging
 import warnings
 
-from pipelines.policies.tables import RedactionFigures
+from pipelines.policies.judging.tables import RedactionFigures
 
 
 class FlagsNothing:

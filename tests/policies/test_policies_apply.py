@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
-from pipelines.policies import apply, judging, presidio
-from pipelines.policies.apply import Redactor
-from pipelines.policies.judging import FAILED_LABEL, Judge, Request, apart
+from pipelines.policies.detectors import presidio
+from pipelines.policies.judging.apply import Redactor
+from pipelines.policies.judging.judging import FAILED_LABEL, Judge, Request, apart, apply, judging
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules
@@ -264,7 +264,7 @@ def test_registry_names_the_nearest_policy_and_the_setting():
     with pytest.raises(ConfigError, match=r"redact\.conservative: policy 'nowhere\.at\.all:Presidio'.*'presidio'"):
         make_policy(PolicyOptions(name="nowhere.at.all:Presidio"), "redact.conservative")
     with pytest.raises(ConfigError, match="'Nothing' not found"):
-        make_policy(PolicyOptions(name="pipelines.policies.digits:Nothing"))
+        make_policy(PolicyOptions(name="pipelines.policies.detectors.digits:Nothing"))
     with pytest.raises(ConfigError, match="needs a method find"):
         make_policy(PolicyOptions(name="builtins:repr"))
 
@@ -275,8 +275,8 @@ def test_registry_holds_only_policies_that_resolve():
         policy = make_policy(options)
         assert isinstance(policy.needs, frozenset)
     assert policy_modules(["low_entity", "high_entity", "digits"]) == (
-        "pipelines.policies.digits",
-        "pipelines.policies.entities",
+        "pipelines.policies.detectors.digits",
+        "pipelines.policies.detectors.entities",
     )
     assert policy_modules(["my.module:Mine"]) == ("my.module",)
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.classifier_training import train_classifier
+from pipelines.policies.detectors.classifier_training import train_classifier
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
 

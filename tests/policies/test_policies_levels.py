@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from pipelines.policies.apply import Redactor, RedactorSpec
-from pipelines.policies.judging import Request
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judging import Request
 from pipelines.policies.redact import redact_text, render_jft, token_mask
 
 LEFT = "Did you hear Alice is getting divorced??"

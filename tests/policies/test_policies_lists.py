@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from simple_offsets import words_of
 
 from pipelines.errors import ConfigError
-from pipelines.policies.addresses import find_addresses
-from pipelines.policies.apply import Redactor, RedactorSpec
-from pipelines.policies.judging import FAILED_LABEL, Exclusions, Judge, Request
-from pipelines.policies.keywords import check_keywords
-from pipelines.policies.phrases import PhraseTable, pieces
-from pipelines.policies.propagate import PropagatePolicy
+from pipelines.policies.detectors.addresses import find_addresses
+from pipelines.policies.detectors.keywords import check_keywords
+from pipelines.policies.detectors.phrases import PhraseTable, pieces
+from pipelines.policies.detectors.propagate import PropagatePolicy
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.judging.judging import FAILED_LABEL, Exclusions, Judge, Request
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.registry import make_policy
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from noisy_text import SETS, noisy_sentences, read_set
 
 from pipelines.corpus.split import Splitter
-from pipelines.policies.conservative import ConservativePolicy
+from pipelines.policies.detectors.conservative import ConservativePolicy
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy
 
@@ -171,7 +171,7 @@ SPELLED = [
 
 @pytest.mark.parametrize(("text", "expected"), SPELLED)
 def test_dictated_numbers(text, expected):
-    from pipelines.policies.spelled import find_spelled
+    from pipelines.policies.detectors.spelled import find_spelled
 
     assert [(label, text[start:end]) for start, end, label in find_spelled(text)] == expected
 

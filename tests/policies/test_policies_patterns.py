@@ -7,7 +7,7 @@ import pytest
 from faker import Faker
 
 from pipelines.errors import ConfigError
-from pipelines.policies.customersim import CustomerSimPolicy
+from pipelines.policies.detectors.customersim import CustomerSimPolicy
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.redact import token_mask
 from pipelines.policies.registry import make_policy

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.policies.detectors.windows import windows
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, render_jft, token_mask
 from pipelines.policies.registry import make_policy
-from pipelines.policies.windows import windows
 
 
 @given(st.integers(0, 400), st.integers(1, 40), st.integers(0, 39))

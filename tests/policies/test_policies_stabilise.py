@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pipelines.corpus.split import Splitter
 from pipelines.mask import MASK
-from pipelines.policies.by_hand import mask_by_hand, whole_tokens
-from pipelines.policies.judging import Request
+from pipelines.policies.judging.by_hand import mask_by_hand, whole_tokens
+from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens, reading_of
 from pipelines.policies.protocol import Span
-from pipelines.policies.stabilise import PLACEHOLDER, Stabiliser, Tokens, reading_of
 
 WORDS = ("Ann", "b", "c", "d9", "tail")
 SPLITTER = Splitter(mode="turns")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.accounting.claims import Claim
 from pipelines.miss_rate.estimate import not_measured
-from pipelines.policies.tables import RedactionFigures
+from pipelines.policies.judging.tables import RedactionFigures
 from pipelines.report.claims import TITLES
 from pipelines.report.figures import _redaction
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import chrome
 import pytest
 
-from flows.review_server import ReviewServer
-from flows.review_session import ReviewSession
+from flows.review.server import ReviewServer
+from flows.review.session import ReviewSession
 from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions
 from pipelines.miss_rate.review_items import Item, Mask
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from flows.review_server import MAX_CONNECTIONS, ReviewServer
+from flows.review.server import MAX_CONNECTIONS, ReviewServer
 
 AT_ONCE = 40
 

@@ -6,8 +6,8 @@ import random
 from from_split import corpus
 
 from pipelines.mask import MASK
+from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.protocol import Span
-from pipelines.policies.stabilise import PLACEHOLDER
 from pipelines.stages.redact import RedactConfig
 
 TABLE = {}

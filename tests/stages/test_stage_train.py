@@ -20,10 +20,10 @@ from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
 from pipelines.tables import TableWriter, read_table
 from pipelines.training import outputs
-from pipelines.training.evaluation import Evaluation
+from pipelines.training.data.row_store import StoredRecords
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account, LoopTraining
-from pipelines.training.row_store import StoredRecords
+from pipelines.training.scoring.evaluation import Evaluation
 
 SMALL = {
     "num_layers": 1,

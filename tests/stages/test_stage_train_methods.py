@@ -16,7 +16,7 @@ from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
 from pipelines.tables import TableWriter
 from pipelines.training.loop import Recipe  # noqa: F401  (torch is loaded once, before anything is timed)
-from pipelines.training.lstm_model import load_lstm
+from pipelines.training.models.lstm import load_lstm
 
 SMALL = {
     "num_layers": 1,

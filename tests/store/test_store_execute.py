@@ -309,14 +309,14 @@ def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
     from pipelines.store.statcache import StatCache
 
     toy.session()  # forgets the modules of other tests
-    toy.edit("helper", "VERSION = 0", "from pipelines.policies.digits import DigitsPolicy\n\nVERSION = 0")
+    toy.edit("helper", "VERSION = 0", "from pipelines.policies.detectors.digits import DigitsPolicy\n\nVERSION = 0")
     for order in (
         [["toyproject.upper"], ["pipelines.stages.redact"]],
         [["pipelines.stages.redact"], ["toyproject.upper"]],
     ):
         digests = CodeDigests(StatCache(toy.folder / "cache.json"))
         found = {tuple(references): digests.of(references) for references in order}
-        assert "pipelines/policies/digits.py" in found[("toyproject.upper",)]
+        assert "pipelines/policies/detectors/digits.py" in found[("toyproject.upper",)]
         assert "toyproject/helper.py" in found[("toyproject.upper",)]
         assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.head import fused_losses
-from pipelines.training.engine.uses import MemoryBudget
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.head import fused_losses
+from pipelines.dp.uses import MemoryBudget
 
 
 class Mean(nn.Module):

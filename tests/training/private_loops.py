@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.utils import rnn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from pipelines.training.engine.privacy import PrivacyEngine
+from pipelines.dp.privacy import PrivacyEngine
 
 INSECURE = {"test_seed": 5, "insecure_test_seed": True}
 

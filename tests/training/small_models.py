@@ -9,10 +9,10 @@ from tiny import rows_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pipelines.training.control import AddedTokens
+from pipelines.training.data.control import AddedTokens
+from pipelines.training.data.records import frame_of, target_positions
+from pipelines.training.data.task_examples import causal_example
 from pipelines.training.models.loading import complete_model, open_model
-from pipelines.training.records import frame_of, target_positions
-from pipelines.training.tasks.examples import causal_example
 
 TEXT = [
     " It was great . It was terrible . It was great , terrible .",
@@ -113,7 +113,7 @@ def save_family(family, folder):
 
 
 def write(examples, padding, folder, name="examples", **options):
-    from pipelines.training.tasks.examples import write_examples
+    from pipelines.training.data.task_examples import write_examples
 
     folder.mkdir(parents=True, exist_ok=True)
     return write_examples(examples, padding, folder, name, **options)
@@ -132,7 +132,7 @@ def coding(loaded):
 
 
 def sentence_example(text, speaker, encoder, control, context_length):
-    """One sentence as a record of plain language modelling (`pipelines.training.records`)."""
+    """One sentence as a record of plain language modelling (`pipelines.training.data.records`)."""
     ids, is_cut = frame_of(rows_of([(speaker, text)]), control).encode(encoder.ids([text]), context_length)
     targets = target_positions(np.asarray(ids, dtype=np.int64), control)
     return replace(causal_example(ids, targets.tolist(), context_length), is_cut=is_cut)

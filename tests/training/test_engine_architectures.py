@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from pipelines.training.engine.errors import IsolationError, LossError, UnsupportedLayerError
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.language import causal_lm_losses
+from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.language import causal_lm_losses
 
 
 def token_batch(size=3, length=7, vocab=19, seed=0, padding=True):

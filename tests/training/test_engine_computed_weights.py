@@ -6,8 +6,8 @@ from private_loops import PrivateLoop, network
 from torch import nn
 from torch.nn.utils import parametrize, prune
 
-from pipelines.training.engine.errors import UnsupportedLayerError
-from pipelines.training.engine.gradients import GradientEngine
+from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.gradients import GradientEngine
 
 
 class Half(nn.Module):

@@ -14,10 +14,10 @@ from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, netwo
 from torch import nn
 from torch.utils.data import DataLoader
 
-from pipelines.training.engine import privacy
-from pipelines.training.engine.errors import IsolationError
-from pipelines.training.engine.language import causal_lm_losses
-from pipelines.training.engine.separating import separating_sets
+from pipelines.dp import privacy
+from pipelines.dp.errors import IsolationError
+from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.separating import separating_sets
 
 
 @given(count=st.integers(0, 300))

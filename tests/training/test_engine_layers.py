@@ -10,9 +10,9 @@ from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D
 
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.grams import gram_squares
-from pipelines.training.engine.uses import MemoryBudget, OuterUse, RowsUse, Scratch, Sums
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.grams import gram_squares
+from pipelines.dp.uses import MemoryBudget, OuterUse, RowsUse, Scratch, Sums
 
 LAYERS = {
     "linear": lambda d: nn.Linear(d, 5),

@@ -7,10 +7,10 @@ from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, netwo
 from torch import nn
 from torch.utils.data import default_collate
 
-from pipelines.training.engine.company import compose
-from pipelines.training.engine.errors import IsolationError
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.isolation import check_isolation
+from pipelines.dp.company import compose
+from pipelines.dp.errors import IsolationError
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.isolation import check_isolation
 
 
 def numbers(losses):

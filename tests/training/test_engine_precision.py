@@ -5,12 +5,12 @@ import torch
 from engine_models import TinyLM, gpt2, seeded
 from torch import nn
 
-from pipelines.training.engine import gradients
-from pipelines.training.engine.cancelling import cancelling
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.head import fused_losses
-from pipelines.training.engine.language import causal_lm_losses
-from pipelines.training.engine.uses import MemoryBudget
+from pipelines.dp import gradients
+from pipelines.dp.cancelling import cancelling
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.head import fused_losses
+from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.uses import MemoryBudget
 
 MODES = ["book_keeping", "two_pass"]
 BUDGETS = [MemoryBudget(), MemoryBudget(working_bytes=1, kept_bytes=0)]

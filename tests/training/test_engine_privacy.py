@@ -21,11 +21,11 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset, Weighte
 
 from pipelines.accounting.accountants import epsilon, rdp_epsilon
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
+from pipelines.dp.errors import LossError
+from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.optimizer import PrivateOptimizer
+from pipelines.dp.privacy import PrivacyEngine
 from pipelines.errors import ConfigError, InputError, PrivacyGateError
-from pipelines.training.engine.errors import LossError
-from pipelines.training.engine.language import causal_lm_losses
-from pipelines.training.engine.optimizer import PrivateOptimizer
-from pipelines.training.engine.privacy import PrivacyEngine
 
 ADD_REMOVE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
@@ -355,7 +355,7 @@ DDP = textwrap.dedent(
     from torch.nn.parallel import DistributedDataParallel
     from torch.utils.data import DataLoader
     from private_loops import INSECURE, cross_entropies, rows, weights
-    from pipelines.training.engine.privacy import PrivacyEngine
+    from pipelines.dp.privacy import PrivacyEngine
 
     torch.set_num_threads(1)
     rank, folder = int(sys.argv[1]), sys.argv[2]
@@ -434,7 +434,7 @@ def test_two_processes_draw_noise_once_in_total(two_processes):
 def test_a_trainer_with_the_callback(tmp_path):
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
-    from pipelines.training.engine.callback import PrivacyCallback, restore
+    from pipelines.dp.callback import PrivacyCallback, restore
 
     engine, module, private, loader = made(
         PrivacyEngine(), batch_size=12,

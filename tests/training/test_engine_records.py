@@ -7,11 +7,11 @@ from private_loops import PrivateLoop, Watcher, cross_entropies, network, rows
 from torch import nn
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, default_collate
 
+from pipelines.dp.errors import IsolationError
+from pipelines.dp.privacy import ASSUMPTIONS
+from pipelines.dp.ranks import Ranks
+from pipelines.dp.sampling import PoissonLoader, plan_private_steps
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.training.engine.errors import IsolationError
-from pipelines.training.engine.privacy import ASSUMPTIONS
-from pipelines.training.engine.ranks import Ranks
-from pipelines.training.engine.sampling import PoissonLoader, plan_private_steps
 
 ROWS = rows()
 

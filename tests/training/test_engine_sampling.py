@@ -9,10 +9,10 @@ from private_loops import Watcher
 from scipy import stats
 from torch.utils.data import DataLoader
 
-from pipelines.training.engine.noise import BLOCK, Normals, add_noise, keystream
-from pipelines.training.engine.ranks import Ranks
-from pipelines.training.engine.sampling import PoissonLoader, physical_batches, plan_private_steps, poisson_sample
-from pipelines.training.randomness import seeded, unpredictable
+from pipelines.dp.noise import BLOCK, Normals, add_noise, keystream
+from pipelines.dp.ranks import Ranks
+from pipelines.dp.sampling import PoissonLoader, physical_batches, plan_private_steps, poisson_sample
+from pipelines.randomness import seeded, unpredictable
 
 
 def flat(tensors):

@@ -10,8 +10,8 @@ import torch
 from engine_models import engine_sums
 from small_models import load_model
 
+from pipelines.dp.language import causal_lm_losses
 from pipelines.errors import ConfigError
-from pipelines.training.engine.language import causal_lm_losses
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.sources import find_model
 

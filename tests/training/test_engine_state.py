@@ -7,8 +7,8 @@ import torch
 from private_loops import PrivateLoop, cross_entropies, network, rows
 from torch import nn
 
-from pipelines.training.engine.errors import IsolationError
-from pipelines.training.engine.gradients import GradientEngine
+from pipelines.dp.errors import IsolationError
+from pipelines.dp.gradients import GradientEngine
 
 NORMS = {
     "batch norm below everything": lambda: nn.Sequential(nn.BatchNorm1d(3, affine=False), network()),

@@ -12,14 +12,14 @@ from small_models import load_model, save_family
 from tiny import all_ids, making, read_tables, rows_of
 from training_tables import row_of, write_tables
 
-from pipelines.training.control import RESERVED, AddedTokens, common_names, name_token
-from pipelines.training.encoding import RecordEncoder
+from pipelines.training.data.control import RESERVED, AddedTokens, common_names, name_token
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.records import frame_of, target_positions
+from pipelines.training.data.views import VIEWS, RecordUnit
+from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.models.loading import complete_model, open_model
-from pipelines.training.models.vocabulary import learn_vocabulary
-from pipelines.training.records import frame_of, target_positions
 from pipelines.training.tasks.dialogue import dialogue_example
 from pipelines.training.tasks.responses import SELF, reply_prompts
-from pipelines.training.views import VIEWS, RecordUnit
 
 TOLD = {"has_domains": True, "has_conversations": True}
 ADDED = AddedTokens(speakers=("SYS", "USR"), domains=("AIRLINE",), **TOLD)

@@ -16,16 +16,16 @@ from tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.accounting.events import NoEvent
+from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import StageError
+from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.corpus import HeldOut
-from pipelines.training.engine.sampling import PrivatePlan
-from pipelines.training.evaluation import evaluate
+from pipelines.training.data.corpus import HeldOut
 from pipelines.training.loop import Segment
-from pipelines.training.losses import example_losses
 from pipelines.training.methods import METHODS, crt, load_method
 from pipelines.training.methods.base import Account, Hooks, Settings
-from pipelines.training.randomness import seeded, unpredictable
+from pipelines.training.models.losses import example_losses
+from pipelines.training.scoring.evaluation import evaluate
 
 PUBLIC = [(f"hello, can I do {word}?", "SYS") for word in ("this", "that", "it", "all", "more")] * 3
 PRIVATE = [(f"I am <MASK> and my {word} is lost", "USR") for word in ("hat", "cat", "bag")] * 8 + [

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of, rows_of
 
 from pipelines.errors import ConfigError
-from pipelines.training.control import EVERY, USUAL_TOKENS, common_names
-from pipelines.training.ragged import RaggedWriter
-from pipelines.training.records import frame_of, target_positions
-from pipelines.training.row_store import content_hash
-from pipelines.training.shape import PRESETS, ModelShape, resolve_shape
+from pipelines.training.data.control import EVERY, USUAL_TOKENS, common_names
+from pipelines.training.data.ragged import RaggedWriter
+from pipelines.training.data.records import frame_of, target_positions
+from pipelines.training.data.row_store import content_hash
+from pipelines.training.models.shape import PRESETS, ModelShape, resolve_shape
 
 PUBLIC = [
     ("Hello, what can I do for you?", "SYS"),

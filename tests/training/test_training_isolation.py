@@ -6,9 +6,9 @@ from test_training_crt import PRIVATE, gradients_handed_over, train, weights
 from tiny import tiny_model
 from torch import nn
 
+from pipelines.dp.errors import IsolationError
 from pipelines.errors import StageError
-from pipelines.training.engine.errors import IsolationError
-from pipelines.training.losses import example_losses
+from pipelines.training.models.losses import example_losses
 
 TEXTS = [("my hat" + " is lost" * (at % 3), "USR") for at in range(24)]
 

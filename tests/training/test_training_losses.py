@@ -6,11 +6,11 @@ import torch
 from small_models import FAMILIES, coding, load_model, sentence_example, write
 from tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
-from pipelines.training.engine.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
-from pipelines.training.losses import example_losses, logits_of
-from pipelines.training.lstm_model import build_lstm
+from pipelines.dp.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import padding_of
+from pipelines.training.models.losses import example_losses, logits_of
+from pipelines.training.models.lstm import build_lstm
 
 TEXTS = ["may I see it", "I am <MASK>, may I go on", "<MASK>", "x"]
 
@@ -56,7 +56,7 @@ def test_the_fused_head_and_the_logits_agree(monkeypatch):
     for given in (None, weights):
         fused = causal_lm_losses(model, ids, labels, weights=given)
         with monkeypatch.context() as patch:
-            patch.setattr("pipelines.training.engine.language.PLAIN_HEADS", PLAIN_HEADS - {"GPT2LMHeadModel"})
+            patch.setattr("pipelines.dp.language.PLAIN_HEADS", PLAIN_HEADS - {"GPT2LMHeadModel"})
             assert torch.allclose(causal_lm_losses(model, ids, labels, weights=given), fused, atol=1e-5)
     assert fused[2] == 0
     shifted = output_losses(model, {"input_ids": ids}, ids)  # asked for what it reads, not for what comes next

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError
-from pipelines.training.tasks.ngrams import cider_d, ngrams, nist, normalised_words, word_f1
-from pipelines.training.tasks.text_metrics import bleu, rouge_l, score_texts, words_of
+from pipelines.training.scoring.ngrams import cider_d, ngrams, nist, normalised_words, word_f1
+from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts, words_of
 
 WORDS = ["the", "mill", "is", "a", "pub", "in", "area", "cheap"]
 _SENTENCE = st.lists(st.sampled_from(WORDS), min_size=5, max_size=9)

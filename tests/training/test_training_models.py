@@ -13,14 +13,14 @@ from small_models import FAMILIES, coding, load_model, sentence_example, write
 from tiny import rows_of
 
 from pipelines.errors import ConfigError
-from pipelines.training.losses import example_losses, logits_of
+from pipelines.training.data.task_examples import Example
+from pipelines.training.data.vocabulary import TextEncoder, learn_vocabulary
 from pipelines.training.models.adaptation import Adaptation, adapt, blocks_of, count_parameters
 from pipelines.training.models.loading import check_context, padding_of
+from pipelines.training.models.losses import example_losses, logits_of
 from pipelines.training.models.saving import PREFIX_FOLDER, save_model
 from pipelines.training.models.sources import find_model
-from pipelines.training.models.vocabulary import TextEncoder, learn_vocabulary
 from pipelines.training.tasks.dialogue import dialogue_example
-from pipelines.training.tasks.examples import Example
 
 CAUSAL = [name for name, (_, kind) in FAMILIES.items() if kind == "causal"]
 MASKED = [name for name, (_, kind) in FAMILIES.items() if kind == "masked"]

@@ -15,12 +15,12 @@ from scipy import stats
 from test_training_crt import gradients_handed_over, hooks, prepared
 from tiny import tiny_model
 
+from pipelines.dp.ranks import Ranks
+from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import ConfigError, StageError
+from pipelines.randomness import seeded
 from pipelines.training import launch, loop
-from pipelines.training.engine.ranks import Ranks
-from pipelines.training.engine.sampling import PrivatePlan
 from pipelines.training.loop import Segment
-from pipelines.training.randomness import seeded
 
 COUNT = 3
 

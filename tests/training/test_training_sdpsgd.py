@@ -18,17 +18,17 @@ from pipelines.accounting.accountants import epsilon, gdp_epsilon
 from pipelines.accounting.events import Gaussian, NoEvent, SelfComposed
 from pipelines.accounting.methods import RULES
 from pipelines.errors import ConfigError, StageError
+from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.evaluation import Evaluation
-from pipelines.training.lstm_model import build_lstm, load_lstm, save_lstm
+from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.records import Records, frame_of, target_positions
+from pipelines.training.data.rows import split_private
+from pipelines.training.data.span_plan import calibrate, check_queries, event, event_as_published, plan, sample
+from pipelines.training.data.spans import SpanPair, span_pairs, spanned
 from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import Recipe, clip_rows, train
-from pipelines.training.ragged import RaggedArray
-from pipelines.training.randomness import seeded, unpredictable
-from pipelines.training.records import Records, frame_of, target_positions
-from pipelines.training.rows import split_private
-from pipelines.training.span_plan import calibrate, check_queries, event, event_as_published, plan, sample
-from pipelines.training.spans import SpanPair, span_pairs, spanned
+from pipelines.training.models.lstm import build_lstm, load_lstm, save_lstm
+from pipelines.training.scoring.evaluation import Evaluation
 
 RECIPE = Recipe(
     public_learning_rate=0.5, private_learning_rate=0.05, max_grad_norm=0.1, max_state_norm=0.3, noise_multiplier=1.0

@@ -9,11 +9,11 @@ from small_models import coding, load_model, write
 from tiny import rows_of
 
 from pipelines.errors import ConfigError, InputError
-from pipelines.training.evaluation import evaluate, evaluate_classes
-from pipelines.training.held_out import HeldOut
-from pipelines.training.losses import example_losses
+from pipelines.training.data.held_out import HeldOut
 from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import padding_of
+from pipelines.training.models.losses import example_losses
+from pipelines.training.scoring.evaluation import evaluate, evaluate_classes
 from pipelines.training.tasks import SPEAKERS
 from pipelines.training.tasks.classification import Classification, class_number
 from pipelines.training.tasks.dialogue import dialogue_example
@@ -314,8 +314,8 @@ def test_perplexity_of_replies_is_over_replies_only(gpt2, tmp_path):
 @settings(max_examples=20, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), data=st.data())
 def test_weights_sum_to_one_inside_each_example(tmp_path_factory, lengths, data):
-    from pipelines.training.records import Padding
-    from pipelines.training.tasks.examples import Example
+    from pipelines.training.data.records import Padding
+    from pipelines.training.data.task_examples import Example
 
     examples = []
     for length in lengths:

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.tables import TableWriter
-from pipelines.training.alignment import NO_WORD, right_words, starts_word, word_numbers
-from pipelines.training.control import AddedTokens
-from pipelines.training.corpus import read_held_out
-from pipelines.training.encoding import RecordEncoder
-from pipelines.training.evaluation import evaluate
-from pipelines.training.model import build_model
-from pipelines.training.models.vocabulary import control_tokens_of, vocabulary_of
-from pipelines.training.tokenizer import loadable, train_bpe
-from pipelines.training.views import RecordUnit
+from pipelines.training.data.alignment import NO_WORD, right_words, starts_word, word_numbers
+from pipelines.training.data.control import AddedTokens
+from pipelines.training.data.corpus import read_held_out
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.tokenizer import loadable, train_bpe
+from pipelines.training.data.views import RecordUnit
+from pipelines.training.data.vocabulary import control_tokens_of, vocabulary_of
+from pipelines.training.models.gpt2 import build_model
+from pipelines.training.scoring.evaluation import evaluate
 
 TEXTS = ["The Mill is a pub.", "My name is John Smith.", "It was great, it was terrible."] * 3
 

@@ -10,12 +10,12 @@ from tiny import SHAPE, making, read_tables
 from training_tables import TOKEN, row_of, write_tables
 
 from pipelines.tables import TableWriter, read_table
-from pipelines.training.encoding import RecordEncoder
-from pipelines.training.evaluation import evaluate
-from pipelines.training.model import build_model
-from pipelines.training.token_scores import write_token_scores
-from pipelines.training.utility import split_utility
-from pipelines.training.views import VIEWS, RecordUnit
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.views import VIEWS, RecordUnit
+from pipelines.training.models.gpt2 import build_model
+from pipelines.training.scoring.evaluation import evaluate
+from pipelines.training.scoring.token_scores import write_token_scores
+from pipelines.training.scoring.utility import split_utility
 
 WIDE = dataclasses.replace(SHAPE, context_length=200)
 LOSS = {"Ann": 4.0, "Lee": 2.0, "Elm": 8.0}

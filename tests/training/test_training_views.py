@@ -12,10 +12,10 @@ from tiny import all_ids, making, read_tables
 from training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
-from pipelines.training.encoding import RecordEncoder
-from pipelines.training.row_store import RowStore
-from pipelines.training.rows import original_rows, private_ranges, split_private, typed_rows
-from pipelines.training.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.row_store import RowStore
+from pipelines.training.data.rows import original_rows, private_ranges, split_private, typed_rows
+from pipelines.training.data.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
 
 BLOCKS = RecordUnit(kind="block", sentences_per_block=3)
 DIALOGUES = RecordUnit(kind="dialogue")

@@ -19,8 +19,8 @@ from tiny import write_sentences, write_shard
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.context import Artifact, Runtime, Spent, StageContext
+from pipelines.randomness import unpredictable
 from pipelines.stages.train import TrainConfig, run
-from pipelines.training.randomness import unpredictable
 
 CONTEXT_LENGTH = 24
 FROZEN = {"public_learning_rate": 2e-30, "private_learning_rate": 1e-30}  # below half a unit in the last place

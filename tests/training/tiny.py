@@ -5,17 +5,17 @@ from dataclasses import fields
 import numpy as np
 
 from pipelines.tables import TableWriter
-from pipelines.training.control import AddedTokens
-from pipelines.training.corpus import CorpusSettings, TrainingTables, read_corpus
-from pipelines.training.encoding import RecordEncoder
-from pipelines.training.model import build_model
-from pipelines.training.models.vocabulary import control_tokens_of, learn_vocabulary
-from pipelines.training.ragged import RaggedArray
-from pipelines.training.records import Records, frame_of, target_positions
-from pipelines.training.row_store import RecordRows
-from pipelines.training.shape import ModelShape
-from pipelines.training.tokenizer import byte_tokenizer, loadable
-from pipelines.training.views import VIEWS, RecordUnit
+from pipelines.training.data.control import AddedTokens
+from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.records import Records, frame_of, target_positions
+from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.tokenizer import byte_tokenizer, loadable
+from pipelines.training.data.views import VIEWS, RecordUnit
+from pipelines.training.data.vocabulary import control_tokens_of, learn_vocabulary
+from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.shape import ModelShape
 
 SPEAKERS = ("SYS", "USR")
 ADDED = AddedTokens(speakers=SPEAKERS)

@@ -7,7 +7,7 @@ from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text
 from pipelines.policies.sharding import is_private
 from pipelines.tables import TableWriter, schema_of
-from pipelines.training.corpus import TrainingTables
+from pipelines.training.data.corpus import TrainingTables
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 SECRET = re.compile(r"\{(.*?)\}")

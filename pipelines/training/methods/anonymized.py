@@ -10,7 +10,7 @@ are of this kind; leaving masks out of the loss is what makes redacted text usef
 
 from __future__ import annotations
 
-from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.methods.base import LoopTraining, Settings, without_noise
 
 

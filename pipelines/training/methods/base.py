@@ -15,14 +15,14 @@ import torch
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
+from pipelines.dp.sampling import PrivatePlan
+from pipelines.randomness import PrivateRandomness
 from pipelines.training import loop
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import PrivatePlan
-from pipelines.training.evaluation import Evaluation
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.data.records import Examples
 from pipelines.training.loop import ExampleLosses, Outcome, Recipe, Segment
-from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import Examples
+from pipelines.training.scoring.evaluation import Evaluation
 
 NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
 

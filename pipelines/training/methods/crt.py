@@ -11,8 +11,8 @@ A minibatch is wholly public or wholly private (appendix A.5, item 6).
 
 from __future__ import annotations
 
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.dp.sampling import plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import LoopTraining, Settings
 

@@ -11,8 +11,8 @@ No redaction takes part: the guarantee covers every token of a record alike.
 
 from __future__ import annotations
 
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.dp.sampling import plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import LoopTraining, Settings
 

@@ -15,9 +15,9 @@ without credit for redaction; credit is taken once, at the end, by the guarantee
 from __future__ import annotations
 
 from pipelines.accounting.events import Composed, Event, NoEvent, adds_no_noise, from_json
+from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import StageError
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account, LoopTraining, Settings
 

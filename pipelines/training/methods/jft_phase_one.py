@@ -19,8 +19,8 @@ from typing import Any
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Event, NonPrivate
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.dp.sampling import plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import NO_PRIVATE_STEPS, Account, LoopTraining, Settings
 

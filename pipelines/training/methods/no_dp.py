@@ -9,7 +9,7 @@ The model stays in the private root.
 
 from __future__ import annotations
 
-from pipelines.training.corpus import TrainingCorpus
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.methods.base import LoopTraining, Settings, without_noise
 
 

@@ -8,7 +8,7 @@ The schedule is drawn up front and never again, from public randomness of its ow
       nor the worst case has to stand in for it;
     * nothing that training saw can change what is still to come, and nobody can draw until a cheap schedule comes out
       after having looked at a model;
-    * the private steps keep their own unpredictable samples and noise (`pipelines.training.randomness`).
+    * the private steps keep their own unpredictable samples and noise (`pipelines.randomness`).
 
 Public: kind, number of steps, scale, seed, and so the whole schedule. Non-public: the records of either kind of step.
 A redacted step adds no noise: what it learns of a record is what redaction left of it, and it goes through the records
@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate
+from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import ConfigError
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.engine.sampling import plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account, LoopTraining, Settings
 

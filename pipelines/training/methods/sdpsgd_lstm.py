@@ -12,7 +12,7 @@ Formal guarantees, for two corpora that differ in the private tokens of one reco
       cell state for each private span), and in at most ``plan.max_participations`` steps. Queries are counted for each
       record over the whole run, and a count that is not what the plan implies stops it before anything is published.
 
-What is fixed beforehand, samples and accounting, is in `pipelines.training.span_plan`.
+What is fixed beforehand, samples and accounting, is in `pipelines.training.data.span_plan`.
 
 Public: the settings, the samples, the text of public tokens, which part of each record is private (the number and the
 order of spans), and, where a record is cut at the context length, the lengths of its private spans.
@@ -30,22 +30,22 @@ import torch
 
 from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate
+from pipelines.dp.errors import NotFiniteError
+from pipelines.dp.gradients import GradientEngine
+from pipelines.dp.language import token_losses
+from pipelines.dp.noise import add_noise
+from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
-from pipelines.training.corpus import TrainingCorpus
-from pipelines.training.curve import Curve, EpsilonSoFar
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.data.records import Records
+from pipelines.training.data.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
+from pipelines.training.data.spans import SpanBatch, SpannedRecord, collate_spans, spanned
 from pipelines.training.divergence import diverged
-from pipelines.training.engine.errors import NotFiniteError
-from pipelines.training.engine.gradients import GradientEngine
-from pipelines.training.engine.language import token_losses
-from pipelines.training.engine.noise import add_noise
-from pipelines.training.evaluation import Evaluation
 from pipelines.training.loop import Outcome
-from pipelines.training.lstm_model import LSTMLanguageModel, State
 from pipelines.training.methods.base import Account, Hooks, Settings
-from pipelines.training.randomness import PrivateRandomness
-from pipelines.training.records import Records
-from pipelines.training.span_plan import SpanPlan, calibrate, check_queries, event, plan, sample
-from pipelines.training.spans import SpanBatch, SpannedRecord, collate_spans, spanned
+from pipelines.training.models.lstm import LSTMLanguageModel, State
+from pipelines.training.scoring.curve import Curve, EpsilonSoFar
+from pipelines.training.scoring.evaluation import Evaluation
 
 NOTES: Final = (
     "which tokens are private, and so how many private spans a record has and where, is public (selective privacy with "

@@ -12,13 +12,13 @@ from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
 from pipelines.quiet import quiet_transformers
-from pipelines.training.control import USUAL_TOKENS, AddedTokens, ControlTokens
+from pipelines.training.data.control import USUAL_TOKENS, AddedTokens, ControlTokens
+from pipelines.training.data.records import Padding
+from pipelines.training.data.vocabulary import Vocabulary, complete_tokenizer, make_room, vocabulary_of
 from pipelines.training.models.adaptation import Adaptation, adapt, belongs_to_head
 from pipelines.training.models.converted import converted, read_model, without_quantisation
+from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
 from pipelines.training.models.sources import ModelSource, find_model, shown
-from pipelines.training.models.vocabulary import Vocabulary, complete_tokenizer, make_room, vocabulary_of
-from pipelines.training.records import Padding
-from pipelines.training.shape import MIN_CONTEXT_LENGTH
 
 Kind = Literal["causal", "masked", "classification"]
 

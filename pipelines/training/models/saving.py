@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import torch
 
+from pipelines.dp.language import has_prefix
 from pipelines.quiet import quiet_transformers
-from pipelines.training.engine.language import has_prefix
 
 PREFIX_FOLDER: Final = "prefix"
 

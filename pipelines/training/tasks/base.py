@@ -14,16 +14,16 @@ import torch
 from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
-from pipelines.training.evaluation import Evaluation, evaluate
-from pipelines.training.held_out import HeldOut
-from pipelines.training.losses import example_losses
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import Batch, Examples, IntArray, Padding
+from pipelines.training.data.row_store import RecordRows, StoredRecords
+from pipelines.training.data.task_examples import Example, write_examples
+from pipelines.training.data.vocabulary import Vocabulary
 from pipelines.training.models.loading import LoadedModel
-from pipelines.training.models.vocabulary import Vocabulary
-from pipelines.training.records import Batch, Examples, IntArray, Padding
-from pipelines.training.row_store import RecordRows, StoredRecords
-from pipelines.training.tasks.examples import Example, write_examples
+from pipelines.training.models.losses import example_losses
+from pipelines.training.scoring.evaluation import Evaluation, evaluate
+from pipelines.training.scoring.text_metrics import score_texts
 from pipelines.training.tasks.generation import BeamSearch, generate
-from pipelines.training.tasks.text_metrics import score_texts
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -100,13 +100,13 @@ class Task(Protocol):
     """A task with one model. Its module offers ``make_task(model, options)``."""
 
     def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
-        """See `pipelines.training.corpus.Encoder`."""
+        """See `pipelines.training.data.corpus.Encoder`."""
         ...
 
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
     ) -> HeldOut:
-        """See `pipelines.training.corpus.Encoder`."""
+        """See `pipelines.training.data.corpus.Encoder`."""
         ...
 
     def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:

@@ -13,12 +13,12 @@ from typing import Protocol
 import torch
 
 from pipelines.errors import InputError
-from pipelines.training.evaluation import Evaluation, evaluate_classes
-from pipelines.training.held_out import HeldOut
-from pipelines.training.records import Batch, Examples, IntArray, Padding
-from pipelines.training.row_store import RecordRows, StoredRecords
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import Batch, Examples, IntArray, Padding
+from pipelines.training.data.row_store import RecordRows, StoredRecords
+from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
+from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
 from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions, is_all_mask, two_texts
-from pipelines.training.tasks.examples import Example, TaskRecords, write_examples
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.templates import choose_template

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.training.control import ControlTokens
-from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.records import target_positions
-from pipelines.training.row_store import RecordRows
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.records import target_positions
+from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.task_examples import Example, causal_example
+from pipelines.training.data.vocabulary import TextEncoder
 from pipelines.training.tasks.base import LanguageTask, TaskModel, TaskOptions
-from pipelines.training.tasks.examples import Example, causal_example
 
 
 class Turn(NamedTuple):
@@ -45,8 +45,8 @@ def dialogue_example(
 ) -> Example:
     """``<BOS>``, then ``[domain] [speaker] text <EOS>`` for each turn.
 
-    Unlike in a record of plain language modelling (`pipelines.training.records.Frame`), each turn ends with the end
-    token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they stand
+    Unlike in a record of plain language modelling (`pipelines.training.data.records.Frame`), each turn ends with the
+    end token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they stand
     after ``<BOS>`` and at the very end, the latter as a part of the last turn. Speakers, domains and the start are
     given, not asked for. The first tokens of a dialogue longer than the context are kept.
 

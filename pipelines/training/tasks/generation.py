@@ -10,7 +10,7 @@ import torch
 
 from pipelines.errors import ConfigError
 from pipelines.quiet import quiet_transformers
-from pipelines.training.control import ControlTokens
+from pipelines.training.data.control import ControlTokens
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from pipelines.errors import ConfigError
-from pipelines.training.losses import logits_of
+from pipelines.training.data.records import Batch
+from pipelines.training.data.task_examples import IGNORED, Example
 from pipelines.training.models.loading import LoadedModel, padding_of
-from pipelines.training.records import Batch
-from pipelines.training.tasks.examples import IGNORED, Example
+from pipelines.training.models.losses import logits_of
 
 
 class HeadClassification:

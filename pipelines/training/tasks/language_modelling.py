@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from pipelines.training.encoding import RecordEncoder
-from pipelines.training.evaluation import Evaluation, evaluate
-from pipelines.training.held_out import HeldOut
-from pipelines.training.losses import example_losses
-from pipelines.training.records import Batch
+from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import Batch
+from pipelines.training.models.losses import example_losses
+from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.training.control import ControlTokens
-from pipelines.training.records import target_positions
-from pipelines.training.tasks.examples import Example, causal_example
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.records import target_positions
+from pipelines.training.data.task_examples import Example, causal_example
 
 
 def prompt_ids(prompt: Sequence[int], control: ControlTokens, room: int) -> list[int]:

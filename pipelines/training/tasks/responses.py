@@ -12,13 +12,13 @@ from typing import Final
 
 import torch
 
-from pipelines.training.control import ControlTokens
-from pipelines.training.held_out import HeldOut
-from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.row_store import RecordRows
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.task_examples import Example
+from pipelines.training.data.vocabulary import TextEncoder
 from pipelines.training.tasks.base import LanguageTask, Progress, Scores, TaskModel, TaskOptions
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
-from pipelines.training.tasks.examples import Example
 
 PERSONAS: Final = ("PERSONA", "PARTNER_PERSONA")
 SELF: Final = "SELF"

@@ -13,13 +13,13 @@ from pathlib import Path
 import torch
 
 from pipelines.errors import InputError
-from pipelines.training.control import ControlTokens
-from pipelines.training.held_out import HeldOut
-from pipelines.training.models.vocabulary import TextEncoder
-from pipelines.training.records import IntArray
-from pipelines.training.row_store import RecordRows, StoredRecords
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import IntArray
+from pipelines.training.data.row_store import RecordRows, StoredRecords
+from pipelines.training.data.task_examples import Example
+from pipelines.training.data.vocabulary import TextEncoder
 from pipelines.training.tasks.base import LanguageTask, Progress, Scores, TaskModel, TaskOptions, is_all_mask, two_texts
-from pipelines.training.tasks.examples import Example
 from pipelines.training.tasks.prompts import prompt_ids, prompted_example
 
 

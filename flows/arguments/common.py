@@ -1,0 +1,47 @@
+"""The command line's application, the options that commands share, and how they answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="reticent",
+    help="Train language models on text that holds secrets, without the models learning them.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+simulate_app = typer.Typer(help="Make a synthetic corpus with known secrets.", no_args_is_help=True)
+app.add_typer(simulate_app, name="simulate")
+privacy_app = typer.Typer(help="What a training costs: epsilon, noise, and credit for redaction.", no_args_is_help=True)
+app.add_typer(privacy_app, name="privacy")
+
+ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML).", show_default=True)]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document (the last line of the output).")]
+DEFAULT_CONFIG = Path("reticent.toml")
+RelationOption = Annotated[
+    str, typer.Option(help="Neighbours: add_or_remove_one, or replace_one (selective DP, confidentiality).")
+]
+StepsOption = Annotated[int, typer.Option(help="Number of noisy steps.")]
+SampleRateOption = Annotated[float, typer.Option(help="Probability with which a record enters a step.")]
+
+
+def emit(document: dict[str, Any], as_json: bool, text: str) -> None:
+    """Prints a document for programs as one line, or a text for people."""
+    if as_json:
+        typer.echo(json.dumps({"schema_version": 1, **document}, ensure_ascii=False))
+    else:
+        typer.echo(text)
+
+
+def emit_run(record: dict[str, Any], as_json: bool) -> None:
+    """Prints a run's record."""
+    from flows.commands.plan import run_text
+
+    document = {k: v for k, v in record.items() if k != "artifacts"}
+    emit(document, as_json, run_text(record))

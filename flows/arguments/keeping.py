@@ -1,0 +1,76 @@
+"""Commands that look after the store."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
+
+
+@app.command()
+def verify(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Quarantine what is damaged; the next run rebuilds it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare artifacts with their manifests, byte by byte, and the ledger and records with their seals.
+
+    Exit code 5 if something is damaged and not repaired, 4 if that is the privacy ledger.
+    """
+    from flows.settings import load_settings
+    from flows.spec import open_store
+    from pipelines.store.maintenance import DOCUMENTS, LEDGER
+    from pipelines.store.maintenance import verify as verify_store
+
+    checked = verify_store(open_store(load_settings(config, os.environ), create=repair), repair=repair)
+    damaged = [{"stage": c.stage, "key": c.key, "problem": c.problem} for c in checked if c.problem]
+    lines = [f"{d['stage']} {str(d['key'])[:12]}: {d['problem']}" for d in damaged]
+    told = "\n".join([*lines, f"{len(checked)} artifacts checked, {len(damaged)} damaged"])
+    emit({"num_checked": len(checked), "damaged": damaged, "repaired": repair}, as_json, told)
+    kinds = {d["stage"] for d in damaged}
+    if LEDGER in kinds:
+        raise typer.Exit(4)
+    if DOCUMENTS in kinds or (damaged and not repair):
+        raise typer.Exit(5)
+
+
+@app.command()
+def gc(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    keep_runs: Annotated[int, typer.Option(min=1, help="Newest runs whose artifacts stay.")] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove artifacts that no recent run used, quarantine, and old records of unfinished or failed work."""
+    from flows.settings import load_settings
+    from flows.spec import open_store
+    from pipelines.store.maintenance import gc as collect
+
+    done = collect(open_store(load_settings(config, os.environ)), keep_runs=keep_runs, dry_run=dry_run)
+    verb = "would remove" if dry_run else "removed"
+    told = f"{verb} {done['num_objects']} folders, {done['num_bytes'] / 1e6:.1f} MB; kept {done['num_kept']} artifacts"
+    emit({**done, "dry_run": dry_run}, as_json, told)
+
+
+@app.command()
+def adopt(
+    stage: Annotated[str, typer.Argument(help="The stage, e.g. train.")],
+    key: Annotated[str, typer.Argument(help="Key of the artifact to keep, or its first 8 or more characters.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Keep an expensive artifact although its code changed; lineage records it."""
+    from flows.commands.plan import open_planning
+    from pipelines.store.maintenance import adopt as adopt_artifact
+
+    session = open_planning(config, os.environ)
+    new = adopt_artifact(session, stage, key)
+    emit(
+        {"stage": stage, "key": new, "adopted_from": key}, as_json, f"{stage} {key[:12]} now also counts as {new[:12]}"
+    )

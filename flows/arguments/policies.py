@@ -1,0 +1,142 @@
+"""Commands that use, score and train policies on any text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.arguments.common import JsonOption, app, emit
+
+PolicyOption = Annotated[
+    list[str], typer.Option("--policy", "-p", help="Policies, separated by commas; their union is taken.")
+]
+ModelOption = Annotated[str | None, typer.Option(help="An installed spaCy model; default en_core_web_sm.")]
+LanguageOption = Annotated[str | None, typer.Option(help="Language code of the text; default en.")]
+PatternOption = Annotated[
+    list[str] | None, typer.Option("--pattern", help="LABEL=REGEX for the policy regex; may be repeated.")
+]
+NamesOption = Annotated[Path | None, typer.Option("--names", help="File of names, one a line, for the policy names.")]
+KeywordsOption = Annotated[
+    Path | None, typer.Option("--keywords", help="JSON file {DOMAIN: [keyword]} for the policy keywords.")
+]
+ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained classifier, for that policy.")]
+WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
+OnceOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-stabilise", help="Every policy reads the original text, once: redact.stabilise = false. Runs stabilise."
+    ),
+]
+AnyLanguageOption = Annotated[bool, typer.Option("--any-language", help="Do not refuse text in another language.")]
+
+
+@app.command()
+def redact(
+    policy: PolicyOption,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Lines of text, or JSON lines with text; - is stdin.")
+    ] = "-",
+    model: ModelOption = None,
+    language: LanguageOption = None,
+    conservative: Annotated[str | None, typer.Option(help="Also say what this policy would keep private.")] = None,
+    pattern: PatternOption = None,
+    names: NamesOption = None,
+    keywords: KeywordsOption = None,
+    classifier: ClassifierOption = None,
+    rendering: Annotated[
+        str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
+    ] = "collapsed",
+    workers: WorkersOption = 1,
+    no_stabilise: OnceOption = False,
+    any_language: AnyLanguageOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
+) -> None:
+    """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
+    from flows.commands.redact import redact_lines, redactor_spec, settings_options
+    from flows.temporary import temporary_files
+
+    options = {
+        "model": model,
+        "language": language,
+        "conservative": conservative,
+        "classifier": str(classifier.absolute()) if classifier else None,
+        "stabilise": not no_stabilise,
+        **settings_options(pattern or [], keywords, names),
+    }
+    spec = redactor_spec(policy, options)
+    with temporary_files():
+        for line in redact_lines(
+            file, spec, rendering=rendering, workers=workers, check_language=not any_language, as_json=as_json
+        ):
+            typer.echo(line)
+
+
+@app.command("evaluate-policy")
+def evaluate_policy(
+    policy: PolicyOption,
+    gold: Annotated[
+        str, typer.Option("--gold", help="JSON lines with text and spans (start, end, label); - is stdin.")
+    ],
+    model: ModelOption = None,
+    language: LanguageOption = None,
+    pattern: PatternOption = None,
+    names: NamesOption = None,
+    keywords: KeywordsOption = None,
+    classifier: ClassifierOption = None,
+    sentences: Annotated[
+        bool, typer.Option("--sentences", help="Cut texts into sentences and judge each alone.")
+    ] = False,
+    confidence: Annotated[float, typer.Option(min=0.5, max=0.9999, help="Of the intervals.")] = 0.95,
+    workers: WorkersOption = 1,
+    no_stabilise: OnceOption = False,
+    any_language: AnyLanguageOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Recall, precision and F2 of policies on labelled text, by label, with intervals, and what they miss most."""
+    from flows.commands.evaluate_policy import evaluation_document, evaluation_text
+    from flows.commands.redact import redactor_spec, settings_options
+    from flows.temporary import temporary_files
+
+    options = {
+        "model": model,
+        "language": language,
+        "classifier": str(classifier.absolute()) if classifier else None,
+        "stabilise": not no_stabilise,
+        **settings_options(pattern or [], keywords, names),
+    }
+    with temporary_files():
+        document = evaluation_document(
+            gold,
+            redactor_spec(policy, options),
+            by_sentence=sentences,
+            workers=workers,
+            confidence=confidence,
+            check_language=not any_language,
+        )
+    emit(document, as_json, evaluation_text(document))
+
+
+@app.command("train-policy")
+def train_policy(
+    data: Annotated[str, typer.Option("--data", help="JSON lines with text and domain; - is stdin.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the classifier into.")],
+    base: Annotated[
+        str, typer.Option(help="minilm (in a wheel), a folder, or a cached model, e.g. roberta-base.")
+    ] = "minilm",
+    window: Annotated[int, typer.Option(min=2, max=256, help="Tokens in a window.")] = 16,
+    overlap: Annotated[int, typer.Option(min=0, max=255, help="Tokens that neighbouring windows share.")] = 8,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Of split, order and the new layer.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Train the classifier of the policy classifier on texts with domains."""
+    from flows.commands.train_policy import train_document, train_text
+    from flows.temporary import temporary_files
+
+    with temporary_files():
+        document = train_document(
+            data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
+        )
+    emit(document, as_json, train_text(document))

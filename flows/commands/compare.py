@@ -1,0 +1,290 @@
+"""``reticent compare``: the same corpus, several methods, several repetitions; one table and one figure.
+
+Each variant is a run of its own, cached like any other, that does not become the latest one. The comparison lies in the
+private root: every model of it is a release on the same data, and choosing one by its figures is another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from flows.commands.run import run_job
+from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
+from flows.spec import open_store
+from pipelines.errors import ConfigError, ReticentError
+from pipelines.graph import config_class, config_references
+from pipelines.stages.train_uses import PROTECTIONS
+from pipelines.store import runs
+from pipelines.store.files import read_json, write_json
+from pipelines.store.manifest import load
+from pipelines.store.roots import Roots
+
+FIGURES = (
+    *("perplexity_per_word", "bits_per_byte", "perplexity"),
+    *("next_token_accuracy", "next_word_accuracy", "accuracy"),
+)
+SCORES = ("bleu", "rouge_l", "nist", "meteor", "cider", "f1")
+"""Of generated text, where the task generates any."""
+_MORE_FIGURES = (
+    *("task", "perplexity_at_initialisation", "loss_per_token", "loss_per_token_standard_error"),
+    *("accuracy_at_initialisation", "accuracy_standard_error", "accuracy_by_class", "num_eval_sentences"),
+    *("num_steps", "noise_multiplier", "num_private_records", "num_public_records"),
+)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One training of the comparison.
+
+    Attributes:
+        config: the settings file.
+        method: ``jft/light_noise`` stands for the variant of a method.
+        repetition: `train.repetition`.
+        settings: further overrides, by environment variable.
+        dropped: settings of protections that the method does not give, which are left out for it.
+    """
+
+    config: Path
+    method: str
+    repetition: int
+    settings: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The overrides as environment variables."""
+        method, _, variant = self.method.partition("/")
+        own = {"TRAIN__METHOD": method, "TRAIN__REPETITION": str(self.repetition)}
+        if variant:
+            own["TRAIN__JFT_VARIANT"] = variant
+        # An empty variable takes back what the file says.
+        own |= {name.replace(".", "__").upper(): "" for name in self.dropped}
+        return {**self.settings, **{ENV_PREFIX + name: value for name, value in own.items()}}
+
+
+def compare_document(
+    configs: Sequence[Path],
+    environ: Mapping[str, str],
+    *,
+    methods: Sequence[str],
+    repetitions: int | None,
+    overrides: Sequence[str],
+) -> dict[str, Any]:
+    """Runs every variant and puts their figures side by side.
+
+    A variant that fails is listed with the reason; the others go on.
+
+    Args:
+        configs: settings files; each is run with every method.
+        environ: the environment.
+        methods: as `Variant.method`; empty takes ``[sweep]``, or else the settings' own method.
+        repetitions: how many of each; None takes ``[sweep]``.
+        overrides: ``table.field=value``, for all variants.
+
+    Returns:
+        ``variants``, one object each, and ``methods``, the means over repetitions with 95 % intervals.
+
+    Raises:
+        ConfigError, InputError: before anything ran.
+    """
+    extra = dict(_override(text) for text in overrides)
+    variants = []
+    for config in configs:
+        settings = load_settings(config, {**environ, **extra}, refuses_idle=False)
+        names = tuple(methods) or settings.sweep.methods or (_own_method(settings),)
+        for name in names:
+            _check_method(name)
+        count = repetitions if repetitions is not None else settings.sweep.repetitions
+        variants += [Variant(config, name, number, extra) for name in names for number in range(count)]
+    variants = [_without_idle(variant, environ) for variant in variants]
+    rows = [{"config": v.config.name if len(configs) > 1 else None, **run_variant(v, environ)} for v in variants]
+    # A variant knows of those before it, so the one with the most releases knows of all.
+    known = [row["together"] for row in rows if row.get("together")]
+    together = max(known, key=lambda whole: whole["num_releases"], default=None)
+    document: dict[str, Any] = {"variants": rows, "methods": _summary(rows), "together": together}
+    folder = open_store(load_settings(configs[0], environ)).private / "comparisons" / runs.new_run_id()
+    folder.mkdir(parents=True, mode=0o700)
+    document["outputs"] = {"json": str(folder / "comparison.json"), "html": str(folder / "comparison.html")}
+    write_json(folder / "comparison.json", document)
+    from pipelines.report.comparison import render_comparison
+
+    (folder / "comparison.html").write_text(render_comparison(document), encoding="utf-8")
+    return document
+
+
+def _without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:
+    """The variant without the protections that its method does not give; a run that asked for them would be refused.
+
+    Raises:
+        ConfigError: the settings are wrong otherwise.
+    """
+    settings = load_settings(variant.config, {**environ, **variant.environment}, refuses_idle=False)
+    given = [name for name in idle_settings(settings.stages["train"]) if name in PROTECTIONS]
+    found = replace(variant, dropped=tuple(f"train.{name}" for name in given))
+    load_settings(found.config, {**environ, **found.environment})
+    return found
+
+
+def _override(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    table, dot, field = name.strip().partition(".")
+    if not (equals and dot and table and field):
+        raise ConfigError(f"--set {text}: write table.field=value, e.g. train.noise_multiplier=1.0")
+    return f"{ENV_PREFIX}{table}__{field}".upper(), value.strip()
+
+
+def _own_method(settings: Settings) -> str:
+    train: Any = settings.stages["train"]
+    return f"jft/{train.jft_variant}" if train.method == "jft" else str(train.method)
+
+
+def _check_method(name: str) -> None:
+    fields = config_class(config_references()["train"]).model_fields
+    method, _, variant = name.partition("/")
+    known = fields["method"].annotation.__args__  # type: ignore[union-attr]
+    variants = fields["jft_variant"].annotation.__args__  # type: ignore[union-attr]
+    if method not in known or (variant and (method != "jft" or variant not in variants)):
+        jft = ", ".join(f"jft/{variant}" for variant in variants)
+        raise ConfigError(f"there is no training method {name}; known are {', '.join(known)}, and {jft}")
+
+
+def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Runs one training with all before and after it, or finds it in the store, and returns its figures.
+
+    Returns:
+        ``state`` is ``completed``, or ``failed`` with the ``reason``.
+    """
+    row: dict[str, Any] = {
+        "method": variant.method,
+        "repetition": variant.repetition,
+        "dropped": list(variant.dropped),
+    }
+    try:
+        record = run_job(
+            variant.config,
+            from_stage=None,
+            only=None,
+            force=(),
+            verify=None,
+            environ={**environ, **variant.environment},
+            make_latest=False,
+        )
+    except ReticentError as error:
+        return {**row, "state": "failed", "reason": str(error)}
+    roots = open_store(load_settings(variant.config, environ))
+    return {**row, "state": "completed", "run_id": record["run_id"], **_figures(roots, record)}
+
+
+def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
+    def read(stage: str, file: str) -> dict[str, Any]:
+        key = next(key for name, _, key in record["artifacts"] if name == stage)
+        found: dict[str, Any] = read_json(roots.object_dir("private", stage, key) / file) or {}
+        return found
+
+    figures, events, claims = (
+        read("train", "figures.json"),
+        read("train", "events.json"),
+        read("guarantee", "claims.json"),
+    )
+    headline = claims["claims"][claims["headline"]] if claims.get("headline") is not None else None
+    builds = [load(roots, name, key) for name, _, key in record["artifacts"] if name in ("train_phase1", "train")]
+    return {
+        **{name: figures.get(name) for name in (*FIGURES, *_MORE_FIGURES)},
+        **{name: figures.get("scores", {}).get(name) for name in SCORES},
+        "record": events["record"],
+        "delta": events["target_delta"],
+        "epsilon_unamplified": claims["claims"][0].get("epsilon_unamplified") if claims.get("claims") else None,
+        "together": claims.get("together"),
+        "headline": None
+        if headline is None
+        else {name: headline[name] for name in ("notion", "epsilon", "delta", "is_guarantee", "theorem")},
+        # How long it took when it was built: a cached training took no time in this run.
+        "train_seconds": round(sum(build.seconds for build in builds if build is not None), 1),
+    }
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["state"] == "completed":
+            groups.setdefault((row["config"], row["method"]), []).append(row)
+    return [
+        {
+            "config": config,
+            "method": method,
+            "num_repetitions": len(found),
+            "epsilon_unamplified": found[0]["epsilon_unamplified"],
+            "headline": found[0]["headline"],
+            "train_seconds": round(sum(row["train_seconds"] for row in found) / len(found), 1),
+            **{name: _mean([row.get(name) for row in found]) for name in (*FIGURES, *SCORES)},
+        }
+        for (config, method), found in groups.items()
+    ]
+
+
+def _mean(values: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean and 95 % Student-t interval over repetitions; no interval from a single one."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"mean": None, "low": None, "high": None}
+    mean = math.fsum(known) / len(known)
+    if len(known) == 1:
+        return {"mean": mean, "low": None, "high": None}
+    from scipy.stats import t
+
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
+    half = float(t.ppf(0.975, len(known) - 1)) * spread
+    return {"mean": mean, "low": mean - half, "high": mean + half}
+
+
+def compare_text(document: Mapping[str, Any]) -> str:
+    """The table for a terminal."""
+    from pipelines.report.comparison import TITLES, figures_shown
+
+    main, *more = figures_shown(document["methods"])
+    head = ("method", TITLES[main], "95 % interval", *(TITLES[name] for name in more), "epsilon*", "claim", "seconds")
+    lines: list[tuple[str, ...]] = [head]
+    for row in document["methods"]:
+        figure = row[main]
+        low, high = figure["low"], figure["high"]
+        claim = row["headline"]
+        lines.append(
+            (
+                " ".join(part for part in (row["config"], row["method"]) if part),
+                _short(figure["mean"]),
+                f"{_short(low)} - {_short(high)}" if low is not None else f"{row['num_repetitions']} repetition",
+                *(_short(row[name]["mean"]) for name in more),
+                _short(row["epsilon_unamplified"]) if row["epsilon_unamplified"] is not None else "none",
+                f"{claim['notion']} {_short(claim['epsilon'])}" if claim else "none",
+                f"{row['train_seconds']:.0f}",
+            )
+        )
+    widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    shown = [*_cost(document["together"]), *table]
+    dropped = dict.fromkeys((row["method"], *row["dropped"]) for row in document["variants"] if row["dropped"])
+    shown += [f"{method} gives no such protection, so left out: {', '.join(names)}" for method, *names in dropped]
+    failed = [row for row in document["variants"] if row["state"] == "failed"]
+    shown += [f"failed: {row['method']}, repetition {row['repetition']}: {row['reason']}" for row in failed]
+    shown.append("* of the training as a whole, replace-one, no credit for redaction; none: a part of it has no noise")
+    shown.append(f"page: {document['outputs']['html']}")
+    return "\n".join(shown)
+
+
+def _cost(whole: Mapping[str, Any] | None) -> list[str]:
+    """What all models of the comparison, and earlier ones on the same files, cost together."""
+    if whole is None:
+        return []
+    total = "no bound" if whole["epsilon"] is None else f"epsilon {_short(whole['epsilon'])}"
+    return [
+        f"{whole['num_releases']} releases on these files together: {total}, delta {whole['delta']:g} (reticent "
+        "ledger); below, each model alone"
+    ]
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.4g}"

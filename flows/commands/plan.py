@@ -1,0 +1,191 @@
+"""What ``plan``, ``status`` and ``report`` print. Imports no orchestrator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.settings import load_settings
+from flows.spec import EVERYTHING, make_spec, open_store, read_corpus
+from pipelines.errors import ConfigError
+from pipelines.graph import GRAPH
+from pipelines.store import runs
+from pipelines.store.inputs import CorpusState
+from pipelines.store.ledger import read_ledger
+from pipelines.store.plan import make_plan
+from pipelines.store.roots import Roots
+from pipelines.store.session import Session, make_session
+
+
+def open_planning(config: Path, environ: Mapping[str, str]) -> Session:
+    """A session for looking, not running. Reads input files that changed."""
+    settings = load_settings(config, environ)
+    corpus = read_corpus(settings, open_store(settings), read=True)
+    return make_session(make_spec(settings, corpus, verify="size"))
+
+
+def plan_document(
+    config: Path,
+    environ: Mapping[str, str],
+    *,
+    read: bool,
+    selected: Sequence[str] = EVERYTHING,
+    forced: Sequence[str] = (),
+    verify: str = "size",
+) -> dict[str, Any]:
+    """The plan as JSON: an action and its reasons for every stage and partition.
+
+    Args:
+        read: read input files that the store does not know; without, such a corpus is only counted.
+        selected: stages to plan for.
+        forced: stages that the run would be told to rebuild.
+        verify: how cached files are checked, ``full`` or ``size``.
+    """
+    settings = load_settings(config, environ)
+    roots = open_store(settings, create=read)  # what is read is remembered there
+    corpus = read_corpus(settings, roots, read=read)
+    spec = make_spec(settings, corpus, forced=forced, verify=verify, create=read)
+    session = make_session(spec, create=read)
+    previous = runs.latest(roots)
+    unread = corpus.partitions is None
+    rows = _unread_plan(corpus) if unread else [p.to_json() for p in make_plan(session, previous)]
+    shown = {(GRAPH[name].table, GRAPH[name].step) for name in selected}
+    rows = [row for row in rows if (row["stage"], row["step"]) in shown]
+    last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
+    return {
+        "stages": rows,
+        "num_input_files": corpus.num_files,
+        "last_run": last,
+        "unfinished_run": _unfinished(roots),
+        "warnings": list(settings.warnings),
+    }
+
+
+def _unfinished(roots: Roots) -> dict[str, str] | None:
+    """The newest run, if it failed, was killed, or is still going on."""
+    newest = next(iter(runs.all_records(roots)), None)
+    if newest is None or newest.get("state") == "completed":
+        return None
+    return {"run_id": str(newest["run_id"]), "state": str(newest.get("state"))}
+
+
+def _unread_plan(corpus: CorpusState) -> list[dict[str, Any]]:
+    """Every stage, without partitions: they are not known before the input is read."""
+    reason = f"input: {corpus.num_unread} of {corpus.num_files} files not read yet"
+    return [
+        {
+            "stage": stage.table,
+            "step": stage.step,
+            "partition": None,
+            "action": "maybe",
+            "reasons": [reason if stage.name == "split" else "waits for split"],
+            "key": None,
+        }
+        for stage in GRAPH.values()
+    ]
+
+
+def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    grouped: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        grouped.setdefault(f"{row['stage']}.{row['step']}" if row["step"] else row["stage"], []).append(row)
+    return grouped
+
+
+def plan_text(document: Mapping[str, Any]) -> str:
+    """The plan for people: a line per stage, with its reasons below."""
+    lines = [f"warning        {text}" for text in document["warnings"]]
+    for name, rows in _by_stage(document["stages"]).items():
+        actions = Counter(row["action"] for row in rows)
+        told = (
+            ", ".join(f"{count} {action}" for action, count in actions.items()) if len(rows) > 1 else rows[0]["action"]
+        )
+        lines.append(f"{name:<14} {told}")
+        reasons = Counter(reason for row in rows for reason in row["reasons"])
+        for reason, count in reasons.most_common(8):
+            lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
+    return "\n".join(lines)
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The last run and the plan."""
+    last = document["last_run"]
+    head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
+    if newer := document["unfinished_run"]:
+        head += f"\nnewest run     {newer['run_id']} {newer['state']}"
+    return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
+
+
+def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The record of the last finished run.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from flows.commands.ledger import ledger_document
+
+    roots = open_store(load_settings(config, environ), create=False)
+    record = runs.latest(roots)
+    if record is None:
+        raise ConfigError(f"no run has finished yet; start one with `reticent run {config}`")
+    shown = {k: v for k, v in record.items() if k not in ("artifacts", "finished", "became_latest")}
+    listed = [r for r in read_ledger(roots) if r.counts]
+    if len(listed) != (record.get("metrics", {}).get("num_releases") or 0):  # else the figures are those of now
+        groups = [g for g in ledger_document(config, environ)["groups"] if g["num_releases"]]
+        shown["ledger"] = [{k: g[k] for k in ("num_releases", "epsilon", "delta")} for g in groups]
+    return shown
+
+
+def run_text(record: Mapping[str, Any]) -> str:
+    """A finished run for people: states, figures, and where everything is."""
+    states = Counter(row["state"] for row in record["stages"])
+    lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
+    metrics = record.get("metrics", {})
+    is_one = metrics.get("num_releases") in (None, 1)
+    for group in record.get("ledger", ()):
+        bound = "no bound" if group["epsilon"] is None else f"epsilon {group['epsilon']:.4f}"
+        lines.append(
+            f"  the ledger now: {group['num_releases']} releases that may share records, {bound}, delta "
+            f"{group['delta']:.2e}, unamplified (`reticent ledger`)"
+        )
+    for name, label, form in _FIGURES:
+        if name in metrics and not (is_one and name in ("epsilon_this_model", "num_releases")):
+            label = "epsilon of the headline claim" if is_one and name == "epsilon" else label
+            value = metrics[name]
+            lines.append(f"  {label:<38} {_missing(name) if value is None else format(value, form)}")
+    lines += [f"  {name:<14} {path}" for name, path in record.get("outputs", {}).items() if name in _SHOWN]
+    removed = record.get("num_superseded_removed", 0)
+    if removed is None:
+        lines.append(
+            "  warning: tables or reports of earlier runs may still lie in the public root, because another run holds "
+            "the store; the claims do not cover them, and the next run removes them"
+        )
+    elif removed:
+        lines.append(f"  {removed} tables and reports of earlier runs removed from the public root")
+    return "\n".join(lines)
+
+
+def _missing(name: str) -> str:
+    return (
+        "no bound (see the report)"
+        if name.startswith(("epsilon", "delta")) and name != "delta2_upper"
+        else ("none" if name == "num_releases" else "not measured")
+    )
+
+
+_FIGURES = (
+    ("num_sentences", "sentences", ",d"),
+    ("duplicates", "duplicates masked", ",d"),
+    ("coverage", "tokens redacted (share)", ".4f"),
+    ("miss_rate", "missed tokens / all tokens (m)", ".5f"),
+    ("false_negative_rate_upper", "secrets missed, upper bound (gamma)", ".5f"),
+    ("delta2_upper", "secrets published, upper bound", ".2e"),
+    ("perplexity", "held-out perplexity", ".2f"),
+    ("epsilon", "epsilon, all releases on these files", ".4f"),
+    ("delta", "delta of the headline claim", ".2e"),
+    ("epsilon_this_model", "epsilon, this model alone", ".4f"),
+    ("num_releases", "releases that may share records", ",d"),
+)
+_SHOWN = ("sentences", "redacted", "public", "private", "model", "private_model", "report", "public_report")

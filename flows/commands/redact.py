@@ -1,0 +1,212 @@
+"""``reticent redact``: any policies on any text, line by line, without a settings file or a store."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from pipelines.corpus.records import is_unicode
+from pipelines.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from pipelines.policies.judging.apply import RedactorSpec
+    from pipelines.policies.judging.texts import JudgedText
+
+_BATCH_RECORDS = 2_000
+
+
+def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> RedactorSpec:
+    """What the options of the command line stand for, checked like the ``[redact]`` table.
+
+    Args:
+        policies: names; several in one string are separated by commas.
+        options: fields of the table; those that are None are left out.
+
+    Raises:
+        ConfigError: every problem, before any work.
+    """
+    from pipelines.stages.redact import RedactConfig
+
+    names = [name.strip() for given in policies for name in given.split(",") if name.strip()]
+    if not names:
+        raise ConfigError("--policy names no policy")
+    given = {key: value for key, value in options.items() if value is not None}
+    try:
+        return RedactConfig.model_validate({"policies": names, **given}).redactor_spec()
+    except ValidationError as error:
+        problems = []
+        for found in error.errors():
+            option = f"--{'.'.join(map(str, found['loc']))}: " if found["loc"] else ""
+            problems.append(option + found["msg"].removeprefix("Value error, "))
+        raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
+
+
+def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path | None) -> dict[str, Any]:
+    """Options of the command line that stand for several fields of the ``[redact]`` table.
+
+    Args:
+        pattern: each ``LABEL=REGEX``.
+        keywords: a JSON file ``{DOMAIN: [keyword, ...]}``.
+        names: a file with one name a line.
+
+    Raises:
+        ConfigError, InputError: one of them cannot be used.
+    """
+    options: dict[str, Any] = {}
+    for given in pattern:
+        label, separator, regex = given.partition("=")
+        if not separator:
+            raise ConfigError("--pattern must be LABEL=REGEX")
+        options.setdefault("patterns", {})[label] = regex
+    if keywords is not None:
+        try:
+            options["keywords"] = json.loads(keywords.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__})") from None
+    if names is not None:
+        options["names_file"] = str(names.absolute())
+    return options
+
+
+def redact_lines(
+    file: str,
+    spec: RedactorSpec,
+    *,
+    rendering: str = "collapsed",
+    workers: int = 1,
+    check_language: bool = True,
+    as_json: bool = False,
+) -> Iterator[str]:
+    """One JSON line for each record of a file.
+
+    Args:
+        file: a path, or ``-`` for standard input; lines of text, or JSON lines with ``text`` and, if wanted, ``id``.
+        spec: the policies.
+        rendering: how masks are written (see `pipelines.policies.judging.texts.RENDERINGS`).
+        workers: processes.
+        check_language: refuse text that is plainly in another language.
+        as_json: put ``schema_version`` into every line.
+
+    Raises:
+        ConfigError: a policy cannot be made, or the text is in another language.
+        InputError: the file or a line of it cannot be read; the message names the line.
+    """
+    from pipelines.policies.judging.texts import RENDERINGS
+
+    if rendering not in RENDERINGS:
+        raise ConfigError(f"--rendering must be one of {', '.join(RENDERINGS)}")
+    num_failed = num_unvouched = 0
+    with opened(file) as lines:
+        for record, judged in judge_records(records(lines, file), spec, workers=workers, check_language=check_language):
+            num_failed += judged.failed_closed
+            num_unvouched += judged.conservative_failed
+            document = {
+                "id": record["id"],
+                "redacted_text": judged.rendered(rendering),
+                "spans": [
+                    {
+                        "start": judged.starts[span.start_token],
+                        "end": judged.ends[span.end_token - 1],
+                        "label": span.label,
+                        "policy": span.policy,
+                        "score": span.score,
+                    }
+                    for span in judged.spans
+                ],
+            }
+            if spec.conservative is not None:
+                document["flagged_by_conservative"] = judged.flagged
+            yield json.dumps({"schema_version": 1, **document} if as_json else document, ensure_ascii=False)
+    for count, name, what_then in (
+        (num_failed, "a policy", "what it failed on is masked whole"),
+        (num_unvouched, "the conservative policy", "it vouches for none of them"),
+    ):
+        if count:
+            print(f"reticent: {name} failed on {count:,} text{'s' * (count > 1)}; {what_then}", file=sys.stderr)
+
+
+def judge_records(
+    found: Iterable[Mapping[str, Any]], spec: RedactorSpec, *, workers: int = 1, check_language: bool = True
+) -> Iterator[tuple[Mapping[str, Any], JudgedText]]:
+    """Judges records with a ``text``, a bounded number at a time, in order. Raises as `redact_lines`."""
+    from pipelines.policies.english.wrong_language import check_text
+    from pipelines.policies.judging.apply import Redactor
+    from pipelines.policies.judging.texts import TextJudge
+
+    language = spec.options.get("language", "en")
+    with Redactor.from_spec(spec, workers) as redactor:
+        judge = TextJudge(redactor, language)
+        source = iter(found)
+        is_first = True
+        while batch := list(islice(source, _BATCH_RECORDS)):
+            if is_first and check_language:
+                check_text((record["text"] for record in batch), language)
+            is_first = False
+            yield from zip(batch, judge.judge([record["text"] for record in batch]), strict=True)
+
+
+def records(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]]:
+    """The records of a file: JSON lines if its first line is a JSON object, else lines of text.
+
+    A byte order mark is no part of the text.
+
+    Raises:
+        InputError: a line is not UTF-8, or cannot be used although the first line is a JSON object.
+    """
+    source = ((number, line.rstrip(b"\r\n")) for number, line in enumerate(lines, 1))
+    first = next(((n, line.removeprefix(codecs.BOM_UTF8)) for n, line in source if line.strip()), None)
+    if first is None:
+        return
+    is_json = isinstance(_parsed(first[1]), dict)
+    for number, line in chain([first], source):
+        if not line.strip():
+            continue
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{name}, line {number}: not UTF-8 text") from None
+        if not is_json:
+            yield {"id": str(number), "text": text}
+            continue
+        record = _parsed(line)
+        if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+            raise InputError(f'{name}, line {number}: not a JSON object with a string "text"')
+        if not isinstance(record.get("id"), str | int | float | None):
+            raise InputError(f'{name}, line {number}: "id" must be a string or a number')
+        if not (is_unicode(record["text"]) and is_unicode(str(record.get("id")))):
+            raise InputError(f"{name}, line {number}: half of a surrogate pair stands alone, which is no character")
+        yield {"id": str(number), **record}
+
+
+def _parsed(line: bytes) -> Any:
+    """A line's JSON value; None where it is no JSON, or nested too deep to be any of ours."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+@contextmanager
+def opened(file: str) -> Iterator[IO[bytes]]:
+    """A file, or standard input for ``-``.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            stream = stack.enter_context(Path(file).open("rb"))
+        except OSError as error:
+            raise InputError(f"{file} cannot be read: {error.strerror}") from None
+        yield stream

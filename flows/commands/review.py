@@ -1,0 +1,225 @@
+"""``reticent review``: the review page on this machine, and reviews to and from files."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.fetching import fetch
+from flows.review.session import ReviewSession
+from flows.settings import load_settings
+from flows.signals import Terminated
+from pipelines.errors import ConfigError, InputError
+from pipelines.miss_rate.agreement import agreement
+from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions, sentence_key
+from pipelines.miss_rate.exchange import FORMATS, export_reviews, import_reviews
+from pipelines.miss_rate.review_items import Item, ItemPartition, load_items
+from pipelines.store.files import write_atomic
+from pipelines.store.reviews import reviews_path
+from pipelines.store.roots import Roots, private_umask
+
+_NAME = re.compile(r"[\w .@-]{1,64}")
+
+
+def login_name() -> str:
+    """The name of the user who is logged in; in a container, that may be a number."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> tuple[list[Item], Roots]:
+    """The sentences to review, with what is masked in them now.
+
+    Args:
+        config: the settings file; stages that are not up to date are run.
+        screening: those of the manual-screening set instead of the sample.
+
+    Raises:
+        ReticentError: as the stages raise it.
+        InputError: there is no sentence to review.
+    """
+    session, keys = fetch(load_settings(config, environ), "sample", "redact", "split")
+    roots = session.roots
+
+    def folder(stage: str, key: str) -> Path:
+        return roots.object_dir("private", stage, key)
+
+    redacted = dict(keys["redact"])
+    partitions = [
+        ItemPartition(
+            name or "",
+            folder("split", key) / "sentences.parquet",
+            folder("redact", redacted[name]) / "redacted.parquet",
+        )
+        for name, key in keys["split"]
+    ]
+    ((_, sample),) = keys["sample"]
+    table = folder("sample", sample) / ("screening.parquet" if screening else "sample.parquet")
+    items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text))
+    if not items:
+        raise InputError(
+            "there is no sentence to review: every sampled one is a copy that is masked whole; "
+            "raise sample.fraction or sample.min_sentences"
+        )
+    return items, roots
+
+
+def check_reviewer(name: str) -> str:
+    """A reviewer's name, as it is stored.
+
+    Raises:
+        ConfigError: it is empty, too long, or holds odd characters.
+    """
+    name = name.strip()
+    if not _NAME.fullmatch(name):
+        raise ConfigError("--reviewer must be a name of 1 to 64 letters, digits, spaces or . @ _ -")
+    return name
+
+
+def serve(
+    config: Path,
+    environ: Mapping[str, str],
+    *,
+    reviewer: str,
+    port: int,
+    screening: bool,
+    adjudicate: bool,
+    overlap: float,
+    announce: Callable[[str, int], None],
+) -> dict[str, Any]:
+    """Serves the review page until interrupted.
+
+    Args:
+        config: the settings file.
+        reviewer: who reviews.
+        port: to listen on; 0 takes a free one.
+        screening: review the manual-screening set.
+        adjudicate: show what reviewers disagree on.
+        overlap: the share of the sentences that every reviewer judges.
+        announce: told the address to open, and how many sentences there are.
+
+    Returns:
+        How far the work is.
+
+    Raises:
+        ConfigError: the port is taken, or a value is out of range.
+    """
+    from flows.review.server import ReviewServer
+
+    reviewer = check_reviewer(reviewer)
+    if not 0 <= overlap <= 1:
+        raise ConfigError(f"--overlap is a share from 0 to 1, not {overlap:g}")
+    items, roots = open_items(config, environ, screening=screening)
+    log = DecisionLog(reviews_path(roots))
+    mode = "adjudicate" if adjudicate else "review"
+    session = ReviewSession(items, log, reviewer, mode=mode, overlap=overlap)  # type: ignore[arg-type]
+    try:
+        server = ReviewServer(session.api(), port)
+    except OSError as error:
+        raise ConfigError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from None
+    with private_umask(), server:
+        try:
+            announce(server.url, len(items))
+            server.serve_forever(poll_interval=0.2)
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            pass  # the way to end it; every decision is on the disk already
+    state = session.state()
+    return {name: state[name] for name in ("reviewer", "mode", "num_done", "num_total", "num_put_off", "agreement")}
+
+
+def status_document(config: Path, environ: Mapping[str, str], *, screening: bool) -> dict[str, Any]:
+    """How far the review is, and how far reviewers agree. Quotes nothing."""
+    items, roots = open_items(config, environ, screening=screening)
+    standing = ballots(read_decisions(reviews_path(roots)))
+    judgements = {item.key: standing[item.key].judgement() for item in items if item.key in standing}
+    done = [item for item in items if not item.needs_review(judgements.get(item.key))]
+    return {
+        "num_total": len(items),
+        "num_done": len(done),
+        "num_to_ask_again": sum(judgements.get(i.key) is not None for i in items) - len(done),
+        "num_disputed": sum(standing[i.key].is_disputed for i in items if i.key in standing),
+        "agreement": agreement(standing, items),
+    }
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    lines = [f"{document['num_done']:,} of {document['num_total']:,} sentences are reviewed"]
+    if document.get("num_to_ask_again"):
+        lines.append(f"  {document['num_to_ask_again']:,} are asked again, because less of them is masked now")
+    if document.get("num_disputed"):
+        lines.append(f"  {document['num_disputed']:,} are judged differently: reticent review --adjudicate")
+    for row in document["agreement"]:
+        kappa = "undefined" if row["kappa"] is None else f"{row['kappa']:.3f}"
+        lines.append(
+            f"  {' and '.join(row['reviewers'])}: Cohen's kappa {kappa} over {row['num_tokens']:,} tokens of "
+            f"{row['num_sentences']:,} sentences"
+        )
+    return "\n".join(lines)
+
+
+def export_document(
+    config: Path, environ: Mapping[str, str], file: Path, format: str, *, screening: bool
+) -> dict[str, Any]:
+    """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
+
+    Raises:
+        ConfigError: the format is unknown.
+        InputError: the file cannot be written.
+    """
+    _check_format(format)
+    items, roots = open_items(config, environ, screening=screening)
+    decisions = read_decisions(reviews_path(roots))
+    text, num_reviews = export_reviews(items, decisions, format)
+    try:
+        write_atomic(file, text.encode())
+    except OSError as error:
+        raise InputError(f"{file} cannot be written ({error.strerror})") from None
+    return {"file": str(file), "format": format, "num_sentences": len(items), "num_reviews": num_reviews}
+
+
+def import_document(
+    config: Path, environ: Mapping[str, str], file: Path, format: str, reviewer: str, *, screening: bool
+) -> dict[str, Any]:
+    """Adds the reviews of a file to those in the private root.
+
+    Raises:
+        ConfigError: the format is unknown.
+        InputError: the file is missing, or is no such file.
+    """
+    _check_format(format)
+    reviewer = check_reviewer(reviewer)
+    items, roots = open_items(config, environ, screening=screening)
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{file} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read as UTF-8 text ({type(error).__name__})") from None
+    known = {d.id for d in read_decisions(reviews_path(roots))}
+    found, num_unknown = import_reviews(
+        text, items, format, reviewer=reviewer, source=file.name, key_of=lambda t: sentence_key(roots.secret, t)
+    )
+    fresh = [d for d in found if d.id not in known]
+    with private_umask():
+        DecisionLog(reviews_path(roots)).append(fresh)
+    return {
+        "file": str(file),
+        "format": format,
+        "num_reviews": len(fresh),
+        "num_known_already": len(found) - len(fresh),
+        "num_not_in_sample": num_unknown,
+    }
+
+
+def _check_format(format: str) -> None:
+    if format not in FORMATS:
+        raise ConfigError(f"--format must be one of {', '.join(FORMATS)}, not {format}")

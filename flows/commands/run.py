@@ -1,0 +1,106 @@
+"""``reticent run``: the nightly flow on the embedded Prefect server, or on the one that PREFECT_API_URL names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.console import Console
+from flows.lifecycle import fail, finish, retire, running, silence_libraries
+from flows.server.embedded import protect_server
+from flows.settings import load_settings
+from flows.spec import begin, selection, stages_named
+from flows.unchanged import finish_unchanged
+from pipelines.errors import ConfigError, StoreError
+
+
+def run_job(
+    config: Path,
+    *,
+    from_stage: str | None,
+    only: str | None,
+    force: Sequence[str],
+    verify: str | None,
+    environ: Mapping[str, str] | None = None,
+    make_latest: bool = True,
+) -> dict[str, Any]:
+    """Runs everything that changed and returns the run's record.
+
+    Args:
+        config: the settings file.
+        from_stage, only, force, verify: as on the command line.
+        environ: where overrides are read; None for the process's own environment.
+        make_latest: whether the run becomes the latest one, with its tables under ``latest/``.
+
+    Raises:
+        ReticentError: as the stages raise it; what was finished before is kept.
+    """
+    if verify not in (None, "full", "size"):
+        raise ConfigError(f"--verify must be full or size, not {verify}")
+    selected, forced = requested(from_stage, only, force)
+    console = Console()
+    environ = os.environ if environ is None else environ
+    for warning in load_settings(config, environ).warnings:
+        console.say(f"warning: {warning}")
+    run = begin(
+        config,
+        environ,
+        selected=selected,
+        forced=forced,
+        verify=verify,
+        progress=console.reading,
+    )
+    record = finish_unchanged(run, make_latest=make_latest)
+    if record is None:
+        record = _run_flow(run, console, make_latest=make_latest)
+    console.close()
+    if make_latest:
+        record["num_superseded_removed"] = retire(run)
+    return record
+
+
+def _run_flow(run: str, console: Console, *, make_latest: bool) -> dict[str, Any]:
+    console.say("starting Prefect")
+    # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
+    protect_server()
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from flows.nightly import nightly
+
+    silence_libraries()
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), running(run, console.progress):
+        try:
+            nightly(run)
+        except RuntimeError as error:
+            raise _server_error(error, fail(run)) from None
+        except BaseException:
+            fail(run)
+            raise
+        return finish(run, make_latest=make_latest)
+
+
+def requested(
+    from_stage: str | None, only: str | None, force: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The selected and the forced stages.
+
+    Raises:
+        ConfigError: no such stage, both --from and --only, or a forced stage that is not selected.
+    """
+    selected = selection(from_stage, only)
+    forced = tuple(name for stage in force for name in stages_named(stage))
+    if outside := [name for name in forced if name not in selected]:
+        raise ConfigError(f"--force {outside[0]} is not among the stages that --from or --only select")
+    return selected, forced
+
+
+def _server_error(error: RuntimeError, record: dict[str, Any]) -> Exception:
+    """Prefect says that its server is out of reach by a bare RuntimeError."""
+    if os.environ.get("PREFECT_API_URL") and not record["stages"]:
+        return StoreError(
+            "the Prefect server that PREFECT_API_URL names does not answer; start it (prefect server start), "
+            "or unset PREFECT_API_URL to use the embedded one"
+        )
+    return error

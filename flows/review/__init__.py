@@ -1,0 +1,1 @@
+"""The review page: its server, for one browser on this machine, and what it asks for."""

@@ -1,0 +1,186 @@
+"""Batches of the same records in different company, to see who depends on whom.
+
+Public versus private: which records are taken depends on their number, and on the shapes and digests of what they are
+collated to. What becomes of them is compared (`pipelines.dp.isolation`), and goes nowhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pipelines.dp.random_states import kept_random_states, random_states_digest
+from pipelines.dp.separating import separating_sets
+
+IntArray = npt.NDArray[np.int64]
+
+Shape = tuple[tuple[str, str, tuple[int, ...]], ...]
+"""Path, type and shape of everything in a batch."""
+
+NUM_CANDIDATES: Final = 64
+"""Records from everywhere, beside the first, among which those for the comparison are chosen."""
+
+_DEPTH: Final = 8
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A batch, and what it shares with an earlier one.
+
+    Attributes:
+        batch: what the collate function made of the records.
+        reference: number of the composition that it is compared with, at the positions that both have; None for none.
+        kept: for each position, whether the record is the reference's.
+        shape: of the batch.
+        content: a digest of what it holds.
+        drawn: a digest of the random states after the collate function, which always starts from the same ones.
+        is_reshaped: whether it differs from the reference in size and padded length, and was meant to.
+        is_random: whether the collate function drew random numbers.
+        elsewhere: where the same records stand at other places, None where none do: the number of a composition, which
+            may be this one, and the place there of the record at each position here.
+    """
+
+    batch: Any
+    reference: int | None
+    kept: tuple[bool, ...]
+    shape: Shape
+    content: bytes
+    drawn: bytes
+    is_reshaped: bool = False
+    is_random: bool = False
+    elsewhere: tuple[int, tuple[int, ...]] | None = None
+
+
+def candidates(rows: IntArray, num_first: int) -> list[int]:
+    """Records to choose from: the first, in case neighbours have one length, and others from everywhere.
+
+    Args:
+        rows: numbers of records.
+        num_first: how many of the first are among them, where there are as many.
+    """
+    spread = np.linspace(0, len(rows) - 1, min(len(rows), NUM_CANDIDATES)).astype(np.int64)
+    first = np.arange(min(len(rows), num_first))
+    chosen: list[int] = rows[np.unique(np.concatenate([first, spread]))].tolist()
+    return chosen
+
+
+def num_compositions(size: int) -> int:
+    """How many batches `compose` makes of ``size`` positions."""
+    return 0 if size < 1 else 2 if size == 1 else 5 + len(separating_sets(size))
+
+
+def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[list[Any]], Any]) -> list[Composition]:
+    """Batches of ``size`` records, and one of ``full_size``.
+
+    1. A batch, and the same batch again: they differ if something keeps state, or draws randomness of its own.
+    2. The batch with some records replaced, by `separating_sets`, so that every record is kept while every other one
+       is replaced. Where there are such records, all are collated to one shape: what is computed is then the same to
+       the last bit, and random numbers fall on the same places.
+    3. The records of the first batch, each at the next place: they differ if a record's place has a part in the loss.
+    4. The shortest record by itself, in half a batch, and in one of full size beside the longest: they differ if the
+       number of records, or the length that they are padded to, has a part in the loss. In the batch of full size each
+       of the two stands at every other place.
+
+    Args:
+        items: the records to choose from, at least one.
+        size: records in a batch, at least 1.
+        full_size: records in the largest batches that are usual.
+        collate: makes a batch of a list of items; called with one item too, to see its shape.
+    """
+    with kept_random_states() as restart:
+        first_states = random_states_digest()
+
+        def made(chosen: list[Any], reference: int | None = None, kept: Sequence[bool] = ()) -> Composition:
+            restart()
+            batch = collate(chosen)
+            drawn = random_states_digest()
+            kept = tuple(kept) or (False,) * len(chosen)
+            is_random = drawn != first_states
+            return Composition(batch, reference, kept, shape_of(batch), content_of(batch), drawn, is_random=is_random)
+
+        singles = [made([item]) for item in items]
+        own, other = _choose(singles, size)
+        originals = [items[at] for at in own]
+        found = [made(originals), made(originals, 0, [True] * size)]
+        if size == 1:
+            return found
+        for replaced in separating_sets(size).tolist():
+            mixed = [items[other[at]] if replaced[at] else originals[at] for at in range(size)]
+            found.append(made(mixed, 0, [not r for r in replaced]))
+        before = (size - 1, *range(size - 1))
+        found.append(replace(made([originals[place] for place in before]), elsewhere=(0, before)))
+        by_size = sorted(range(len(items)), key=lambda at: _num_values(singles[at].shape))
+        shortest, longest = items[by_size[0]], items[by_size[-1]]
+        is_short = [at % 2 == 0 for at in range(max(size, full_size))]
+        beside = [shortest if short else longest for short in is_short]
+        found.append(made([shortest] * ((size + 1) // 2)))
+        places = tuple(at % 2 for at in range(len(beside)))
+        full = made(beside, len(found) - 1, is_short)
+        found.append(replace(full, is_reshaped=True, elsewhere=(len(found), places)))
+        return found
+
+
+def _choose(singles: list[Composition], size: int) -> tuple[list[int], list[int]]:
+    """Numbers of the records for each position, and of those that replace them: of one shape, and different."""
+    groups: dict[Shape, dict[bytes, int]] = {}
+    for at, single in enumerate(singles):
+        groups.setdefault(single.shape, {}).setdefault(single.content, at)
+    best = list(max(groups.values(), key=len).values())
+    own = best[0::2]
+    # Two disjoint sets: were the same records moved about, what replaces them could leave a sum as it was.
+    other = best[1::2] or [at for at, s in enumerate(singles) if s.content != singles[own[0]].content] or own
+    return [own[at % len(own)] for at in range(size)], [other[at % len(other)] for at in range(size)]
+
+
+def _leaves(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    children: Any = None
+    if isinstance(value, Mapping):
+        children = value.items()
+    elif isinstance(value, list | tuple):
+        children = enumerate(value)
+    elif not isinstance(value, torch.Tensor | np.ndarray) and hasattr(value, "__dict__"):
+        children = vars(value).items()
+    elif dataclasses.is_dataclass(value):  # with slots
+        children = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    if children is None or depth == _DEPTH:
+        yield path, value
+        return
+    for name, child in children:
+        yield from _leaves(child, f"{path}/{name}", depth + 1)
+
+
+def shape_of(batch: Any) -> Shape:
+    """What a batch is made of, without what it holds."""
+    found = []
+    for path, value in _leaves(batch):
+        kind = str(value.dtype) if isinstance(value, torch.Tensor | np.ndarray) else type(value).__name__
+        size = tuple(value.shape) if hasattr(value, "shape") else (len(value),) if hasattr(value, "__len__") else ()
+        found.append((path, kind, size))
+    return tuple(found)
+
+
+def content_of(batch: Any) -> bytes:
+    """A digest of what a batch holds; things of unknown kinds count for nothing."""
+    digest = hashlib.sha256()
+    for path, value in _leaves(batch):
+        digest.update(path.encode())
+        if isinstance(value, torch.Tensor):
+            dense = value.detach().to_dense() if value.layout != torch.strided else value.detach()
+            flat = dense.cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+        elif isinstance(value, np.ndarray):
+            digest.update(np.ascontiguousarray(value).tobytes())
+        elif isinstance(value, str | bytes | int | float | bool | None):
+            digest.update(repr(value).encode())
+    return digest.digest()
+
+
+def _num_values(shape: Shape) -> int:
+    return sum(int(np.prod(size)) for _, _, size in shape)

@@ -1,0 +1,355 @@
+"""From the losses of examples to the sum of their clipped gradients."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
+
+import torch
+
+from pipelines.dp.attach import attach
+from pipelines.dp.cancelling import WholeGradients, cancelling
+from pipelines.dp.clipping import ClippingName, clip_factors
+from pipelines.dp.errors import LossError, NotFiniteError, UnsupportedLayerError
+from pipelines.dp.separating import separating_sets
+from pipelines.dp.state import StateGuard
+from pipelines.dp.tape import Phase, Tape
+from pipelines.dp.uses import Direction, MemoryBudget, Sums
+
+ModeName = Literal["book_keeping", "two_pass"]
+T = TypeVar("T")
+
+LEAST_MAX_GRAD_NORM: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """What a physical batch brought. Private: it describes single examples.
+
+    Attributes:
+        norms: (B,) float64 gradient norms before clipping.
+        factors: (B,) float64, what each gradient was multiplied with.
+        losses: (B,) the losses, detached.
+    """
+
+    norms: torch.Tensor
+    factors: torch.Tensor
+    losses: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What the examples of a batch do, without their gradients. Private.
+
+    Attributes:
+        losses: (B,) float64.
+        norms: (B,) float64 gradient norms.
+        projections: (B,) float64, the inner products of the gradients with a fixed random direction.
+        roundoff: the unit roundoff of the coarsest gradients on the way.
+    """
+
+    losses: torch.Tensor
+    norms: torch.Tensor
+    projections: torch.Tensor
+    roundoff: float
+
+    def first(self, count: int) -> Observation:
+        """The first ``count`` examples."""
+        return self.at(range(count))
+
+    def at(self, places: Sequence[int]) -> Observation:
+        """The examples at these places."""
+        index = torch.tensor(places, dtype=torch.int64)
+        return Observation(self.losses[index], self.norms[index], self.projections[index], self.roundoff)
+
+
+class GradientEngine:
+    """Adds up clipped per-example gradients of a model, instantiating none that is large.
+
+    Formal guarantees, for any batch in which an example's loss and gradient depend on that example only:
+        * every example's share of the sum has norm at most max_grad_norm (1 + 1e-6) in float32 (1e-13 in float64),
+          shared parameters, adapters and recurrences included. Terms that would round too coarsely, because they are
+          huge and cancel, are added up apart (`pipelines.dp.cancelling`); below that limit their rounding
+          adds less than 1e-4 max_grad_norm in float32;
+        * the share is the example's gradient times its clip factor, to 1e-5 relative in float32;
+        * a trainable parameter that is used outside a layer with a rule raises: nothing is ever left out silently.
+    Of what they rest on, three things are checked here:
+        * on the first batch of two or more, losses of sets of examples are traced back; where the gradient of any other
+          example is not exactly zero, training stops. For each ordered pair of examples some set holds the one and not
+          the other;
+        * in every batch, no buffer changes in the forward pass, and no module is in a mode that mixes or remembers
+          examples (`StateGuard`);
+        * in every batch, there are as many losses as examples.
+    What couples examples through values alone leaves no trace in a graph: `pipelines.dp.isolation`
+    compares the same examples in different company, for which the model is run again.
+
+    Under reduced precision the layers' inputs and output gradients are taken as they were computed, in bfloat16;
+    norms and sums are float32.
+
+    Edge cases: an example with zero gradient contributes nothing; a loss or norm that is not finite raises and adds
+    nothing; a batch of no examples adds nothing.
+
+    Modes: ``book_keeping`` does one backward pass and keeps layer inputs and output gradients till the norms are
+    known (Bu et al. 2022), or the gradients of the examples where they are about as small. ``two_pass`` is the ghost
+    clipping of Li et al. 2022, section 4: a first backward pass for the norms, a second one for the weighted sum,
+    with nothing kept in between. The sums are the same.
+
+    Use: build it, run the model inside `recording`, hand the losses to `backward`, take the sums with `take_sums`.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        *,
+        max_grad_norm: float,
+        clipping: ClippingName = "flat",
+        mode: ModeName = "book_keeping",
+        budget: MemoryBudget | None = None,
+    ) -> None:
+        """Attaches the engine to a model.
+
+        Raises:
+            ValueError: an argument out of range.
+            UnsupportedLayerError: a trainable parameter without a rule.
+            IsolationError: a module that mixes or remembers examples is in training mode.
+        """
+        if not LEAST_MAX_GRAD_NORM <= max_grad_norm < float("inf"):
+            raise ValueError(
+                f"max_grad_norm must be a finite number of at least {LEAST_MAX_GRAD_NORM:g}, not {max_grad_norm}: "
+                "squares of smaller norms underflow"
+            )
+        if mode not in ("book_keeping", "two_pass"):
+            raise ValueError(f"unknown mode {mode!r}; known are book_keeping and two_pass")
+        clip_factors(torch.zeros(1), max_grad_norm, clipping, torch.float32)
+        self._model = model
+        self._max_grad_norm = max_grad_norm
+        self._clipping: ClippingName = clipping
+        self._mode = mode
+        self._tape = Tape(budget or MemoryBudget())
+        self._sums = Sums()
+        self._is_traced = False
+        if not any(p.requires_grad for p in model.parameters()):
+            raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
+        detach = attach(model, self._tape)
+        try:
+            self._guard = StateGuard(model)
+        except BaseException:
+            detach()
+            raise
+        self._detach = detach
+
+    @property
+    def max_grad_norm(self) -> float:
+        """What the norm of an example's share is at most."""
+        return self._max_grad_norm
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The model that the engine is attached to."""
+        return self._model
+
+    @property
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The trainable parameters, each once."""
+        return [p for p in self._model.parameters() if p.requires_grad]
+
+    def detach(self) -> None:
+        """Takes the rules off the model."""
+        self._detach()
+
+    @contextlib.contextmanager
+    def recording(self, batch_size: int | None = None) -> Iterator[None]:
+        """Runs forward passes under the engine's rules; outside, the model is trained and used as ever.
+
+        Args:
+            batch_size: examples in the batch; unset: as the first layer sees it.
+        """
+        self.start(batch_size)
+        try:
+            yield
+        finally:
+            self.stop()
+
+    def start(self, batch_size: int | None = None, *, compare_contents: bool = False) -> None:
+        """Begins recording a batch; see `recording`.
+
+        Args:
+            batch_size: see `recording`.
+            compare_contents: whether `backward` also compares what parameters and buffers hold, at the cost of two
+                passes over them.
+        """
+        self._guard.start(contents=compare_contents)
+        self._tape.reset()
+        self._tape.batch_size = batch_size
+        self._tape.phase = Phase.FORWARD
+
+    @property
+    def contents(self) -> dict[str, int] | None:
+        """Numbers that stand for what the model held at `start`; None where contents are not compared."""
+        return self._guard.contents
+
+    def stop(self) -> None:
+        """Ends recording."""
+        if self._tape.phase is Phase.FORWARD:
+            self._tape.phase = Phase.OFF
+
+    def backward(self, losses: torch.Tensor) -> Clipped:
+        """Adds the clipped gradients of the examples to the sums.
+
+        Args:
+            losses: (B,) one loss for each example of the last forward pass inside `recording`, each depending on its
+                own example only.
+
+        Raises:
+            LossError: not one loss for each example, or a value that is not finite; nothing was added.
+            IsolationError: the losses of examples depend on each other, the example axis is not the first, or the
+                forward pass changed a buffer.
+            UnsupportedLayerError: a trainable parameter is used outside the layers with a rule.
+        """
+        if losses.dim() == 1 and not len(losses):
+            empty = losses.detach().double()
+            return Clipped(empty, empty, losses.detach())
+        return self._with_losses(losses, self._clip)
+
+    def observe(self, losses: torch.Tensor) -> Observation:
+        """As `backward`, but nothing is added: says what the examples would do.
+
+        Args:
+            losses: (B,) as for `backward`, B at least 1.
+
+        Raises:
+            As `backward`.
+        """
+        return self._with_losses(losses, self._observe)
+
+    def trace_next(self) -> None:
+        """Has the next batch of two or more traced again."""
+        self._is_traced = False
+
+    def _with_losses(self, losses: torch.Tensor, work: Callable[[torch.Tensor], T]) -> T:
+        if losses.dim() != 1:
+            raise LossError(
+                f"give the loss of each example, a tensor with one axis, not one with {losses.dim()}: a mean over the "
+                "batch hides the examples. Normalise inside each example, for instance with reduction='none'"
+            )
+        _check_finite(losses.detach())
+        if losses.grad_fn is None:
+            raise LossError("the losses carry no gradient: run the model inside `recording`, with gradients enabled")
+        tape = self._tape
+        if tape.batch_size is None:
+            tape.batch_size = len(losses)
+        if tape.batch_size != len(losses):
+            raise LossError(f"{len(losses)} losses for a batch of {tape.batch_size} examples; give one for each")
+        held = [(p, p.grad) for p in self.parameters]
+        try:
+            self._guard.check()
+            for parameter in self.parameters:
+                parameter.grad = None
+            with torch.autocast(losses.device.type, enabled=False):
+                self._trace(losses)
+                return work(losses)
+        finally:
+            tape.phase = Phase.OFF
+            tape.reset()
+            for parameter, gradient in held:
+                parameter.grad = gradient
+
+    def _trace(self, losses: torch.Tensor) -> None:
+        """Traces sets of losses back, once: several examples at a time, since a pass for each would take B passes."""
+        if self._is_traced or len(losses) < 2:
+            return
+        # Unequal weights: what two examples do to a third must not cancel, as it does in differences.
+        weights = 1 + torch.arange(len(losses), device=losses.device).mul(0.6180339887).frac()
+        for chosen in separating_sets(len(losses)).to(losses.device):
+            self._tape.traced = chosen
+            self._run(Phase.TRACE, (losses * weights.to(losses.dtype))[chosen].sum(), retain_graph=True)
+        self._is_traced = True
+
+    def _clip(self, losses: torch.Tensor) -> Clipped:
+        tape = self._tape
+        if self._mode == "book_keeping":
+            self._run(Phase.KEEP, losses.sum())
+            norms, factors, shared = self._add_cancelling(losses)
+            with torch.no_grad():
+                tape.add_weighted(self._sums, shared)
+        else:
+            self._run(Phase.NORMS_ONLY, losses.sum(), retain_graph=True)
+            norms, factors, shared = self._add_cancelling(losses)
+            # The same backward pass again, not one of weighted losses: in bfloat16 that would round differently, and
+            # a share could exceed the bound.
+            tape.sums, tape.factors = self._sums, shared
+            self._run(Phase.SUM, losses.sum())
+        return Clipped(norms, factors, losses.detach())
+
+    def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Adds the examples whose terms are too large for a sum of the batch, by themselves.
+
+        Returns:
+            (B,) norms, factors, and the factors for the sum of the batch: 0 for the examples that were added here.
+        """
+        tape = self._tape
+        norms, factors = self._norms_and_factors(losses)
+        assert tape.magnitudes is not None  # noqa: S101
+        is_apart = cancelling(factors, tape.magnitudes, self._max_grad_norm, self._dtype)
+        apart: list[int] = is_apart.nonzero().flatten().tolist()
+        step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for p in self.parameters)))
+        for at in range(0, len(apart), step):
+            examples = apart[at : at + step]
+            tape.whole = whole = WholeGradients(examples)
+            if self._mode == "book_keeping":
+                tape.fill(whole)
+            else:
+                self._run(Phase.WHOLE, losses.sum(), retain_graph=True)
+            norms[examples] = whole.norms()
+            _check_finite(norms)
+            factors[examples] = clip_factors(norms[examples], self._max_grad_norm, self._clipping, self._dtype)
+            whole.add_weighted(self._sums, factors[examples])
+        return norms, factors, factors.masked_fill(is_apart, 0)
+
+    def _observe(self, losses: torch.Tensor) -> Observation:
+        tape = self._tape
+        seeds = {parameter: seed for seed, parameter in enumerate(self.parameters)}
+        tape.directions = lambda parameter: Direction.drawn(parameter, seeds[parameter])
+        tape.roundoff = torch.finfo(losses.dtype).eps
+        self._run(Phase.NORMS_ONLY, losses.sum())
+        norms, _ = self._norms_and_factors(losses)
+        projections = torch.zeros_like(norms) if tape.projections is None else tape.projections
+        return Observation(losses.detach().double().cpu(), norms.cpu(), projections.cpu(), tape.roundoff)
+
+    def _run(self, phase: Phase, loss: torch.Tensor, retain_graph: bool = False) -> None:
+        self._tape.phase = phase
+        loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+        for name, parameter in self._model.named_parameters():
+            if parameter.requires_grad and parameter.grad is not None:
+                raise UnsupportedLayerError(
+                    f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or a "
+                    "penalty on it is in the loss), so its gradients for single examples are not known. Call the layer "
+                    "itself, or freeze the parameter"
+                )
+
+    def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.no_grad():
+            norms = self._tape.norms(len(losses), losses.device)
+        _check_finite(norms)
+        return norms, clip_factors(norms, self._max_grad_norm, self._clipping, self._dtype)
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """Of the sums, the coarsest."""
+        return torch.float64 if all(p.dtype == torch.float64 for p in self.parameters) else torch.float32
+
+    def take_sums(self) -> list[torch.Tensor]:
+        """The clipped sums since the last call, one for each of `parameters`, float32 or float64; starts afresh."""
+        taken = [self._sums.of(p) for p in self.parameters]
+        self._sums = Sums()
+        return taken
+
+
+def _check_finite(values: torch.Tensor) -> None:
+    if not bool(torch.isfinite(values).all()):
+        raise NotFiniteError(
+            "the loss or the gradient of an example is not a finite number; nothing was added. Lower the learning "
+            "rate, look for divisions by zero and logarithms of zero in the loss, or use bfloat16 in place of float16"
+        )

@@ -1,0 +1,184 @@
+"""What a fused language-model head leaves behind: hidden states and normalisers, not logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from pipelines.dp.uses import (
+    CACHE_ELEMENTS,
+    Direction,
+    MemoryBudget,
+    RowsUse,
+    Scratch,
+    Squares,
+    Sums,
+    compute_dtype,
+)
+
+
+def softmax_in_place(logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Turns logits into the gradients of the weighted losses.
+
+    Rows are taken a few at a time, so that the passes over them stay in the cache.
+
+    Args:
+        logits: (N, V), overwritten with weights * (softmax - one_hot(labels)).
+        labels: (N,) int64.
+        weights: (N,).
+
+    Returns:
+        (N,) weighted losses, and (N,) log-sum-exps.
+    """
+    num_rows, size = logits.shape
+    normalisers = logits.new_empty(num_rows)
+    picked = logits.gather(1, labels[:, None])[:, 0]
+    step = max(1, CACHE_ELEMENTS // size) if logits.device.type == "cpu" else max(1, num_rows)
+    for at in range(0, num_rows, step):
+        part = logits[at : at + step]
+        top = part.amax(dim=1, keepdim=True)
+        part.sub_(top).exp_()
+        total = part.sum(dim=1, keepdim=True)
+        part.mul_(weights[at : at + step, None] / total)
+        normalisers[at : at + step] = (top + total.log())[:, 0]
+    logits.scatter_add_(1, labels[:, None], -weights[:, None])
+    return (normalisers - picked) * weights, normalisers
+
+
+def pieces(start: int, stop: int, size: int) -> list[tuple[int, int]]:
+    """The range cut into parts of at most ``size``."""
+    return [(at, min(at + size, stop)) for at in range(start, stop, size)]
+
+
+def compute_logits(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor
+) -> torch.Tensor:
+    """(N, V) logits in float32 or float64, written to ``out``; the product is in the dtype of ``hidden``."""
+    if hidden.dtype == out.dtype:
+        torch.mm(hidden, weight.t(), out=out)
+    else:
+        out.copy_(torch.mm(hidden, weight.t()))
+    return out if bias is None else out.add_(bias)
+
+
+@dataclass
+class HeadUse:
+    """The gradient of a head's weight is sum_t b_t h_t^T with b = weights * (softmax - one_hot) * upstream.
+
+    Attributes:
+        hidden: (B, T, D) inputs of the head, packed to positions with a target.
+        weight: (V, D), as it was in the forward pass, in the dtype of ``hidden``.
+        bias: (V,) or None.
+        labels: (B, T) int64.
+        weights: (B, T), 0 where there is no target.
+        normalisers: (B, T) log-sum-exps.
+        kept: (n, T, V) gradients of the logits of the first n examples; the others' are computed again.
+        chunk: examples that are computed again at once.
+        unit_norms, unit_terms, unit_magnitudes: (B,) float64 each, see `Squares`, for an upstream gradient of 1.
+        upstream: (B,) gradients of the examples' losses.
+    """
+
+    hidden: torch.Tensor
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+    labels: torch.Tensor
+    weights: torch.Tensor
+    normalisers: torch.Tensor
+    kept: torch.Tensor
+    chunk: int
+    unit_norms: torch.Tensor
+    unit_terms: torch.Tensor
+    unit_magnitudes: torch.Tensor
+    upstream: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.hidden)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Taken in the forward pass, where the logits were at hand."""
+        del budget
+        scale = self.upstream.double().square()
+        return Squares(self.unit_norms * scale, self.unit_terms * scale, self.magnitudes())
+
+    def magnitudes(self) -> torch.Tensor:
+        """sum_t |b_t| |h_t|."""
+        return self.unit_magnitudes * self.upstream.double().abs()
+
+    def _logit_gradients(self, start: int, stop: int) -> torch.Tensor:
+        """(n, T, V) for an upstream gradient of 1; the examples are all kept, or none is."""
+        if stop <= len(self.kept):
+            return self.kept[start:stop]
+        hidden = self.hidden[start:stop].flatten(0, 1)
+        out = torch.empty(len(hidden), len(self.weight), dtype=compute_dtype(hidden), device=hidden.device)
+        compute_logits(hidden, self.weight, self.bias, out)
+        weights, labels = self.weights[start:stop].flatten(), self.labels[start:stop].flatten()
+        normalisers = self.normalisers[start:stop].flatten()
+        step = max(1, CACHE_ELEMENTS // out.shape[1]) if out.device.type == "cpu" else max(1, len(out))
+        for at in range(0, len(out), step):
+            part = slice(at, at + step)
+            out[part].sub_(normalisers[part, None]).exp_().mul_(weights[part, None])
+        out.scatter_add_(1, labels[:, None], -weights[:, None])
+        return out.view(stop - start, -1, out.shape[1])
+
+    def _parts(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The range cut to what is kept, in one, and to chunks of the rest."""
+        middle = min(max(start, len(self.kept)), stop)
+        return pieces(start, middle, max(1, middle - start)) + pieces(middle, stop, self.chunk)
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t <left, b_t> <h_t, right>."""
+        result = torch.empty(self.num_examples, dtype=torch.float64, device=self.hidden.device)
+        for a, b in self._parts(0, self.num_examples):
+            along = self.hidden[a:b].to(direction.right.dtype) @ direction.right
+            result[a:b] = ((self._logit_gradients(a, b) @ direction.left) * along).double().sum(dim=1)
+        return result * self.upstream.double()
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(n, V, D)."""
+        dtype = dtype or self.upstream.dtype
+        parts = [
+            torch.bmm(
+                self._logit_gradients(a, b).transpose(1, 2).to(dtype),
+                self.hidden[a:b].to(dtype) * self.upstream[a:b, None, None].to(dtype),
+            )
+            for a, b in self._parts(start, stop)
+        ]
+        return torch.cat(parts)
+
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """One matrix product for what is kept, and one for each chunk of the rest."""
+        scale = self.upstream if factors is None else self.upstream * factors.to(self.upstream.dtype)
+        for a, b in self._parts(0, self.num_examples):
+            hidden = scratch.scaled(self.hidden[a:b], scale[a:b], compute_dtype(parameter))
+            sums.add_product(parameter, self._logit_gradients(a, b).flatten(0, 1).t(), hidden.flatten(0, 1))
+
+    def _entries(self, start: int, stop: int, ids: torch.Tensor) -> torch.Tensor:
+        """(n, T, S) gradients of the logits at the tokens ``ids`` (n, S), for an upstream gradient of 1."""
+        if stop <= len(self.kept):
+            return self.kept[start:stop].gather(2, ids[:, None, :].expand(-1, self.kept.shape[1], -1))
+        logits = torch.bmm(self.hidden[start:stop], self.weight[ids].transpose(1, 2)).to(self.upstream.dtype)
+        if self.bias is not None:
+            logits += self.bias[ids][:, None, :]
+        entries = logits.sub_(self.normalisers[start:stop, :, None]).exp_()
+        entries -= (self.labels[start:stop, :, None] == ids[:, None, :]).to(entries.dtype)
+        return entries.mul_(self.weights[start:stop, :, None])
+
+    def cross(self, embedding: RowsUse) -> torch.Tensor:
+        """(B,) the inner product with the gradient of a tied embedding, sum_{t,s} b_t[id_s] <h_t, g_s>.
+
+        Of b only the entries at the example's own tokens are needed, which costs T products for each position.
+        """
+        dtype = self.upstream.dtype
+        result = torch.zeros(self.num_examples, dtype=torch.float64, device=self.hidden.device)
+        for a, b in self._parts(0, self.num_examples):
+            ids, hidden = embedding.ids[a:b], self.hidden[a:b]
+            entries = self._entries(a, b, ids)
+            entries *= self.upstream[a:b, None, None]
+            inner = torch.bmm(hidden.to(dtype), embedding.gradients[a:b].to(dtype).transpose(1, 2))
+            result[a:b] = (entries * inner).sum(dim=2).double().sum(dim=1)
+        return result

@@ -1,0 +1,251 @@
+"""Rules for linear layers, embeddings and norms: an autograd function each.
+
+A function computes what the layer computes. Its backward pass gives the gradient of the input, as ever, and hands the
+layer's input and the gradient of its output to the tape in place of a gradient of the weights. Weights are arguments
+of the function only so that its output requires a gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.tape import Tape
+from pipelines.dp.uses import DenseUse, OuterUse, RowsUse, compute_dtype
+
+
+@dataclass(frozen=True)
+class Site:
+    """A layer with a rule.
+
+    Attributes:
+        name: of the layer, for messages.
+        module: the layer.
+        tape: where its uses go.
+        parameters: the layer's own, by name, as they were when the engine was attached.
+    """
+
+    name: str
+    module: Any
+    tape: Tape
+    parameters: Mapping[str, torch.nn.Parameter]
+
+    def parameter(self, name: str) -> torch.nn.Parameter | None:
+        """The layer's parameter of that name, None where it has none or it is frozen."""
+        found = self.parameters.get(name)
+        return found if found is not None and found.requires_grad else None
+
+    def enter(self, inputs: torch.Tensor) -> None:
+        """Notes that the layer runs on ``inputs``.
+
+        Raises:
+            UnsupportedLayerError: something else has taken the place of a parameter.
+        """
+        for name, parameter in self.parameters.items():
+            # A computed value lies in the instance's dictionary (hooks), or in that of parameters (functional_call).
+            if self.module._parameters.get(name) is not parameter or name in self.module.__dict__:
+                raise UnsupportedLayerError(
+                    f"layer {self.name!r}: something else is in the place of its parameter {name!r} in the forward "
+                    "pass (a value that a hook computes, functional_call, a parameter that was put there after "
+                    "make_private), whose gradients are not known. Take it away, or freeze the layer"
+                )
+        if self.tape.first_rows is None:
+            self.tape.first_rows = len(inputs)
+        if self.tape.batch_size is None:
+            self.tape.batch_size = len(inputs)
+        self.tape.called(self.module._parameters.values())  # one under two names is used twice
+
+    def add_elementwise(self, name: str, gradients: torch.Tensor, inputs: torch.Tensor | None) -> None:
+        """Takes in a parameter that is multiplied with ``inputs`` (added, without), at every position.
+
+        Args:
+            name: of the parameter, of shape S.
+            gradients: (B, ..., *S) of the layer's output.
+            inputs: (B, ..., *S) or None.
+        """
+        parameter = self.parameter(name)
+        if parameter is not None:
+            values = gradients.to(compute_dtype(gradients))
+            if inputs is not None:
+                values = values * inputs
+            summed = values.reshape(len(values), -1, *parameter.shape).sum(dim=1)
+            self.tape.add(self.name, parameter, DenseUse(summed))
+
+
+def _positions(values: torch.Tensor) -> torch.Tensor:
+    """(B, ..., n) as (B, T, n)."""
+    return values[:, None] if values.dim() == 2 else values.flatten(1, -2)
+
+
+class _Linear(torch.autograd.Function):
+    """x W^T + b, or x W + b where the weight is stored the other way round."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, site: Site, is_transposed: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        out = functional.linear(x, weight.t() if is_transposed else weight, bias)
+        ctx.site, ctx.is_transposed = site, is_transposed
+        ctx.save_for_backward(x.to(out.dtype), weight)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        site: Site = ctx.site
+        site.tape.check_examples(site.name, gradient)
+        parameter = site.parameter("weight")
+        if parameter is not None:
+            inputs, outputs = _positions(x.detach()), _positions(gradient)
+            use = OuterUse(inputs, outputs) if ctx.is_transposed else OuterUse(outputs, inputs)
+            site.tape.add(site.name, parameter, use)
+        site.add_elementwise("bias", gradient, None)
+        if not ctx.needs_input_grad[2]:
+            return None, None, None, None, None
+        weight = weight.to(gradient.dtype)
+        return None, None, gradient @ (weight.t() if ctx.is_transposed else weight), None, None
+
+
+def linear(site: Site, x: torch.Tensor) -> torch.Tensor:
+    """``torch.nn.Linear``."""
+    site.enter(x)
+    out: torch.Tensor = _Linear.apply(site, False, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
+    return out
+
+
+def conv1d(site: Site, x: torch.Tensor) -> torch.Tensor:
+    """``transformers.pytorch_utils.Conv1D``: a linear layer whose weight is stored as (inputs, outputs)."""
+    site.enter(x)
+    out: torch.Tensor = _Linear.apply(site, True, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Embedding(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, site: Site, ids: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.site = site
+        ctx.save_for_backward(ids)
+        return functional.embedding(ids, weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[None, ...]:
+        (ids,) = ctx.saved_tensors
+        site: Site = ctx.site
+        site.tape.check_examples(site.name, gradient)
+        parameter = site.parameter("weight")
+        if parameter is not None:
+            flat = _positions(gradient)
+            padding: int | None = site.module.padding_idx
+            if padding is not None:  # the row of padding is never trained
+                flat = flat.masked_fill((ids.flatten(1) == padding)[:, :, None], 0)
+            site.tape.add(site.name, parameter, RowsUse(ids.flatten(1), flat, len(parameter)))
+        return None, None, None
+
+
+def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
+    """``torch.nn.Embedding``.
+
+    Ids that are shared by all examples, (1, T), are expanded: their gradient would otherwise come summed over
+    examples. That is how GPT-2 makes its position ids.
+
+    Raises:
+        IsolationError: ids without an example axis.
+    """
+    if ids.dim() < 2:
+        raise IsolationError(
+            f"embedding {site.name!r} is given ids with {ids.dim()} axes; give it (examples, positions), so that it "
+            "is known which ids belong to which example: ids[None] where all share them, ids[:, None] for one each"
+        )
+    # Where a batch has more rows than records, that is said when its losses arrive, and not by a clash of shapes here.
+    size = site.tape.first_rows or site.tape.batch_size
+    if size is not None and len(ids) == 1 and size != 1:
+        ids = ids.expand(size, *ids.shape[1:])
+    site.enter(ids)
+    out: torch.Tensor = _Embedding.apply(site, ids, site.module.weight)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _LayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        dtype = weight.dtype if weight is not None else x.dtype
+        with torch.autocast(x.device.type, enabled=False):  # as ordinary training does, in the dtype of the weights
+            out, mean, scale = torch.native_layer_norm(
+                x.to(dtype), site.module.normalized_shape, weight, bias, site.module.eps
+            )
+        ctx.site, ctx.dtype = site, dtype
+        ctx.save_for_backward(x, mean, scale, weight, bias)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, mean, scale, weight, bias = ctx.saved_tensors
+        site: Site = ctx.site
+        x = x.to(ctx.dtype)
+        site.tape.check_examples(site.name, gradient)
+        parameter = site.parameter("weight")
+        if parameter is not None:
+            # sum_t g (x - mean) scale, for each example
+            normalised = x.sub(mean).mul_(scale)
+            site.add_elementwise("weight", gradient, normalised)
+        site.add_elementwise("bias", gradient, None)
+        if not ctx.needs_input_grad[1]:
+            return None, None, None, None
+        found = torch.ops.aten.native_layer_norm_backward(
+            gradient, x, site.module.normalized_shape, mean, scale, weight, bias, [True, False, False]
+        )
+        return None, found[0], None, None
+
+
+def layer_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
+    """``torch.nn.LayerNorm``."""
+    site.enter(x)
+    out: torch.Tensor = _LayerNorm.apply(site, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Scale(torch.autograd.Function):
+    """x * weight, the weight along the last axes."""
+
+    @staticmethod
+    def forward(ctx: Any, site: Site, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.site = site
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        site: Site = ctx.site
+        site.tape.check_examples(site.name, gradient)
+        site.add_elementwise("weight", gradient, x)
+        return None, gradient * weight if ctx.needs_input_grad[1] else None, None
+
+
+def rms_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
+    """``torch.nn.RMSNorm``."""
+    site.enter(x)
+    normalised = functional.rms_norm(x, site.module.normalized_shape, None, site.module.eps)
+    out: torch.Tensor = _Scale.apply(site, normalised, site.module.weight)  # type: ignore[no-untyped-call]
+    return out
+
+
+def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
+    """The RMS norm of Llama and its kin: normalised in float32, scaled in the input's dtype."""
+    site.enter(x)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    normalised = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + site.module.variance_epsilon)
+    out: torch.Tensor = _Scale.apply(site, normalised.to(x.dtype), site.module.weight)  # type: ignore[no-untyped-call]
+    return out

@@ -1,0 +1,317 @@
+"""DP-SGD, DP-Adam, DP-AdamW: any optimizer of torch, handed noisy clipped sums in place of gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipelines.dp.company import Composition
+from pipelines.dp.gradients import Clipped, GradientEngine
+from pipelines.dp.isolation import IsolationProbe
+from pipelines.dp.noise import add_noise
+from pipelines.dp.ranks import ALONE, Ranks
+from pipelines.errors import ConfigError, PrivacyGateError
+
+
+def noisy_step(
+    optimizer: torch.optim.Optimizer,
+    engine: GradientEngine,
+    *,
+    noise_multiplier: float,
+    expected_batch_size: float,
+    rng: np.random.Generator,
+    ranks: Ranks = ALONE,
+) -> None:
+    """One step on the engine's sums: noise, division by the expected batch size, the optimizer's own step.
+
+    Formal guarantees (Abadi et al. 2016, Algorithm 1): Gaussian noise of standard deviation
+    ``noise_multiplier * max_grad_norm`` is added to every coordinate exactly once, whatever was added up, and the
+    divisor does not depend on the sample. Weight decay, momentum and moments are post-processing.
+
+    Args:
+        optimizer: holds the engine's trainable parameters.
+        engine: its sums are taken; under several processes, they are added up over all.
+        noise_multiplier: noise standard deviation over the engine's max_grad_norm.
+        expected_batch_size: records in an average step, over all processes.
+        rng: of the noise. Under several processes only the first one's is used: one draw in total.
+        ranks: the processes whose sums belong to one step.
+    """
+    sums = engine.take_sums()
+    deviation = noise_multiplier * engine.max_grad_norm
+    if ranks.is_first:
+        add_noise(sums, deviation, rng, expected_batch_size)
+    else:
+        for total in sums:
+            total.div_(expected_batch_size)
+    ranks.add_up(sums)
+    for parameter, total in zip(engine.parameters, sums, strict=True):
+        parameter.grad = total.to(parameter.dtype)
+    optimizer.step()
+    for parameter in engine.parameters:
+        parameter.grad = None
+
+
+@dataclass
+class _Batch:
+    """The physical batch that the loop is at work on.
+
+    Attributes:
+        num_records: records in it.
+        rng: of its step; None for a batch that is compared only.
+        is_last: whether a step is due after it.
+        is_begun: whether its losses were handed over.
+        is_added: whether they were accepted.
+        is_stepped: whether ``step()`` was called after it.
+    """
+
+    num_records: int
+    rng: np.random.Generator | None
+    is_last: bool
+    is_begun: bool = False
+    is_added: bool = False
+    is_stepped: bool = False
+
+
+class PrivateOptimizer(torch.optim.Optimizer):
+    """Wraps an optimizer for a loop over `pipelines.dp.sampling.PoissonLoader`.
+
+    ``backward(losses)`` takes the place of ``loss.backward()``. ``step()`` acts once a sample is complete; after
+    a physical batch that is not the sample's last it only marks time. Learning-rate schedulers work on it as ever.
+
+    Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
+    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples.
+
+    Attributes:
+        num_steps: noisy steps taken.
+        notes: what the comparison of examples could not compare, in words.
+        last: what the last physical batch brought. Private: norms and losses of single examples, un-noised.
+    """
+
+    def __init__(  # the wrapped optimizer holds groups and state
+        self,
+        optimizer: torch.optim.Optimizer,
+        engine: GradientEngine,
+        *,
+        noise_multiplier: float,
+        expected_batch_size: float,
+        before_step: Callable[[], None],
+        ranks: Ranks = ALONE,
+    ) -> None:
+        """Args:
+        optimizer: holds the trainable parameters.
+        engine: of the model.
+        noise_multiplier: noise standard deviation over max_grad_norm, >= 0.
+        expected_batch_size: divides the sums.
+        before_step: called before each noisy step; it counts the step, and raises where no more is allowed.
+        ranks: the processes that take steps together.
+        """
+        self._inner = optimizer
+        self._engine = engine
+        self._noise_multiplier = noise_multiplier
+        self._expected_batch_size = expected_batch_size
+        self._before_step = before_step
+        self._ranks = ranks
+        self._batch: _Batch | None = None
+        self._probe: IsolationProbe | None = None
+        self.notes: tuple[str, ...] = ()
+        self.num_steps = 0
+        self.last: Clipped | None = None
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        """Of the wrapped optimizer."""
+        return self._inner.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        """Of the wrapped optimizer."""
+        return self._inner.state
+
+    @property
+    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+        """Of the wrapped optimizer."""
+        return self._inner.defaults
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a private optimizer is not copied; save its state_dict")
+
+    def __repr__(self) -> str:
+        return f"PrivateOptimizer({self._inner!r})"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of the wrapped optimizer: moments of noisy sums, which cost no further privacy."""
+        return self._inner.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Into the wrapped optimizer."""
+        self._inner.load_state_dict(state_dict)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Of the wrapped optimizer; sums under way are not gradients and stay."""
+        self._inner.zero_grad(set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused: the engine was attached to the parameters there were."""
+        raise ConfigError("parameter groups are set before make_private, not after")
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether the batch at hand is one that is compared and enters no step."""
+        return self._batch is not None and self._batch.rng is None
+
+    @property
+    def num_compared(self) -> int:
+        """How many batches were compared so far."""
+        return 0 if self._probe is None else self._probe.num_compared
+
+    def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
+        """A physical batch is handed out: what the model does from here on is recorded.
+
+        Raises:
+            PrivacyGateError: examples were not compared to the end.
+        """
+        if self._probe is not None and self._probe.position is not None:
+            raise PrivacyGateError("no step is taken before examples were compared; begin the loop again")
+        self._batch = _Batch(num_records, rng, is_last)
+        self._engine.start(num_records)
+
+    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
+        """The next batches are these, which are compared and enter no step; ``notes`` say what could not be."""
+        self._probe = IsolationProbe(self._engine, compositions, notes)
+
+    def begin_probe_batch(self) -> int | None:
+        """The next batch that is compared is handed out.
+
+        Returns:
+            Its number, or None when all were compared.
+        """
+        assert self._probe is not None  # noqa: S101
+        if self._probe.position is None:
+            self.notes = self._probe.notes
+            return None
+        number = self._probe.begin()
+        self._batch = _Batch(self._probe.size(number), None, is_last=False)
+        return number
+
+    def abandon(self) -> None:
+        """Forgets a sample that was not finished: had its sum stayed, a record could enter the next step twice."""
+        self._engine.stop()
+        self._engine.take_sums()
+        self._batch = None
+        if self._probe is not None:
+            self._probe.pause()
+
+    def end_batch(self) -> None:
+        """The loop is done with the batch.
+
+        Raises:
+            PrivacyGateError: its losses were not handed to ``backward``, or it was not followed by ``step()``. The sum
+                would leak into the next step, where the same record may enter again.
+        """
+        self._engine.stop()
+        batch = self._batch
+        if batch is None:
+            return
+        _check_added(batch)
+        if not batch.is_stepped and (batch.is_last or batch.rng is None):
+            raise PrivacyGateError("call optimizer.step() after every batch of a private loader")
+
+    def empty_step(self, rng: np.random.Generator) -> None:
+        """A step whose sample was empty: noise alone."""
+        self._batch = None
+        self._take_step(rng)
+
+    def backward(self, losses: torch.Tensor) -> torch.Tensor:
+        """Adds the clipped gradients of a physical batch, in place of ``loss.backward()``.
+
+        Args:
+            losses: (B,) one loss for each record of the batch, in their order.
+
+        Returns:
+            Their mean, detached, for progress bars. Private, un-noised. Its own ``backward()`` does nothing, so
+            that a trainer may be handed it as the loss.
+
+        Raises:
+            PrivacyGateError: called twice for a batch, or outside a loop over the private loader; more or fewer losses
+                than the batch has records.
+            IsolationError: examples depend on each other: see `pipelines.dp.isolation`.
+            LossError, UnsupportedLayerError: see `GradientEngine.backward`.
+        """
+        batch = self._batch
+        if batch is None or batch.is_begun:
+            raise PrivacyGateError(
+                "call backward once for each batch of the private loader: a record may enter a step once only"
+            )
+        if losses.dim() == 1 and len(losses) != batch.num_records:
+            raise PrivacyGateError(
+                f"{len(losses)} losses for a batch of {batch.num_records} records: one record has to be one example, "
+                "for each example may add max_grad_norm to the sum. Let the data set, not the collate function, cut "
+                "texts into records; give one that has nothing to learn from a loss of 0, and do not leave it out"
+            )
+        batch.is_begun = True
+        if batch.rng is not None:
+            self.last = self._engine.backward(losses)
+        else:
+            assert self._probe is not None  # noqa: S101
+            seen = self._probe.take(losses)
+            self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
+        batch.is_added = True
+        return self.last.losses.mean().requires_grad_()
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """A noisy step if the batch was the sample's last; nothing otherwise.
+
+        Raises:
+            ConfigError: with a closure, which would run the model out of the engine's sight.
+            PrivacyGateError: outside a loop over the private loader, before ``backward``, or when the planned steps
+                are used up.
+        """
+        if closure is not None:
+            raise ConfigError("a private step takes no closure")
+        batch = self._batch
+        if batch is None or batch.is_stepped:
+            raise PrivacyGateError("step() goes with a batch of the private loader, once each")
+        _check_added(batch)
+        batch.is_stepped = True
+        if batch.is_last and batch.rng is not None:
+            self._take_step(batch.rng)
+
+    def _take_step(self, rng: np.random.Generator) -> None:
+        self._before_step()
+        noisy_step(
+            self._inner,
+            self._engine,
+            noise_multiplier=self._noise_multiplier,
+            expected_batch_size=self._expected_batch_size,
+            rng=rng,
+            ranks=self._ranks,
+        )
+        self.num_steps += 1
+
+
+def _check_added(batch: _Batch) -> None:
+    if not batch.is_added:
+        raise PrivacyGateError(
+            "a batch was left out: hand the losses of every batch to optimizer.backward(). If a batch is skipped "
+            "because of one record (a loss that is not finite, for one), that record takes away what the others do"
+        )
+
+
+def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:
+    """Checks that an optimizer holds just the trainable parameters.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    missing = [p for p in parameters if p not in held]
+    foreign = [p for p in held if p.requires_grad and p not in set(parameters)]
+    if missing or foreign:
+        raise ConfigError(
+            f"the optimizer lacks {len(missing)} of the model's trainable parameters and holds {len(foreign)} that are "
+            "not the model's; build it from [p for p in model.parameters() if p.requires_grad]"
+        )

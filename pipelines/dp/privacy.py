@@ -1,0 +1,339 @@
+"""PrivacyEngine: private training of an ordinary loop, by the names that users know."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler
+
+from pipelines.accounting.events import (
+    Composed,
+    Event,
+    NeighboringRelation,
+    UnsupportedEventError,
+    dp_sgd,
+)
+from pipelines.dp.clipping import ClippingName
+from pipelines.dp.gradients import GradientEngine, ModeName
+from pipelines.dp.isolation import PROBE_SIZE
+from pipelines.dp.optimizer import PrivateOptimizer, check_holds
+from pipelines.dp.ranks import Ranks
+from pipelines.dp.records import repeats_records
+from pipelines.dp.sampling import PoissonLoader, PrivatePlan, plan_private_steps
+from pipelines.dp.uses import MemoryBudget
+from pipelines.errors import ConfigError, InputError, PrivacyGateError
+from pipelines.randomness import PrivateRandomness, seeded, unpredictable
+
+_STATE_VERSION = 1
+
+ASSUMPTIONS: Final = (
+    "each number of the data set is one record, the same whenever it is asked for; a record that stands under several "
+    "numbers counts as several",
+    "examples stay independent of others and of their places in batches that were not compared: larger ones, later "
+    "ones, records unlike those that were compared; dropout and other random numbers do not depend on other examples",
+    "the loop treats all batches alike, and computes the losses from the batch alone",
+    "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
+    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses or norms",
+    "processes exchange nothing of their records but the engine's sums, and nobody looks at one process's sums",
+    "only the final weights are published; pseudo-random Gaussian numbers in floating point are taken for real ones",
+    "no record directs the rounding of sums: in float32 rounding adds less than 1e-4 max_grad_norm to what a record "
+    "does",
+)
+"""What `PrivacyEngine.get_epsilon` rests on and nothing here checks."""
+
+
+class PrivacyEngine:
+    """Makes a model, an optimizer and a data loader private, and keeps count of what they release.
+
+    Args:
+        accountant: ``pld`` (tight upper bounds) or ``rdp``.
+        relation: the neighbouring relation of `get_epsilon` and of calibration. Under ``add_or_remove_one`` the
+            size of the data set is taken to be public.
+        test_seed: makes samples and noise repeatable, for tests. The guarantee is void, and `is_guarantee` says so.
+        insecure_test_seed: must be True for a test_seed to be accepted.
+
+    Only the final weights are covered by epsilon. Losses, norms, sample sizes and intermediate checkpoints that are
+    published are releases of their own.
+    """
+
+    def __init__(
+        self,
+        *,
+        accountant: Literal["pld", "rdp"] = "pld",
+        relation: NeighboringRelation | str = NeighboringRelation.REPLACE_ONE,
+        test_seed: int | None = None,
+        insecure_test_seed: bool = False,
+    ) -> None:
+        """Raises ConfigError for an accountant that gives no bound, or a seed without consent to it."""
+        if accountant not in ("pld", "rdp"):
+            raise ConfigError(f"accountant {accountant!r} gives no upper bound on epsilon; choose pld or rdp")
+        if (test_seed is not None) != insecure_test_seed:
+            raise ConfigError(
+                "a test_seed makes the noise predictable, which voids the guarantee: set insecure_test_seed=True "
+                "beside it in tests, and neither of them otherwise"
+            )
+        self._accountant = accountant
+        self._relation = NeighboringRelation(relation)
+        self._test_seed = test_seed
+        self._is_insecure = insecure_test_seed
+        self._history: list[tuple[float, float, int]] = []
+        self._num_records: int | None = None
+        self._steps_left: int | None = None
+        self._optimizer: PrivateOptimizer | None = None
+
+    def make_private(
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader[Any],
+        noise_multiplier: float,
+        max_grad_norm: float,
+        clipping: ClippingName = "flat",
+        mode: ModeName = "book_keeping",
+        max_physical_batch_size: int | None = None,
+        memory_budget: MemoryBudget | None = None,
+    ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
+        """Private counterparts of a model, an optimizer and a loader.
+
+        Args:
+            module: the model; one wrapped in DistributedDataParallel is unwrapped, for the optimizer adds up over
+                processes itself.
+            optimizer: SGD, Adam, AdamW or another of torch, over the model's trainable parameters.
+            data_loader: over a data set with a length; its ``batch_size`` is the expected number of records in a
+                step, over all processes. Its order is replaced by Poisson sampling.
+            noise_multiplier: noise standard deviation over ``max_grad_norm``, >= 0.
+            max_grad_norm: what the gradient norm of one record is clipped to.
+            clipping: ``flat`` or ``automatic``.
+            mode: ``book_keeping`` (fast) or ``two_pass`` (least memory).
+            max_physical_batch_size: most records that the model sees at once; larger samples come in parts.
+            memory_budget: for the engine's temporary values.
+
+        Returns:
+            The model, with its layers under the engine's rules, the optimizer and the loader. The loader's first
+            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``).
+
+        Raises:
+            ConfigError: arguments that do not fit together.
+            InputError: the data set is empty.
+            UnsupportedLayerError: a trainable parameter without a rule.
+            IsolationError: a module that mixes or remembers examples is in training mode.
+        """
+        if not (math.isfinite(noise_multiplier) and noise_multiplier >= 0):
+            raise ConfigError(f"noise_multiplier must be a finite number >= 0, not {noise_multiplier}")
+        if max_physical_batch_size is not None and max_physical_batch_size < 1:
+            raise ConfigError(f"max_physical_batch_size must be at least 1, not {max_physical_batch_size}")
+        if self._optimizer is not None:
+            raise ConfigError("this engine has made a model private already; take a new one for another model")
+        plan = _plan(data_loader, 1)
+        if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+            module = module.module
+        gradients = GradientEngine(
+            module, max_grad_norm=max_grad_norm, clipping=clipping, mode=mode, budget=memory_budget
+        )
+        check_holds(optimizer, gradients.parameters)
+        ranks = Ranks.here()
+        ranks.follow_first(parameter.data for parameter in module.parameters())
+        self._num_records = len(data_loader.dataset)  # type: ignore[arg-type]
+        setting = (float(noise_multiplier), plan.sample_rate)
+        private = PrivateOptimizer(
+            optimizer,
+            gradients,
+            noise_multiplier=noise_multiplier,
+            expected_batch_size=plan.expected_batch_size,
+            before_step=lambda: self._count(*setting),
+            ranks=ranks,
+        )
+        self._optimizer = private
+        loader = PoissonLoader(
+            data_loader,
+            plan,
+            private,
+            self._randomness(ranks),
+            max_physical_batch_size=max_physical_batch_size,
+            ranks=ranks,
+            # At least two, where there are: a sample of expected size 1 often has more.
+            probe_size=min(PROBE_SIZE, max(2, plan.expected_share(ranks))),
+        )
+        return module, private, loader
+
+    def make_private_with_epsilon(
+        self,
+        *,
+        module: torch.nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data_loader: DataLoader[Any],
+        target_epsilon: float,
+        target_delta: float,
+        epochs: int,
+        max_grad_norm: float,
+        clipping: ClippingName = "flat",
+        mode: ModeName = "book_keeping",
+        max_physical_batch_size: int | None = None,
+        memory_budget: MemoryBudget | None = None,
+    ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
+        """As `make_private`, with the least noise that keeps ``epochs`` passes within (epsilon, delta), by PLD.
+
+        Further steps are refused.
+
+        Raises:
+            ConfigError: arguments that do not fit together, or a target that no noise reaches.
+        """
+        from pipelines.accounting.calibration import calibrate_noise_multiplier
+
+        if epochs < 1:
+            raise ConfigError(f"epochs must be at least 1, not {epochs}")
+        plan = _plan(data_loader, epochs)
+        noise_multiplier = calibrate_noise_multiplier(
+            target_epsilon=target_epsilon,
+            target_delta=target_delta,
+            sample_rate=plan.sample_rate,
+            num_steps=plan.num_steps,
+            relation=self._relation,
+        )
+        made = self.make_private(
+            module=module,
+            optimizer=optimizer,
+            data_loader=data_loader,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=max_grad_norm,
+            clipping=clipping,
+            mode=mode,
+            max_physical_batch_size=max_physical_batch_size,
+            memory_budget=memory_budget,
+        )
+        self._warn_about(target_delta)
+        self._steps_left = plan.num_steps
+        return made
+
+    @property
+    def event(self) -> Event:
+        """What an accountant has to know of the steps taken so far."""
+        return Composed(
+            events=tuple(
+                dp_sgd(noise_multiplier=noise, sample_rate=rate, num_steps=steps)
+                for noise, rate, steps in self._history
+            )
+        )
+
+    @property
+    def num_steps(self) -> int:
+        """Noisy steps taken, those before a resume included."""
+        return sum(steps for _, _, steps in self._history)
+
+    @property
+    def is_guarantee(self) -> bool:
+        """Whether `get_epsilon` is a guarantee, under `assumptions`: not if any step drew from a test seed."""
+        return not self._is_insecure
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the guarantee rests on and is not checked, in words; what could not be compared is at the end."""
+        return ASSUMPTIONS + (() if self._optimizer is None else self._optimizer.notes)
+
+    def get_epsilon(self, delta: float) -> float:
+        """The epsilon of the steps taken so far, an upper bound under the engine's relation.
+
+        Warns where delta is at least one over the number of records, or the seed was a test's.
+
+        Raises:
+            ConfigError: the accountant does not cover Poisson sampling under the relation (RDP under replacement).
+        """
+        from pipelines.accounting import accountants
+
+        self._warn_about(delta)
+        if self._is_insecure:
+            warnings.warn("insecure_test_seed is on: this epsilon is no guarantee", stacklevel=2)
+        try:
+            if self._accountant == "pld":
+                return accountants.epsilon(self.event, delta, self._relation)
+            found = accountants.rdp_epsilon(self.event, delta, self._relation)
+        except UnsupportedEventError as error:
+            raise ConfigError(f"{error}; use accountant='pld'") from error
+        if found is None:
+            raise ConfigError("the RDP accountant does not cover sampling under replacement; use accountant='pld'")
+        return found
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed run needs to go on counting. It holds no randomness: a resumed run draws afresh."""
+        return {
+            "version": _STATE_VERSION,
+            "history": [list(entry) for entry in self._history],
+            "is_insecure": self._is_insecure,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on counting where a saved engine was. Call it after make_private and before the first step.
+
+        Raises:
+            ConfigError: the state is of no known form.
+            PrivacyGateError: steps were taken already, or the saved run has used up the planned steps.
+        """
+        if self._history:
+            raise PrivacyGateError("load the state before the first step: steps that were taken must stay counted")
+        try:
+            if state["version"] != _STATE_VERSION:
+                raise ValueError
+            history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in state["history"]]
+            is_insecure = bool(state["is_insecure"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError("this is not the state of a PrivacyEngine that this version can read") from error
+        if self._steps_left is not None:
+            steps_left = self._steps_left - sum(steps for _, _, steps in history)
+            if steps_left < 0:
+                raise PrivacyGateError("the saved run took more steps than are planned; plan at least as many epochs")
+            self._steps_left = steps_left
+        self._history = history
+        self._is_insecure = self._is_insecure or is_insecure
+        if self._optimizer is not None:
+            self._optimizer.num_steps = self.num_steps
+
+    def _count(self, noise_multiplier: float, sample_rate: float) -> None:
+        # Counted before the step, so that one that is cut short is counted too.
+        if self._steps_left is not None:
+            if self._steps_left == 0:
+                raise PrivacyGateError(
+                    "the planned steps are used up: another one would exceed target_epsilon. Stop here, or plan more "
+                    "epochs from the start"
+                )
+            self._steps_left -= 1
+        if self._history and self._history[-1][:2] == (noise_multiplier, sample_rate):
+            self._history[-1] = (noise_multiplier, sample_rate, self._history[-1][2] + 1)
+        else:
+            self._history.append((noise_multiplier, sample_rate, 1))
+
+    def _randomness(self, ranks: Ranks) -> PrivateRandomness:
+        return unpredictable if self._test_seed is None else seeded(self._test_seed, ranks.rank)
+
+    def _warn_about(self, delta: float) -> None:
+        if self._num_records and delta >= 1 / self._num_records:
+            warnings.warn(
+                f"delta {delta:g} is not below 1/{self._num_records}, one over the number of records: a mechanism that "
+                "publishes one random record would satisfy it. Choose a smaller delta",
+                stacklevel=3,
+            )
+
+
+def _plan(loader: DataLoader[Any], epochs: int) -> PrivatePlan:
+    if isinstance(loader.dataset, IterableDataset) or not hasattr(loader.dataset, "__len__"):
+        raise ConfigError("Poisson sampling needs a data set with a length and records by number, not an iterable one")
+    if loader.batch_size is None:
+        raise ConfigError("give the data loader a batch_size: it is the expected number of records in a step")
+    if not isinstance(loader.sampler, RandomSampler | SequentialSampler):
+        raise ConfigError(
+            "the data loader has a sampler of its own, which Poisson sampling replaces; leave the sampler out"
+        )
+    if repeats_records(loader.dataset):
+        raise ConfigError(
+            "the data set holds records under several numbers (a Subset with an index twice, a ConcatDataset whose "
+            "parts share records): such a record enters a step several times. Take each record once; give rare ones a "
+            "larger weight in the loss instead"
+        )
+    num_records = len(loader.dataset)
+    if num_records == 0:
+        raise InputError("the data set is empty: there is no record to train on")
+    return plan_private_steps(num_records, loader.batch_size, epochs)

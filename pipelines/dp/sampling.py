@@ -1,0 +1,321 @@
+"""Poisson sampling: who enters a step, and how a sample is cut to physical batches that fit into memory.
+
+Public versus private: the rate and the number of steps derive from the number of private records, which is equal in
+neighbouring data sets where one record is *replaced* (design, section 5, "Shard"). Samples and their sizes are private.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import DataLoader
+
+from pipelines.dp.company import Composition, candidates, compose, content_of, num_compositions
+from pipelines.dp.errors import IsolationError
+from pipelines.dp.random_states import kept_random_states
+from pipelines.dp.ranks import ALONE, Ranks
+from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.randomness import PrivateRandomness
+
+IntArray = npt.NDArray[np.int64]
+
+RECORDS_NOT_COMPARED: Final = (
+    "whether the data set mixes records that are asked for at once could not be compared, because it gives another "
+    "value for the same number each time"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivatePlan:
+    """The private steps of a run, fixed before it starts.
+
+    Attributes:
+        sample_rate: probability with which each record enters a step.
+        expected_batch_size: records in an average step, ``sample_rate * num_records``; divides the noisy sum.
+        steps_per_epoch: steps in which ``num_records`` records are drawn on average (CRT, footnote 2).
+        num_steps: steps of the whole run.
+    """
+
+    sample_rate: float
+    expected_batch_size: float
+    steps_per_epoch: int
+    num_steps: int
+
+    def expected_share(self, ranks: Ranks) -> int:
+        """Records of one process in an average step, rounded."""
+        return round(self.expected_batch_size / ranks.count)
+
+
+def plan_private_steps(num_records: int, expected_batch_size: int, epochs: int) -> PrivatePlan:
+    """Fixes rate and number of steps. No records, no steps; fewer records than the batch, all of them each step."""
+    if num_records == 0:
+        return PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
+    rate = min(1.0, expected_batch_size / num_records)
+    steps = max(1, round(1 / rate))
+    return PrivatePlan(
+        sample_rate=rate, expected_batch_size=rate * num_records, steps_per_epoch=steps, num_steps=steps * epochs
+    )
+
+
+def poisson_sample(num_records: int, sample_rate: float, rng: np.random.Generator) -> IntArray:
+    """The numbers of the records that enter a step: each on its own with probability ``sample_rate``."""
+    return np.flatnonzero(rng.random(num_records) < sample_rate)
+
+
+def physical_batches(rows: IntArray, max_physical_batch_size: int | None) -> list[IntArray]:
+    """A sample cut into as few, evenly filled parts as the limit allows; none for an empty sample."""
+    if not len(rows):
+        return []
+    count = 1 if max_physical_batch_size is None else -(-len(rows) // max_physical_batch_size)
+    return np.array_split(rows, count)
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """What the optimizer must know of a physical batch; one of no records stands for an empty sample."""
+
+    rng: np.random.Generator
+    num_records: int
+    is_last: bool
+
+
+class Stepper(Protocol):
+    """What a loader tells about steps: `pipelines.dp.optimizer.PrivateOptimizer`."""
+
+    num_steps: int
+
+    @property
+    def num_compared(self) -> int:
+        """How many batches were compared, of those that enter no step."""
+
+    def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
+        """A physical batch is about to be handed out."""
+
+    def end_batch(self) -> None:
+        """The loop is done with the batch."""
+
+    def abandon(self) -> None:
+        """The loop was left, or has not begun: no sample is under way."""
+
+    def empty_step(self, rng: np.random.Generator) -> None:
+        """The sample of a step was empty."""
+
+    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
+        """The next batches are compared, and enter no step; what could not be compared is in ``notes``."""
+
+    def begin_probe_batch(self) -> int | None:
+        """The next of them is about to be handed out: its number, or None when all were compared."""
+
+
+class PoissonLoader:
+    """An epoch of Poisson samples, as physical batches for an ordinary training loop.
+
+    A step whose sample is empty is taken by the loader itself, for there is no batch to hand out: noise alone enters
+    it. The last batch of a sample is followed by the optimizer's real step; its steps after others only mark time.
+
+    Before the first sample some small batches are handed out that enter no step: the optimizer compares them
+    (`pipelines.dp.isolation`).
+
+    Formal guarantees: a sample holds each record of the data set, by its number there, on its own with the plan's
+    probability; the data set gives as many records as it is asked for; the optimizer knows how many.
+
+    Args:
+        loader: whose data set, collate function and workers are used.
+        plan: rate and steps of an epoch.
+        stepper: told of every batch.
+        randomness: the generator of each step; it gives the sample first, then the noise.
+        max_physical_batch_size: most records in a batch.
+        ranks: the processes that draw, each from its own share of the records.
+        probe_size: records in a batch that is compared; 0 compares nothing.
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader[Any],
+        plan: PrivatePlan,
+        stepper: Stepper,
+        randomness: PrivateRandomness,
+        *,
+        max_physical_batch_size: int | None = None,
+        ranks: Ranks = ALONE,
+        probe_size: int = 0,
+    ) -> None:
+        self._plan = plan
+        self._stepper = stepper
+        self._randomness = randomness
+        self._limit = max_physical_batch_size
+        self._num_records = len(loader.dataset)  # type: ignore[arg-type]
+        self._rows = ranks.share(np.arange(self._num_records))
+        self._drawn: deque[_Drawn] = deque()
+        self._probe_size = min(probe_size, len(self._rows), max_physical_batch_size or probe_size)
+        usual = plan.expected_share(ranks)
+        self._full_size = min(usual, max_physical_batch_size or usual)
+        self._compositions: list[Composition] = []
+        self._epoch = 0
+        self._outer = loader
+        self._inner = self._like(_Batches(self), _Counting(loader.collate_fn))
+        self.dataset = loader.dataset
+        self.batch_size = None
+
+    def _like(self, batches: Any, collate: Callable[[Any], Any]) -> DataLoader[Any]:
+        outer = self._outer
+        return DataLoader(
+            outer.dataset,
+            batch_sampler=batches,
+            collate_fn=collate,
+            num_workers=outer.num_workers,
+            pin_memory=outer.pin_memory,
+            worker_init_fn=outer.worker_init_fn,
+        )
+
+    def __len__(self) -> int:
+        """Steps of an epoch, and batches that are still to be compared before the first.
+
+        There are more batches where samples are cut, and fewer where they are empty.
+        """
+        return self._plan.steps_per_epoch + self._num_left_to_compare()
+
+    def draw(self) -> Iterator[list[int]]:
+        """The batches of an epoch; what the optimizer must know of each goes into a queue."""
+        self._drawn.clear()
+        first = self._stepper.num_steps
+        for step in range(first, first + self._plan.steps_per_epoch):
+            rng = self._randomness(step)
+            rows = self._rows[poisson_sample(len(self._rows), self._plan.sample_rate, rng)]
+            parts = physical_batches(rows, self._limit)
+            if not parts:
+                self._drawn.append(_Drawn(rng, 0, True))
+            for number, part in enumerate(parts):
+                self._drawn.append(_Drawn(rng, len(part), number == len(parts) - 1))
+                yield part.tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yields the physical batches of one epoch, once those that are compared have been.
+
+        Raises:
+            PrivacyGateError: the data set has another length than at the start, or gives another number of records
+                than it was asked for; two loops run over the loader at once.
+            IsolationError: the data set gives other records where several are asked for at once, or the weights change
+                while batches are compared.
+            ConfigError: its ``__getitems__`` gives no list.
+        """
+        if len(self.dataset) != self._num_records:  # type: ignore[arg-type]
+            raise PrivacyGateError(
+                f"the data set had {self._num_records} records when it was made private, and has another length now. "
+                "Rate, noise and divisor rest on that number: keep the data set as it is"
+            )
+        self._stepper.abandon()
+        self._epoch += 1
+        epoch = self._epoch
+        try:
+            for batch in self._all_batches():
+                yield batch
+                if self._epoch != epoch:
+                    raise PrivacyGateError("another loop over the private loader has begun; run one at a time")
+                self._stepper.end_batch()
+            if self._epoch == epoch:
+                self._take_empty_steps()
+        finally:
+            if self._epoch == epoch:
+                self._stepper.abandon()
+
+    def _all_batches(self) -> Iterator[Any]:
+        if self._num_left_to_compare():
+            if not self._compositions or not self._stepper.num_compared:  # also after an error
+                self._compositions, notes = self._composed()
+                self._stepper.start_probe(self._compositions, notes)
+            while (number := self._stepper.begin_probe_batch()) is not None:
+                yield self._compositions[number].batch
+            self._compositions = []
+        for num_items, batch in self._inner:
+            self._take_empty_steps()
+            drawn = self._drawn.popleft()
+            _check_count(num_items, drawn.num_records)
+            self._stepper.begin_batch(drawn.rng, is_last=drawn.is_last, num_records=drawn.num_records)
+            yield batch
+
+    def _num_left_to_compare(self) -> int:
+        return num_compositions(self._probe_size) - self._stepper.num_compared if self._probe_size else 0
+
+    def _composed(self) -> tuple[list[Composition], tuple[str, ...]]:
+        size = self._probe_size
+        rows = candidates(self._rows, 2 * size)
+        composing = _Composing(self._outer.collate_fn, size, self._full_size, len(rows))
+        # Once together, and some of them twice by themselves: a data set that is asked for several may mix them.
+        alone = rows[: 2 * size : 3] if hasattr(self.dataset, "__getitems__") else []
+        asked = [rows, *([row] for row in alone for _ in range(2))]
+        with kept_random_states():  # a loader's iterator draws a seed
+            (num_items, compositions, contents), *single = self._like(asked, composing)
+        _check_count(num_items, len(rows))
+        notes: tuple[str, ...] = ()
+        for at, row in enumerate(alone):
+            (num_first, _, first), (num_second, _, second) = single[2 * at : 2 * at + 2]
+            _check_count(max(num_first, num_second), 1)
+            if first != second:
+                notes = (RECORDS_NOT_COMPARED,)
+            elif first[0] != contents[rows.index(row)]:
+                raise IsolationError(
+                    "the data set gives other records where several are asked for at once: its __getitems__ looks at "
+                    "them together (normalises, joins or sorts them). Let each record depend on its own number only"
+                )
+        return list(compositions), notes
+
+    def _take_empty_steps(self) -> None:
+        while self._drawn and not self._drawn[0].num_records:
+            self._stepper.empty_step(self._drawn.popleft().rng)
+
+
+def _check_count(found: int, expected: int) -> None:
+    if found != expected:
+        raise PrivacyGateError(
+            f"the data set gave {found} records where {expected} were asked for: its __getitems__ must give one record "
+            "for each number"
+        )
+
+
+class _Batches:
+    """What ``torch.utils.data.DataLoader`` asks for batches."""
+
+    def __init__(self, owner: PoissonLoader) -> None:
+        self._owner = owner
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._owner.draw()
+
+
+class _Counting:
+    """A collate function that also says how many records it was given. Both may run in a worker."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self._collate = collate
+
+    def __call__(self, items: Any) -> tuple[int, Any]:
+        return _num_items(items), self._collate(items)
+
+
+class _Composing:
+    """A collate function that makes the batches to compare, of records in the number that was asked for at first.
+
+    Gives the number of records, the batches, and a digest of each record.
+    """
+
+    def __init__(self, collate: Callable[[Any], Any], size: int, full_size: int, num_records: int) -> None:
+        self._collate = collate
+        self._size, self._full_size, self._num_records = size, full_size, num_records
+
+    def __call__(self, items: Any) -> tuple[int, list[Composition], list[bytes]]:
+        count = _num_items(items)
+        is_whole = count == self._num_records
+        compositions = compose(items, self._size, self._full_size, self._collate) if is_whole else []
+        return count, compositions, [content_of(item) for item in items]
+
+
+def _num_items(items: Any) -> int:
+    if not isinstance(items, list | tuple):
+        raise ConfigError(f"the data set's __getitems__ must give a list of records, not {type(items).__name__}")
+    return len(items)

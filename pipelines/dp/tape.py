@@ -1,0 +1,293 @@
+"""Collects what the layers leave behind in a batch, and joins it to norms and sums.
+
+Exactness for shared parameters: an example's gradient is the sum over all uses of the parameter, in whatever layers
+(tied embeddings, a layer that runs twice). Uses of one kind are joined into one; an embedding and a head are joined by
+their cross term; anything else is instantiated. Adding up the norms of the uses instead would be wrong in both
+directions, since <a, b> has either sign.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+
+import torch
+
+from pipelines.dp.cancelling import WholeGradients
+from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.grams import dense_squares
+from pipelines.dp.head_use import HeadUse
+from pipelines.dp.uses import (
+    DenseUse,
+    Direction,
+    Gradients,
+    MemoryBudget,
+    OuterUse,
+    Room,
+    RowsUse,
+    Scratch,
+    Squares,
+    Sums,
+    Use,
+    compute_dtype,
+    instantiated_squares,
+)
+
+_CANCELLED = 0.05
+"""Below this share of its terms, a squared norm is computed again from the gradient itself."""
+
+
+class Phase(enum.Enum):
+    """What a backward pass is for."""
+
+    OFF = "off"
+    FORWARD = "forward"
+    TRACE = "trace"
+    KEEP = "keep"
+    NORMS_ONLY = "norms only"
+    WHOLE = "whole"
+    SUM = "sum"
+
+
+class Tape:
+    """The uses of every trainable parameter in the current batch.
+
+    Attributes:
+        phase: what layers do with what they find.
+        budget: memory for temporary values.
+        batch_size: examples of the current forward pass, None before the first layer that has an example axis ran.
+        first_rows: rows that the first layer of the current forward pass saw.
+        traced: (B,) bool, the examples whose losses are being traced, in the phase TRACE.
+        directions: what the phase NORMS_ONLY projects gradients on; None where it does not.
+        projections: (B,) float64 the sums of these projections over all parameters.
+        roundoff: the unit roundoff of the coarsest gradients that were seen.
+        magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
+        whole: what the phase WHOLE fills.
+        sums: where the phase SUM adds up.
+        factors: (B,) what it multiplies the examples' gradients with.
+        room: memory that lasts for a batch.
+        batch_number: of the current batch, so that a graph of an earlier one is told apart.
+    """
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.phase = Phase.OFF
+        self.budget = budget
+        self.batch_size: int | None = None
+        self.first_rows: int | None = None
+        self.traced: torch.Tensor | None = None
+        self.directions: Callable[[torch.nn.Parameter], Direction] | None = None
+        self.projections: torch.Tensor | None = None
+        self.roundoff = 0.0
+        self.magnitudes: torch.Tensor | None = None
+        self.whole: WholeGradients | None = None
+        self.sums = Sums()
+        self.factors: torch.Tensor | None = None
+        self.room = Room()
+        self.batch_number = 0
+        self._scratch = Scratch()
+        self._uses: dict[torch.nn.Parameter, list[Use]] = {}
+        self._squares: dict[torch.nn.Parameter, list[Squares]] = {}
+        self._num_calls: dict[torch.nn.Parameter, int] = {}
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether layers apply the engine's rules; they run as ever otherwise."""
+        return self.phase is not Phase.OFF
+
+    def reset(self) -> None:
+        """Forgets the current batch."""
+        self.batch_number += 1
+        self.room.give_back()
+        self.batch_size = self.first_rows = None
+        self.traced = self.directions = self.projections = self.magnitudes = self.whole = None
+        self._uses.clear()
+        self._squares.clear()
+        self._num_calls.clear()
+        self.sums, self.factors = Sums(), None
+
+    def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
+        """Notes that a layer with these parameters ran. Recomputation in a backward pass is no further run."""
+        if self.phase is Phase.FORWARD:
+            for parameter in parameters:
+                if parameter is not None:
+                    self._num_calls[parameter] = self._num_calls.get(parameter, 0) + 1
+
+    def check_examples(self, where: str, gradients: torch.Tensor) -> None:
+        """Checks that the first axis is the examples', and, when tracing, that only traced ones have a gradient.
+
+        Raises:
+            IsolationError: it is not, or another example has one.
+        """
+        if len(gradients) != self.batch_size:
+            raise IsolationError(
+                f"layer {where!r} sees {len(gradients)} rows where the batch has {self.batch_size} examples. The "
+                "first axis of every input must be the examples'; give shared inputs (position ids, tables) that axis "
+                "too, and do not flatten it into others"
+            )
+        self.roundoff = max(self.roundoff, torch.finfo(gradients.dtype).eps)
+        if self.phase is Phase.TRACE and self.traced is not None:
+            finite = torch.nan_to_num(gradients.reshape(len(gradients), -1), 0, 0, 0)  # what is not is refused later
+            if bool(finite.count_nonzero(dim=1).masked_fill(self.traced, 0).any()):
+                raise IsolationError(
+                    f"the loss of one example depends on another example, seen at layer {where!r}: something mixes "
+                    "examples (batch norm, a loss averaged over the batch, an input whose first axis is not the "
+                    "examples'). Then no clipping bounds what one record does; remove it"
+                )
+
+    def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
+        """Takes in one use, found by the backward pass."""
+        if self.phase is Phase.SUM:
+            use.add_weighted(self.sums, parameter, self.factors, self._scratch)
+        elif self.phase is Phase.KEEP:
+            if self._num_calls.get(parameter, 0) == 1:  # norms while the values are warm
+                dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
+                use, found = (use, use.squares(self.budget)) if dense is None else dense
+                self._squares.setdefault(parameter, []).append(found)
+            self._uses.setdefault(parameter, []).append(use)
+        elif self.phase is Phase.NORMS_ONLY:
+            if self._num_calls.get(parameter, 0) > 1:
+                self._uses.setdefault(parameter, []).append(use)
+            else:
+                found = use.squares(self.budget)
+                squares = Squares(_settled(found, use), magnitudes=found.magnitudes)
+                self._squares.setdefault(parameter, []).append(squares)
+            if self.directions is not None:  # linear in the gradient: uses of one parameter just add up
+                along = use.project(self.directions(parameter))
+                self.projections = along if self.projections is None else self.projections + along
+        elif self.phase is Phase.WHOLE:
+            assert self.whole is not None  # noqa: S101
+            self.whole.add(parameter, use)
+        elif self.phase is not Phase.TRACE:
+            raise RuntimeError(f"layer {where!r} took part in a backward pass that the engine did not start")
+
+    def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
+        """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""
+        total = torch.zeros(num_examples, dtype=torch.float64, device=device)
+        magnitude_squares = torch.zeros_like(total)
+        unsettled: list[tuple[SumOfUses, Squares]] = []
+        for parameter in {**self._uses, **self._squares}:
+            uses = self._uses.get(parameter, [])
+            if len(uses) > 1:
+                self._uses[parameter] = joined = join(uses)
+                squares = joint_squares(joined, parameter.numel(), self.budget)
+                squares.magnitudes = SumOfUses(uses).magnitudes()  # in two passes each use is added by itself
+            elif parameter in self._squares:  # taken when the use was found, while it was warm
+                if len(self._squares[parameter]) > 1:
+                    raise UnsupportedLayerError(
+                        "a parameter was used more often in the backward pass than in the forward pass, so that the "
+                        "norms of single examples are not known: something runs a layer again without its being seen. "
+                        "Take that away, or choose mode='book_keeping'"
+                    )
+                squares = self._squares[parameter][0]
+            else:
+                squares = uses[0].squares(self.budget)
+            total += squares.norms
+            if squares.magnitudes is not None:
+                magnitude_squares += squares.magnitudes.square()
+            if squares.terms is not None:
+                unsettled.append((SumOfUses(self._uses.get(parameter, [])), squares))
+        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, s in unsettled]).any()):
+            for gradients, squares in unsettled:
+                total += _settled(squares, gradients) - squares.norms
+        self.magnitudes = magnitude_squares.sqrt()
+        return total.clamp(min=0).sqrt()
+
+    def fill(self, whole: WholeGradients) -> None:
+        """Gives it all uses that were kept."""
+        for parameter, uses in self._uses.items():
+            for use in uses:
+                whole.add(parameter, use)
+
+    def add_weighted(self, sums: Sums, factors: torch.Tensor) -> None:
+        """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
+        for parameter in list(self._uses):
+            for use in self._uses.pop(parameter):
+                use.add_weighted(sums, parameter, factors, self._scratch)
+
+
+class SumOfUses:
+    """The gradients of one parameter over several uses, by instantiation."""
+
+    def __init__(self, uses: list[Use]) -> None:
+        self._uses = uses
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return self._uses[0].num_examples
+
+    def magnitudes(self) -> torch.Tensor:
+        """The sums of the uses'."""
+        return torch.stack([use.magnitudes() for use in self._uses]).sum(dim=0)
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """The sums of the uses' gradients."""
+        total = self._uses[0].instantiate(start, stop, dtype=dtype)
+        for use in self._uses[1:]:
+            total = total + use.instantiate(start, stop, dtype=dtype)
+        return total
+
+
+def join(uses: list[Use]) -> list[Use]:
+    """The uses with those of one kind joined: positions follow each other along the axis of positions."""
+    joined: list[Use] = []
+    outer = [use for use in uses if isinstance(use, OuterUse)]
+    rows = [use for use in uses if isinstance(use, RowsUse)]
+    dense = [use for use in uses if isinstance(use, DenseUse)]
+    if outer:
+        joined.append(
+            OuterUse(torch.cat([u.rows for u in outer], dim=1), torch.cat([u.columns for u in outer], dim=1))
+            if len(outer) > 1
+            else outer[0]
+        )
+    if rows:
+        joined.append(
+            RowsUse(
+                torch.cat([u.ids for u in rows], dim=1), torch.cat([u.gradients for u in rows], dim=1), rows[0].num_rows
+            )
+            if len(rows) > 1
+            else rows[0]
+        )
+    if dense:
+        joined.append(DenseUse(torch.stack([u.gradients for u in dense]).sum(dim=0)) if len(dense) > 1 else dense[0])
+    joined += [use for use in uses if not isinstance(use, OuterUse | RowsUse | DenseUse)]
+    return joined
+
+
+def joint_squares(uses: list[Use], num_elements: int, budget: MemoryBudget) -> Squares:
+    """The squared norms of the sum of uses that are of different kinds."""
+    if len(uses) == 1:
+        return uses[0].squares(budget)
+    embedding = next((use for use in uses if isinstance(use, RowsUse)), None)
+    head = next((use for use in uses if isinstance(use, OuterUse | HeadUse)), None)
+    if len(uses) != 2 or embedding is None or head is None:
+        return Squares(instantiated_squares(SumOfUses(uses), num_elements, budget))
+    first, second = embedding.squares(budget), head.squares(budget)
+    cross = head.cross(embedding) if isinstance(head, HeadUse) else _cross(head, embedding)
+    # |E + H|^2 = |E|^2 + |H|^2 + 2 <E, H>: a cross term of either sign.
+    terms = first.norms + (second.norms if second.terms is None else second.norms + second.terms)
+    return Squares(first.norms + second.norms + 2 * cross, terms)
+
+
+def _cross(head: OuterUse, embedding: RowsUse) -> torch.Tensor:
+    """(B,) <sum_t r_t c_t^T, sum_s e(id_s) g_s^T> = sum_{t,s} r_t[id_s] <c_t, g_s>."""
+    dtype = compute_dtype(head.rows)
+    length = head.rows.shape[1]
+    picked = head.rows.gather(2, embedding.ids[:, None, :].expand(-1, length, -1)).to(dtype)  # (B, T, S)
+    inner = torch.bmm(head.columns.to(dtype), embedding.gradients.to(dtype).transpose(1, 2))  # (B, T, S)
+    return (picked * inner).sum(dim=2).double().sum(dim=1)
+
+
+def _is_cancelled(squares: Squares) -> torch.Tensor:
+    assert squares.terms is not None  # noqa: S101
+    return squares.norms < _CANCELLED * squares.terms
+
+
+def _settled(squares: Squares, gradients: Gradients) -> torch.Tensor:
+    """The squared norms, with those that have lost digits computed again from the gradients themselves."""
+    if squares.terms is None:
+        return squares.norms
+    norms = squares.norms.clone()
+    for index in _is_cancelled(squares).nonzero().flatten().tolist():
+        norms[index] = dense_squares(gradients.instantiate(index, index + 1))[0]
+    return norms

@@ -1,0 +1,379 @@
+"""What one use of a parameter in a forward pass leaves behind for its per-example gradients.
+
+A use knows the gradient of each example in factored form. It gives the squared norms, the gradient itself for a few
+examples (for checks and for parameters that are used in several ways), and its share of the weighted sum. A use
+never holds more than the layer's inputs and the gradients of its outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import torch
+
+from pipelines.dp.grams import dense_squares, gram_is_cheaper, gram_squares, term_magnitudes
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryBudget:
+    """How much memory the engine may take beside the model; no influence on results beyond rounding.
+
+    Attributes:
+        working_bytes: for temporary values (instantiated gradients, logits of a chunk). One example is always
+            worked on, however large.
+        kept_bytes: for gradients of logits that a fused head keeps until the clip factors are known; what does not
+            fit is computed a second time. The memory stays the engine's between batches.
+    """
+
+    working_bytes: int = 32 * 2**20
+    kept_bytes: int = 512 * 2**20
+
+    def __post_init__(self) -> None:
+        if self.working_bytes < 1 or self.kept_bytes < 0:
+            raise ValueError("working_bytes must be at least 1 and kept_bytes at least 0")
+
+
+@dataclass
+class Squares:
+    """Squared norms of a use.
+
+    Attributes:
+        norms: (B,) float64.
+        terms: (B,) float64, the sum of the squared norms of the terms that were added up; where it is much larger
+            than ``norms``, digits were lost. None where nothing can have been lost.
+        magnitudes: see `Use.magnitudes`. None where the weighted sum adds the very gradients that the norms are of.
+    """
+
+    norms: torch.Tensor
+    terms: torch.Tensor | None = None
+    magnitudes: torch.Tensor | None = None
+
+
+class Scratch:
+    """A buffer for scaled copies that is used again and again: fresh memory costs more than the scaling."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+
+    def scaled(self, values: torch.Tensor, factors: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
+        """``values`` (B, T, n) times ``factors`` (B,), in ``dtype``; good until the next call."""
+        if factors is None:
+            return values.to(dtype)
+        if self._buffer.dtype != dtype or self._buffer.device != values.device or len(self._buffer) < values.numel():
+            self._buffer = torch.empty(values.numel(), dtype=dtype, device=values.device)
+        out = self._buffer[: values.numel()].view(values.shape)
+        return torch.mul(values, factors.to(dtype)[:, None, None], out=out)
+
+
+class Room:
+    """Memory for one large value of a batch, used again by the next batch: fresh memory costs more than filling it."""
+
+    def __init__(self) -> None:
+        self._buffer = torch.empty(0)
+        self._is_taken = False
+
+    def take(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Uninitialised values; good until they are given back."""
+        if self._is_taken:
+            return torch.empty(shape, dtype=dtype, device=device)
+        self._is_taken = True
+        size = math.prod(shape)
+        if self._buffer.dtype != dtype or self._buffer.device != device or len(self._buffer) < size:
+            self._buffer = torch.empty(0)  # the old memory goes before the new one comes
+            self._buffer = torch.empty(size, dtype=dtype, device=device)
+        return self._buffer[:size].view(shape)
+
+    def give_back(self) -> None:
+        """What was taken is no longer needed."""
+        self._is_taken = False
+
+
+class Sums:
+    """The clipped sum of each parameter, float32 or float64."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[torch.nn.Parameter, torch.Tensor] = {}
+
+    def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
+        """Adds ``left @ right``, as many elements as the parameter has.
+
+        The first product is written as it is, which saves filling memory with zeros.
+        """
+        if parameter in self._tensors:
+            self._tensors[parameter].view(len(left), -1).addmm_(left, right)
+        else:
+            self._tensors[parameter] = torch.mm(left, right).view(parameter.shape)
+
+    def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """The sum so far, to be added to in place."""
+        if parameter not in self._tensors:
+            self._tensors[parameter] = torch.zeros(
+                parameter.shape, dtype=compute_dtype(parameter), device=parameter.device
+            )
+        return self._tensors[parameter]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction ``left right^T`` for the gradients of one parameter: of rank one, so that it takes no memory.
+
+    Attributes:
+        left: (shape[0],).
+        right: (the rest of the shape, multiplied,).
+    """
+
+    left: torch.Tensor
+    right: torch.Tensor
+
+    @classmethod
+    def drawn(cls, parameter: torch.nn.Parameter, seed: int) -> Direction:
+        """Standard normal; the same for the same seed and shape."""
+        generator = torch.Generator().manual_seed(seed)
+        rest = math.prod(parameter.shape[1:])
+        left, right = (torch.randn(size, generator=generator) for size in (parameter.shape[0], rest))
+        dtype, device = compute_dtype(parameter), parameter.device
+        return cls(left.to(device, dtype), right.to(device, dtype))
+
+
+class Gradients(Protocol):
+    """The gradients of one parameter for a batch of B examples."""
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(stop - start, *shape) the gradients of some examples, in ``dtype``; unset: float32 or float64."""
+
+
+class Use(Gradients, Protocol):
+    """One use of a parameter by a batch of B examples."""
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """The squared norms of the examples' gradients."""
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """(B,) float64, left^T gradient right of each example."""
+
+    def magnitudes(self) -> torch.Tensor:
+        """(B,) float64, at least the sum of the norms of the terms that the weighted sum adds up for an example."""
+
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """Adds sum_i factors_i gradient_i to the parameter's sum; without factors, the plain sum."""
+
+
+def compute_dtype(tensor: torch.Tensor) -> torch.dtype:
+    """The dtype of norms and sums: float32, or float64 where the model is."""
+    return torch.float64 if tensor.dtype == torch.float64 else torch.float32
+
+
+def instantiated_squares(gradients: Gradients, num_elements: int, budget: MemoryBudget) -> torch.Tensor:
+    """(B,) float64 squared norms from the gradients themselves, as many examples at once as the budget allows."""
+    step = max(1, budget.working_bytes // max(1, 8 * num_elements))
+    parts = [
+        dense_squares(gradients.instantiate(start, min(start + step, gradients.num_examples)))
+        for start in range(0, gradients.num_examples, step)
+    ]
+    return torch.cat(parts)
+
+
+_DENSE_OVER_FACTORS: Final = 1.7
+"""Gradients of single examples are kept in place of their factors up to this share of the factors' memory: the backward
+pass frees as much of what the layers between saved."""
+
+CACHE_ELEMENTS: Final = 2**18
+"""Numbers that passes over one piece of memory on a CPU take at a time."""
+
+
+@dataclass
+class OuterUse:
+    """The gradient is sum_t rows_t columns_t^T: weights of linear layers.
+
+    Attributes:
+        rows: (B, T, R).
+        columns: (B, T, C).
+    """
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.rows)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """By Gram matrices or by the gradients themselves, whichever is cheaper."""
+        length, num_rows, num_columns = self.rows.shape[1], self.rows.shape[2], self.columns.shape[2]
+        if not gram_is_cheaper(length, num_rows, num_columns):
+            squares = instantiated_squares(self, num_rows * num_columns, budget)
+            return Squares(squares, magnitudes=self.magnitudes())
+        dtype = compute_dtype(self.rows)
+        bytes_each = 8 * length * length + (0 if self.rows.dtype == dtype else 4 * length * (num_rows + num_columns))
+        step = max(1, budget.working_bytes // bytes_each)
+        parts = [
+            gram_squares(self.rows[at : at + step].to(dtype), self.columns[at : at + step].to(dtype))
+            for at in range(0, self.num_examples, step)
+        ]
+        return Squares(*(torch.cat(values) for values in zip(*parts, strict=True)))
+
+    def magnitudes(self) -> torch.Tensor:
+        """sum_t |rows_t| |columns_t|."""
+        dtype = compute_dtype(self.rows)
+        squares = [torch.linalg.vector_norm(v, dim=2, dtype=dtype).double().square() for v in (self.rows, self.columns)]
+        return term_magnitudes(squares[0], squares[1], self.rows.shape[2], self.columns.shape[2])
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t <left, rows_t> <columns_t, right>."""
+        dtype = compute_dtype(self.rows)
+        return ((self.rows.to(dtype) @ direction.left) * (self.columns.to(dtype) @ direction.right)).double().sum(dim=1)
+
+    def as_dense(self, budget: MemoryBudget) -> tuple[DenseUse, Squares] | None:
+        """The gradients themselves with their squared norms, where they take hardly more memory than the factors.
+
+        Their weighted sum costs one reading, in place of a product over all positions: the product is only done
+        earlier, and the norms are almost free. None where the gradients are too large for that.
+        """
+        num_examples, length, num_rows = self.rows.shape
+        num_columns, dtype = self.columns.shape[2], compute_dtype(self.rows)
+        factors = self.rows.element_size() * length * (num_rows + num_columns)
+        if dtype.itemsize * num_rows * num_columns > _DENSE_OVER_FACTORS * factors:
+            return None
+        gradients = torch.empty(num_examples, num_rows, num_columns, dtype=dtype, device=self.rows.device)
+        norms = torch.empty(num_examples, dtype=torch.float64, device=self.rows.device)
+        if self.rows.device.type == "cpu":  # the norm is taken while the gradient is in the cache
+            step = max(1, CACHE_ELEMENTS // max(1, num_rows * num_columns))
+        else:
+            step = max(1, budget.working_bytes // max(1, dtype.itemsize * length * (num_rows + num_columns)))
+        for at in range(0, num_examples, step):
+            part = self.instantiate(at, at + step, out=gradients[at : at + step])
+            norms[at : at + step] = dense_squares(part)
+        return DenseUse(gradients), Squares(norms)
+
+    def instantiate(
+        self, start: int, stop: int, *, dtype: torch.dtype | None = None, out: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """(n, R, C), written to ``out`` where it is given."""
+        dtype = dtype or compute_dtype(self.rows)
+        rows, columns = self.rows[start:stop].to(dtype), self.columns[start:stop].to(dtype)
+        return torch.bmm(rows.transpose(1, 2), columns, out=out)
+
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """One matrix product over all positions of all examples."""
+        rows, columns, dtype = self.rows, self.columns, compute_dtype(parameter)
+        if columns.shape[2] <= rows.shape[2]:  # the smaller side is scaled
+            rows, columns = rows.to(dtype), scratch.scaled(columns, factors, dtype)
+        else:
+            rows, columns = scratch.scaled(rows, factors, dtype), columns.to(dtype)
+        sums.add_product(parameter, rows.flatten(0, 1).t(), columns.flatten(0, 1))
+
+
+@dataclass
+class RowsUse:
+    """The gradient is zero but for chosen rows: embeddings.
+
+    Attributes:
+        ids: (B, T) int64, the row of each position.
+        gradients: (B, T, D), what each position adds to its row.
+        num_rows: rows of the parameter.
+    """
+
+    ids: torch.Tensor
+    gradients: torch.Tensor
+    num_rows: int
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.ids)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Rows that occur more than once in an example are added up first."""
+        del budget
+        examples = torch.arange(self.num_examples, device=self.ids.device)[:, None]
+        keys, index = torch.unique((examples * self.num_rows + self.ids).flatten(), return_inverse=True)
+        dtype = compute_dtype(self.gradients)
+        flat = self.gradients.to(dtype).flatten(0, 1)
+        summed = torch.zeros(len(keys), flat.shape[1], dtype=dtype, device=flat.device).index_add_(0, index, flat)
+        norms = torch.zeros(self.num_examples, dtype=torch.float64, device=flat.device)
+        norms.index_add_(0, keys // self.num_rows, torch.linalg.vector_norm(summed, dim=1).double().square())
+        return Squares(norms, magnitudes=self.magnitudes())
+
+    def magnitudes(self) -> torch.Tensor:
+        """Of what the positions add."""
+        dtype = compute_dtype(self.gradients)
+        norms: torch.Tensor = torch.linalg.vector_norm(self.gradients, dim=2, dtype=dtype)
+        return norms.double().sum(dim=1)
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """sum_t left[id_t] <g_t, right>."""
+        along = self.gradients.to(compute_dtype(self.gradients)) @ direction.right
+        return (direction.left[self.ids] * along).double().sum(dim=1)
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(n, num_rows, D)."""
+        count, width = stop - start, self.gradients.shape[2]
+        dtype = dtype or compute_dtype(self.gradients)
+        flat = torch.zeros(count * self.num_rows, width, dtype=dtype, device=self.ids.device)
+        examples = torch.arange(count, device=self.ids.device)[:, None] * self.num_rows
+        flat.index_add_(
+            0, (examples + self.ids[start:stop]).flatten(), self.gradients[start:stop].to(dtype).flatten(0, 1)
+        )
+        return flat.view(count, self.num_rows, width)
+
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """Adds each position's gradient to its row."""
+        into = sums.of(parameter)
+        gradients = scratch.scaled(self.gradients, factors, into.dtype)
+        into.index_add_(0, self.ids.flatten(), gradients.flatten(0, 1))
+
+
+@dataclass
+class DenseUse:
+    """The gradients themselves, for small parameters: biases and the weights of norms.
+
+    Attributes:
+        gradients: (B, *shape).
+    """
+
+    gradients: torch.Tensor
+
+    @property
+    def num_examples(self) -> int:
+        """B."""
+        return len(self.gradients)
+
+    def squares(self, budget: MemoryBudget) -> Squares:
+        """Of the gradients as they are."""
+        del budget
+        return Squares(dense_squares(self.gradients.to(compute_dtype(self.gradients))))
+
+    def project(self, direction: Direction) -> torch.Tensor:
+        """Of the gradients as they are."""
+        flat = self.gradients.to(compute_dtype(self.gradients)).reshape(self.num_examples, len(direction.left), -1)
+        return ((flat @ direction.right) @ direction.left).double()
+
+    def magnitudes(self) -> torch.Tensor:
+        """The norms: one term each."""
+        return dense_squares(self.gradients.to(compute_dtype(self.gradients))).sqrt()
+
+    def instantiate(self, start: int, stop: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
+        """(n, *shape)."""
+        return self.gradients[start:stop].to(dtype or compute_dtype(self.gradients))
+
+    def add_weighted(
+        self, sums: Sums, parameter: torch.nn.Parameter, factors: torch.Tensor | None, scratch: Scratch
+    ) -> None:
+        """A weighted sum over examples."""
+        del scratch
+        gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
+        weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
+        sums.add_product(parameter, weights[None], gradients)

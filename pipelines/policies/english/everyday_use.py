@@ -1,0 +1,229 @@
+"""Whether everyday words stand as such, or where the name of a person, a firm or a place stands.
+
+English wants a word such as "the" or "my" before a noun that counts one thing; a name stands without ("next turned me
+down", "i bought it at target", "tell slim to wait"). Positions are judged by closed classes of words, without a model:
+what is not surely everyday use is taken for a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pipelines.policies.english.common_words import (
+    AMBIGUOUS_WORDS,
+    BASE_VERBS,
+    COMMON_WORDS,
+    COURTESY_WORDS,
+    FUNCTION_WORDS,
+    NOUNS,
+    NUMBER_WORDS,
+    VERB_FORMS,
+    word_set,
+)
+
+_DETERMINERS: Final = word_set(
+    """
+    a an the my your his her our their this that these those some any no every each which what whose another other
+    all both one few several many more most such own same
+    """
+)
+_OPENING_CLAUSES: Final = word_set("what which that")
+"""Of these, the ones that a name follows too ("see what hope posted")."""
+
+_DEGREES: Final = word_set("very too so as how more most really quite pretty rather much less least even")
+_PREPOSITIONS: Final = word_set(
+    """
+    from at by near via through with for of in into on onto about around behind beside beneath under across between
+    against like than toward towards outside inside past over to without beyond until till since
+    """
+)
+_JOINING: Final = word_set("and or but so because if when while as whether where then")
+_SUBJECTS: Final = word_set(
+    "i we you he she it they this that these those there the my your our his her their a an any"
+)
+_PRONOUNS: Final = word_set("i we he she it they this that")
+_OBJECTS: Final = word_set("me him her us them it you")
+_QUESTIONS: Final = word_set("when how what where why who which and or but if so then maybe")
+_BEFORE_VERBS: Final = word_set(
+    """
+    i we you they he she it who will would can could should must shall may might do does did don't dont didn't
+    doesn't can't won't wouldn't couldn't shouldn't cannot please not never always i'll you'll we'll they'll it'll
+    he'll she'll i'd you'd we'd they'd let's just also still even really
+    """
+)
+_BEING: Final = word_set("are be been being were you're youre they're we're feel feels look looks get getting")
+_IS: Final = word_set("is was it's that's thats isn't wasn't")
+_MODAL_FOLLOWERS: Final = BASE_VERBS | word_set(
+    """
+    be not have do go get see come take make give find let keep know tell say think feel hold lose leave pay send
+    buy bring become begin mean meet put read run sell set show sit speak spend stand understand wear win write also
+    never always only just still then even all both really definitely probably surely likely certainly gladly cost
+    fall grow hear break build choose cut draw drive eat
+    """
+)
+_FINITE: Final = word_set(
+    """
+    is was isn't wasn't isnt has hasn't had hadn't does doesn't doesnt did didn't didnt said says told tells made
+    makes took takes gave gives got gets went goes came comes kept keeps sent sends sold sells paid pays knew knows
+    thought thinks saw sees left leaves let lets lost loses wrote writes ran runs won wins felt feels heard hears
+    """
+) | frozenset(form for form in VERB_FORMS if form.endswith(("ed", "s")) and form not in BASE_VERBS)
+"""Forms that follow a subject at once. Plural nouns are among them ("tests"), at the cost of a few public sentences."""
+
+_DONE: Final = word_set(
+    "left got took sold lost gave made paid went bought found chose quit kept knew saw seen met using buying leaving"
+) | frozenset(form for form in VERB_FORMS if form.endswith("ed") and form not in BASE_VERBS)
+"""Forms of verbs that people do not leave the determiner out behind, as they do in orders ("cancel order")."""
+
+_ASKING: Final = word_set("did do does is was are were has have can could will would should may might")
+_TO_PEOPLE: Final = word_set(
+    """
+    tell tells told telling ask asks asked asking meet met meeting invite invited visit visited thank thanked miss
+    missed kiss hug text texted texting call called calling join joined join know knew love loved hire hired fire
+    fired
+    """
+)
+"""Verbs that are said of people more than of things."""
+
+_PEOPLE: Final = word_set(
+    """
+    friend friends sister brother mother father mom mum dad wife husband daughter son kid boss manager agent driver
+    teacher neighbor neighbour guest customer client aunt uncle partner girl boy guy man woman person baby child
+    owner clerk doctor rep representative passenger student worker employee supervisor colleague morning afternoon
+    evening night birthday
+    """
+)
+"""Words behind which the name of the one stands whom they tell of, or greet."""
+
+_ADVERBIAL: Final = word_set("long soon early best little short quick strong light")
+"""Everyday words that are names but seldom, and stand nearly anywhere."""
+
+_BEFORE_NAMES: Final = (
+    word_set("to with from by for under and or was is it's am i'm im name") | _TO_PEOPLE | _PEOPLE | COURTESY_WORDS
+)
+_MODAL_NAMES: Final = frozenset({"will", "may"})
+_FIRMS_AND_PLACES: Final = word_set(
+    """
+    apple basic beach block boots capital cash cloud club corner current deal direct discover dream drive enterprise
+    express fair fit focus fresh gap giant hope key limited mobile national nice normal paradise point rapid reading
+    reserve select signal skip smart space square standard station stretch surprise target total tour truth united
+    value visit whole wise
+    """
+)
+SUSPECTS: Final = (AMBIGUOUS_WORDS | _FIRMS_AND_PLACES) - _MODAL_NAMES - _ADVERBIAL
+"""Everyday words that are names as well, and have to be proved everyday by their neighbours."""
+
+_CONTENT: Final = COMMON_WORDS - FUNCTION_WORDS - COURTESY_WORDS - NUMBER_WORDS
+_NEEDS_DETERMINER: Final = _CONTENT - word_set(
+    """
+    course today tomorrow yesterday tonight help information assistance service home work time school person advance
+    return mail email phone line need use sale now next instance example case fact order stock transit progress
+    touch addition charge business purpose hold top front breakfast lunch dinner bed shipping delivery support
+    customers people items things flight insurance fun money food water stuff room trouble luck care power paper
+    energy attention traffic furniture sense music advice
+    """
+)
+"""What does not follow a preposition without a determiner, if it is no name."""
+
+_IDIOMS: Final = frozenset(
+    {"for free", "for new", "for real", "at last", "by far", "so far", "in general", "of late", "in full", "at large"}
+)
+
+_PLURAL_NOUNS: Final = frozenset(noun for noun in NOUNS if noun.endswith("s") and noun[:-1] in NOUNS) - SUSPECTS
+_VERBAL: Final = VERB_FORMS | {"hope", "love", "cross"}
+_COUNTED: Final = (_NEEDS_DETERMINER & NOUNS) - _PLURAL_NOUNS
+"""Nouns that do not stand alone: "the", "my" or the like has to come before."""
+
+_LICENSING_NOUNS: Final = _CONTENT - VERB_FORMS - SUSPECTS - _PEOPLE
+_BARE: Final = _CONTENT - _FINITE
+_WAYS: Final = word_set("street road lane park bridge island school college church hotel")
+"""Behind a word that is no determiner these end the name of a place, as "day" ends that of a feast."""
+
+_LOOKED_AT: Final = _CONTENT | SUSPECTS | _MODAL_NAMES
+_ENDS_PART: Final = _JOINING | _PREPOSITIONS | {""}
+_GOES_ON: Final = _ENDS_PART | _SUBJECTS
+
+
+def name_like(words: Sequence[str], begins: Sequence[bool]) -> list[int]:
+    """Positions of everyday words that stand where names stand.
+
+    Args:
+        words: of one sentence, in lower case.
+        begins: for each, whether a sentence or a part of one begins with it.
+    """
+    found: list[int] = []
+    last = len(words) - 1
+    for i, word in enumerate(words):
+        if word not in _LOOKED_AT:
+            continue
+        before = "" if begins[i] else words[i - 1]
+        after = words[i + 1] if i < last and not begins[i + 1] else ""
+        opens = not before or before in _JOINING
+        # "did hope get home": behind the verb of a question stands a subject
+        is_asked = before in _ASKING and (begins[i - 1] or words[i - 2] in _QUESTIONS)
+        if word in _MODAL_NAMES:
+            is_name = not _is_modal(before, after)
+        elif word in SUSPECTS:
+            is_name = is_asked or not _is_everyday(word, before, after)
+        elif word in _ADVERBIAL:
+            is_name = _is_adverb_no_more(before, after)
+        elif before in _PREPOSITIONS:
+            is_name = word in _NEEDS_DETERMINER and not _is_object(word, before)
+        elif before in _TO_PEOPLE:
+            is_name = word not in _PLURAL_NOUNS and (word in NOUNS or word not in VERB_FORMS) and after in _GOES_ON
+        else:
+            is_name = word in _COUNTED and (is_asked or (before in _DONE and after in _ENDS_PART))
+        is_place = (word == "day" and before in NOUNS) or (word in _WAYS and before in _CONTENT)
+        if is_name or is_place or (opens and _is_bare_subject(words, begins, i)):
+            found.append(i)
+    return found
+
+
+def _is_modal(before: str, after: str) -> bool:
+    """Whether "will" or "may" is a verb: before another, or turned round in a question."""
+    if after in _MODAL_FOLLOWERS:
+        return before not in _PREPOSITIONS
+    if after in _SUBJECTS:
+        return not before or before in _QUESTIONS
+    return not after and before in _PRONOUNS
+
+
+def _is_adverb_no_more(before: str, after: str) -> bool:
+    """Whether a word such as "long" or "best" stands where a name does, and not where it mostly does."""
+    if before in _DEGREES or before in _DETERMINERS - _OPENING_CLAUSES:
+        return False
+    begins_alone = not before and (not after or after.endswith("ing"))
+    return begins_alone or before in _BEFORE_NAMES or after in SUSPECTS or after in _FINITE
+
+
+def _is_everyday(word: str, before: str, after: str) -> bool:
+    """Whether the neighbours of a word that is a name as well prove it everyday."""
+    if not before:  # an order or a wish: "hope you", "block the card"
+        return after in _SUBJECTS or after in _OBJECTS or after in {"if", "to"}
+    if before in _DETERMINERS:
+        return before not in _OPENING_CLAUSES or after not in _FINITE
+    if before in _DEGREES or before in _LICENSING_NOUNS:
+        return True
+    if word in _VERBAL and before in _BEFORE_VERBS:
+        return True
+    if word in AMBIGUOUS_WORDS:
+        return word not in NOUNS and before in _BEING
+    if before == "to":
+        return word in BASE_VERBS
+    return word not in NOUNS and (before in _BEING or before in _IS)
+
+
+def _is_object(word: str, before: str) -> bool:
+    """Whether a bare word after a preposition is what grammar lets stand there: "to know", "by paying", "with bags"."""
+    if before == "to":
+        return word in VERB_FORMS
+    return word in _PLURAL_NOUNS or word.endswith(("ing", "ly")) or f"{before} {word}" in _IDIOMS
+
+
+def _is_bare_subject(words: Sequence[str], begins: Sequence[bool], at: int) -> bool:
+    """Whether one to three words that need a determiner are followed by a verb as its subject."""
+    end = at
+    while end < len(words) and end < at + 3 and words[end] in _BARE and (end == at or not begins[end]):
+        end += 1
+    return at < end < len(words) and not begins[end] and words[end] in _FINITE

@@ -1,0 +1,1 @@
+"""Runs policies over rows: in one pass, in several processes, failing closed, until nothing new is found."""

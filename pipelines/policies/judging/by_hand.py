@@ -1,0 +1,111 @@
+"""The neighbouring world of CRT, Definition 2: a sentence with a mask written in the place of secrets, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pipelines.mask import MASK
+from pipelines.policies.judging.judging import Request
+
+Range = tuple[int, int]
+"""Half-open."""
+
+Tokenise = Callable[[str], tuple[Sequence[int], Sequence[int]]]
+"""The starts and ends of a text's tokens, as the pipeline cuts them."""
+
+
+def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise) -> Request:
+    """The sentence as it is where somebody overwrote secrets with ``<MASK>`` before the pipeline read it.
+
+    Secrets that overlap or touch get one mask. Tokens are those that the pipeline cuts: a run of characters without
+    white space that a mask stands in is cut anew, all others keep their tokens.
+
+    Args:
+        sentence: the original; not changed.
+        secrets: characters of it; not empty, in any order.
+        tokenise: how the pipeline cuts a run without white space.
+
+    Raises:
+        ValueError: a secret does not lie inside the sentence.
+    """
+    text = sentence.text
+    merged = _merged(secrets, len(text))
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    token = at = length = 0  # tokens read, characters read, characters written
+
+    def copy(until: int) -> None:
+        nonlocal token, at, length
+        while token < len(sentence.starts) and sentence.starts[token] < until:
+            starts.append(sentence.starts[token] - at + length)
+            ends.append(sentence.ends[token] - at + length)
+            token += 1
+        parts.append(text[at:until])
+        length += until - at
+        at = until
+
+    for (low, high), inside in _runs(text, merged):
+        copy(low)
+        pieces, behind = [], low
+        for start, end in inside:
+            pieces += [text[behind:start], MASK]
+            behind = end
+        run = "".join([*pieces, text[behind:high]])
+        new_starts, new_ends = tokenise(run)
+        starts += [length + s for s in new_starts]
+        ends += [length + e for e in new_ends]
+        parts.append(run)
+        length += len(run)
+        at = high
+        while token < len(sentence.starts) and sentence.starts[token] < high:
+            token += 1
+    copy(len(text))
+    return Request("".join(parts), starts, ends)
+
+
+def whole_tokens(sentence: Request, secret: Range) -> Range:
+    """The characters of the tokens that a secret touches: what counts as masked is whole tokens.
+
+    Returns:
+        The secret itself where it touches no token.
+    """
+    touched = [
+        (start, end)
+        for start, end in zip(sentence.starts, sentence.ends, strict=True)
+        if start < secret[1] and end > secret[0]
+    ]
+    return (min(secret[0], touched[0][0]), max(secret[1], touched[-1][1])) if touched else secret
+
+
+def _merged(secrets: Iterable[Range], length: int) -> list[Range]:
+    merged: list[Range] = []
+    for start, end in sorted(secrets):
+        if not 0 <= start < end <= length:
+            raise ValueError("a secret does not lie inside its sentence")
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _runs(text: str, secrets: Sequence[Range]) -> Iterator[tuple[Range, list[Range]]]:
+    """The stretches that are cut anew, each with its secrets: from white space to white space around them."""
+    low = high = -1
+    inside: list[Range] = []
+    for start, end in secrets:
+        first, last = start, end
+        while first > 0 and not text[first - 1].isspace():
+            first -= 1
+        while last < len(text) and not text[last].isspace():
+            last += 1
+        if inside and first < high:
+            high = max(high, last)
+            inside.append((start, end))
+            continue
+        if inside:
+            yield (low, high), inside
+        low, high, inside = first, last, [(start, end)]
+    if inside:
+        yield (low, high), inside

@@ -1,0 +1,192 @@
+"""Rows in and out of the redact stage, and its figures."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipelines.errors import StageError
+from pipelines.mask import MASK
+from pipelines.policies.redact import redact_text, token_mask
+from pipelines.tables import iter_batches, open_table
+
+if TYPE_CHECKING:
+    from pipelines.policies.judging.judging import Verdict
+
+_SENTENCE_COLUMNS = (
+    "doc_id",
+    "sentence_index",
+    "text",
+    "token_starts",
+    "token_ends",
+    "speaker",
+    "domain",
+    "fold",
+    "label",
+)
+_DECISION_COLUMNS = ("doc_id", "sentence_index", "is_duplicate")
+LANGUAGE_SAMPLE_ROWS = 2_000
+_CARRIED = ("doc_id", "sentence_index", "speaker", "domain", "fold", "label")
+
+
+def lockstep(
+    sentences: Path, decisions: Path, batch_rows: int, *, whole_documents: bool = False
+) -> Iterator[tuple[list[dict[str, Any]], int]]:
+    """Reads both tables side by side, in batches.
+
+    Args:
+        sentences: a sentences table.
+        decisions: which of them dedup masks, the same rows in the same order.
+        batch_rows: at most so many rows are held.
+        whole_documents: no document is cut by a batch; up to one document more than ``batch_rows`` is then held.
+
+    Yields:
+        The rows of a batch (sentence columns and ``is_duplicate``), and the number of rows in all.
+
+    Raises:
+        StageError: the two tables do not hold the same rows in the same order.
+    """
+    with open_table(sentences, "sentences") as left, open_table(decisions, "masked") as right:
+        total = int(left.metadata.num_rows)
+        if total != int(right.metadata.num_rows):
+            raise StageError(
+                f"sentences.parquet has {total} rows but masked.parquet {right.metadata.num_rows}; rerun dedup"
+            )
+    at = 0
+    held: list[dict[str, Any]] = []
+    for left_batch, right_batch in zip(
+        iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, batch_rows),
+        iter_batches(decisions, "masked", _DECISION_COLUMNS, batch_rows),
+        strict=True,
+    ):
+        for column in ("doc_id", "sentence_index"):
+            if not left_batch.column(column).equals(right_batch.column(column)):
+                raise StageError(f"{column} differs between sentences and decisions in rows from {at}; rerun dedup")
+        rows: list[dict[str, Any]] = left_batch.to_pylist()
+        for row, is_duplicate in zip(rows, right_batch.column("is_duplicate").to_pylist(), strict=True):
+            row["is_duplicate"] = is_duplicate
+        at += len(rows)
+        if whole_documents:
+            held += rows
+            cut = len(held)
+            while cut > 0 and held[cut - 1]["doc_id"] == held[-1]["doc_id"]:
+                cut -= 1  # the last document may go on in the next batch
+            rows, held = held[:cut], held[cut:]
+        if rows:
+            yield rows, total
+    if held:
+        yield held, total
+
+
+def check_language(sentences: Path, language: str) -> None:
+    """Looks at the first sentences of a table, before any work.
+
+    Raises:
+        ConfigError: they are plainly in another language.
+    """
+    from pipelines.policies.english.wrong_language import check_text
+
+    first = next(iter(iter_batches(sentences, "sentences", ("text",), LANGUAGE_SAMPLE_ROWS)), None)
+    if first is not None:
+        check_text(first.column("text").to_pylist(), language)
+
+
+def redacted(
+    text: str, starts: Sequence[int], ends: Sequence[int], verdict: Verdict, *, collapse: bool
+) -> tuple[str, int]:
+    """Text and masked tokens of a row that is no duplicate; one on which a policy failed is one mask in any case."""
+    if verdict.failed_closed:
+        return MASK, len(starts)
+    mask = token_mask(len(starts), verdict.spans)
+    return redact_text(text, starts, ends, mask, collapse=collapse), sum(mask)
+
+
+def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) -> dict[str, Any]:
+    """One row of the redacted table.
+
+    A duplicate, and a row on which a policy failed, become one mask token whatever ``collapse`` says: their length
+    must not tell them apart from any other fully masked row. What was found in a duplicate is not kept.
+    """
+    starts, ends = row["token_starts"], row["token_ends"]
+    spans = () if row["is_duplicate"] else verdict.spans
+    text, num_masked = MASK, len(starts)
+    if not row["is_duplicate"]:
+        text, num_masked = redacted(row["text"], starts, ends, verdict, collapse=collapse)
+    return {
+        **{name: row[name] for name in _CARRIED},
+        "redacted_text": text,
+        "spans": [{**s._asdict(), "start": starts[s.start_token], "end": ends[s.end_token - 1]} for s in spans],
+        "flagged_by_conservative": verdict.flagged,
+        "num_tokens": len(starts),
+        "num_masked_tokens": num_masked,
+        "is_duplicate": row["is_duplicate"],
+        "failed_closed": verdict.failed_closed,
+    }
+
+
+@dataclass(kw_only=True)
+class RedactionFigures:
+    """Counts over one partition; no text. Token counts are taken before collapsing.
+
+    Masked tokens are those that the policies mask, on rows that are no duplicates; a token under two labels counts
+    once for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
+    masked on the same rows.
+    """
+
+    policies: tuple[str, ...]
+    conservative: str | None
+    also_levels: tuple[str, ...] = ()
+    num_sentences: int = 0
+    num_tokens: int = 0
+    num_duplicates: int = 0
+    num_duplicate_tokens: int = 0
+    num_masked_tokens: int = 0
+    num_flagged_by_conservative: int = 0
+    num_conservative_failed: int = 0
+    num_failed_closed: int = 0
+    masked_tokens_by_label: Counter[str] = field(default_factory=Counter)
+    masked_tokens_by_policy: Counter[str] = field(default_factory=Counter)
+    spans_by_label: Counter[str] = field(default_factory=Counter)
+    observed_tokens_by_policy: Counter[str] = field(default_factory=Counter)
+    masked_tokens_by_domain: Counter[str] = field(default_factory=Counter)
+    tokens_by_domain: Counter[str] = field(default_factory=Counter)
+
+    def add(self, out: Mapping[str, Any], verdict: Verdict) -> None:
+        """Counts one row of the redacted table and the verdict that made it."""
+        num_tokens = out["num_tokens"]
+        self.num_sentences += 1
+        self.num_tokens += num_tokens
+        self.num_flagged_by_conservative += out["flagged_by_conservative"]
+        self.num_conservative_failed += verdict.conservative_failed
+        if out["is_duplicate"]:
+            self.num_duplicates += 1
+            self.num_duplicate_tokens += num_tokens
+            return
+        self.num_masked_tokens += out["num_masked_tokens"]
+        if out["domain"] is not None:
+            self.tokens_by_domain[out["domain"]] += num_tokens
+            self.masked_tokens_by_domain[out["domain"]] += out["num_masked_tokens"]
+        for name, count in verdict.observed:
+            self.observed_tokens_by_policy[name] += count
+        self.num_failed_closed += out["failed_closed"]
+        by_label: dict[str, list[Any]] = {}
+        by_policy: dict[str, list[Any]] = {}
+        for span in verdict.spans:
+            self.spans_by_label[span.label] += 1
+            by_label.setdefault(span.label, []).append(span)
+            by_policy.setdefault(span.policy, []).append(span)
+        for counter, groups in ((self.masked_tokens_by_label, by_label), (self.masked_tokens_by_policy, by_policy)):
+            for name, spans in groups.items():
+                counter[name] += sum(token_mask(num_tokens, spans))
+
+    def to_json(self) -> str:
+        """The contents of ``figures.json``."""
+        return json.dumps(vars(self), sort_keys=True, indent=1) + "\n"
+
+    def counts(self) -> dict[str, int]:
+        """The plain counts, for people to look at."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}

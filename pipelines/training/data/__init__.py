@@ -1,0 +1,1 @@
+"""From the rows of a method to encoded records. Imports no model."""

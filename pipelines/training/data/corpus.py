@@ -1,0 +1,229 @@
+"""Reads the text that a method needs into encoded records, through files in the scratch folder.
+
+Which text that is says `pipelines.training.data.views`, and what is held in memory `pipelines.training.data.rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from pipelines.training.data.control import RESERVED, common_names, name_token
+from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.records import Examples, IntArray
+from pipelines.training.data.row_store import RowStore, StoredRecords, document_lengths
+from pipelines.training.data.rows import original_rows, shard_rows, typed_rows
+from pipelines.training.data.views import RecordUnit, View
+from pipelines.training.data.vocabulary import Vocabulary
+
+
+class Encoder(Protocol):
+    """How records become what a model reads; a part of `pipelines.training.tasks.base.Task`."""
+
+    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+        """Encodes the chosen records, in that order.
+
+        Args:
+            stored: where their rows are.
+            chosen: which records.
+            path: the scratch file to write.
+            marked: whether to encode private pieces apart and mark their ids.
+        """
+        ...
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+    ) -> HeldOut:
+        """Encodes the chosen records to be scored on."""
+        ...
+
+
+VocabularyMaker = Callable[[tuple[str, ...], tuple[str, ...], Iterable[str] | None], Vocabulary]
+"""Makes a vocabulary of the names of speakers, of domains, and the texts of public rows, None where there are none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCorpus:
+    """Everything that training and evaluation read.
+
+    Attributes:
+        vocabulary: the tokenizer, which saw none of the private rows, and its control tokens.
+        public_order: the order of ``public``: ``content_hash`` if its records were seen to be in that order, ``none``
+            if there are none by the method's nature, ``unknown`` otherwise.
+        public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
+            rows (both in the order of their content hash), or, without any promise, original text.
+        num_private_plain: how many of ``public`` hold a private row.
+        private: what DP steps sample; in an order that depends on no text.
+        held_out: records to evaluate on.
+    """
+
+    vocabulary: Vocabulary
+    public_order: str
+    public: Examples
+    num_private_plain: int
+    private: Examples
+    held_out: HeldOut
+
+    @property
+    def num_private(self) -> int:
+        """Records that hold private text: those that private steps sample, or else those among the plain ones."""
+        return len(self.private) or self.num_private_plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingTables:
+    """Paths of the tables that a corpus is read from, one a partition; of those that the view does not read, none.
+
+    Attributes:
+        public: the public shards; the only rows that may shape the vocabulary.
+        private: the private shards.
+        sentences: the original sentences: for the held-out fold, and for methods that train on original text.
+        redacted: the redacted tables beside them, for methods that mark tokens.
+        screened: the rows that people screened, for views of them.
+        documents: the documents tables, where a record is to show that it ends its conversation.
+    """
+
+    public: Sequence[Path]
+    private: Sequence[Path]
+    sentences: Sequence[Path]
+    redacted: Sequence[Path] = ()
+    screened: Sequence[Path] = ()
+    documents: Sequence[Path] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusSettings:
+    """What is read of the tables, and how.
+
+    Attributes:
+        view: what the method reads.
+        unit: what one record is.
+        speakers, domains: names from the settings; empty takes them from public rows, where the view may.
+        min_speaker_rows: public rows that a speaker, or a domain, needs for a control token of its own.
+        evaluate_fold: the fold to evaluate on.
+        max_eval_sentences: the most records to evaluate on.
+    """
+
+    view: View
+    unit: RecordUnit
+    speakers: Sequence[str] = ()
+    domains: Sequence[str] = ()
+    min_speaker_rows: int
+    evaluate_fold: str
+    max_eval_sentences: int
+
+
+def read_held_out(
+    paths: Sequence[Path],
+    redacted_paths: Sequence[Path] | None,
+    *,
+    fold: str,
+    most: int,
+    unit: RecordUnit,
+    encoder: Encoder,
+    scratch: Path,
+    lengths: Mapping[bytes, int] | None = None,
+) -> HeldOut:
+    """Encodes at most ``most`` records of ``fold``, original text.
+
+    Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
+    one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
+    """
+    store = RowStore(scratch, "held_out", unit, lengths)
+    store.add(original_rows(paths, fold, redacted_paths), is_private=True, hashed=False)
+    stored = store.records()
+    chosen = stored.sample(most)
+    return encoder.encode_held_out(stored, chosen, scratch, marked=redacted_paths is not None)
+
+
+def read_corpus(
+    tables: TrainingTables,
+    settings: CorpusSettings,
+    *,
+    make_vocabulary: VocabularyMaker,
+    make_encoder: Callable[[Vocabulary], Encoder],
+    scratch: Path,
+    progress: Callable[[int, int | None, str], None],
+) -> TrainingCorpus:
+    """Makes the vocabulary, from public rows at most, and encodes what the method reads, and the held-out records.
+
+    Args:
+        tables: where the rows are.
+        settings: what to read of them.
+        make_vocabulary: gives the vocabulary for the names of speakers and domains and the public texts.
+        make_encoder: gives what turns records into examples.
+        scratch: a folder for intermediate files, on the private side.
+        progress: told what is being read.
+
+    Raises:
+        StageError: the tables do not belong together.
+    """
+    view, unit = settings.view, settings.unit
+    progress(0, None, "reading rows")
+    redacted = tables.redacted if view.marks_tokens else None
+    lengths = document_lengths(tables.documents)
+    sharded = RowStore(scratch, "shards", unit, lengths)
+    sharded.add(shard_rows(tables.public), is_private=False)
+    if view.reads_shards:
+        sharded.add(shard_rows(tables.private), is_private=True, hashed=view.plain == "redacted")
+    shards = sharded.records()
+    speakers, domains = tuple(sorted(set(settings.speakers))), tuple(sorted(set(settings.domains)))
+    if not speakers and view.learns_words:
+        speakers = common_names(shards.speakers.counts(~shards.is_private_row), settings.min_speaker_rows)
+    if not domains and view.learns_words:
+        taken = {*RESERVED, *map(name_token, speakers)}
+        domains = common_names(shards.domains.counts(~shards.is_private_row), settings.min_speaker_rows, taken)
+    progress(0, None, "making the vocabulary")
+    vocabulary = make_vocabulary(speakers, domains, None if shards.is_private_row.all() else shards.public_texts())
+    vocabulary = replace(vocabulary, control=replace(vocabulary.control, asks_for_mask=view.asks_for_masks))
+    encoder = make_encoder(vocabulary)
+    progress(0, None, "encoding rows")
+    original_store = RowStore(scratch, "original", unit, lengths)
+    if view.reads_original:
+        original_store.add(original_rows(tables.sentences, "train", redacted), is_private=True, hashed=False)
+    original = original_store.records()
+
+    every, nothing = np.arange(len(shards)), np.zeros(0, dtype=np.int64)
+    order = "none"
+    plain, plain_records = shards, nothing
+    if view.plain in ("public_shard", "redacted"):
+        of_shards = np.flatnonzero(~shards.is_private) if view.plain == "public_shard" else every
+        plain_records = shards.content_order(of_shards)
+        order = "content_hash" if shards.is_in_content_order(plain_records) else "unknown"
+    elif view.plain in ("screened", "typed"):
+        masks = tuple(vocabulary.control.typed_masks)
+        is_typed = view.plain == "typed"
+        rows = typed_rows(tables.sentences, tables.redacted, masks) if is_typed else shard_rows(tables.screened)
+        plain_store = RowStore(scratch, view.plain, unit, lengths)
+        plain_store.add(rows, is_private=True)
+        plain = plain_store.records()
+        plain_records = plain.content_order(np.arange(len(plain)))
+        order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
+    elif view.plain == "original":
+        plain, plain_records, order = original, np.arange(len(original)), "unknown"
+    private, private_records = shards, nothing
+    if view.private == "private_shard":
+        private_records = np.flatnonzero(shards.is_private)
+    elif view.private == "original":
+        private, private_records = original, np.arange(len(original))
+    return TrainingCorpus(
+        vocabulary=vocabulary,
+        public_order=order,
+        num_private_plain=int(plain.is_private[plain_records].sum()),
+        public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
+        private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),
+        held_out=read_held_out(
+            tables.sentences,
+            redacted,
+            fold=settings.evaluate_fold,
+            most=settings.max_eval_sentences,
+            unit=unit,
+            encoder=encoder,
+            scratch=scratch,
+            lengths=lengths,
+        ),
+    )

@@ -1,0 +1,286 @@
+"""Rows gathered into records through a scratch file.
+
+Texts go to disk as they are read and come back record by record. In memory stay, for each row, a digest of its
+document, its sentence index, a hash of its content where the order needs one, and borders: under 100 bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.tables import iter_batches
+from pipelines.training.data.ragged import RaggedArray, RaggedWriter
+from pipelines.training.data.rows import BATCH_ROWS, Range, Row
+from pipelines.training.data.views import RecordUnit
+
+_DIGEST_BYTES = 16
+_HASH_BYTES = 32
+
+IntArray = npt.NDArray[np.int64]
+
+
+def content_hash(speaker: str | None, domain: str | None, label: str | None, text: str) -> bytes:
+    """SHA-256 of what a row says, whatever file or place it came from.
+
+    Public rows are trained on in the order of this hash: corpus order would show where private rows were.
+    """
+    digest = hashlib.sha256()
+    for part in (speaker, domain, label, text):
+        raw = b"" if part is None else part.encode()
+        digest.update(b"\0" if part is None else b"\1" + len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return digest.digest()
+
+
+class RecordRows(NamedTuple):
+    """The rows of one record in the order of their sentence index.
+
+    Attributes:
+        texts, speakers, domains, labels, private_chars: of each row.
+        starts, ends: whether the first row is the first, and the last the last, of its conversation, which is its
+            document. That follows from sentence indices and the number of the document's sentences, whatever other
+            records there are: no record changes with another.
+    """
+
+    texts: list[str]
+    speakers: list[str | None]
+    domains: list[str | None]
+    labels: list[str | None]
+    private_chars: list[list[Range]]
+    starts: bool = False
+    ends: bool = False
+
+
+def document_lengths(paths: Iterable[Path]) -> dict[bytes, int]:
+    """The number of sentences of each document of documents tables, by a digest of its id."""
+    lengths: dict[bytes, int] = {}
+    for path in paths:
+        for batch in iter_batches(path, "documents", ("doc_id", "num_sentences"), BATCH_ROWS):
+            ids, counts = (batch.column(name).to_pylist() for name in ("doc_id", "num_sentences"))
+            lengths.update(zip(map(_document_digest, ids), counts, strict=True))
+    return lengths
+
+
+def _document_digest(doc_id: str) -> bytes:
+    return hashlib.blake2b(doc_id.encode(), digest_size=_DIGEST_BYTES).digest()
+
+
+@dataclass(frozen=True)
+class NameColumn:
+    """One name for each row: few different ones.
+
+    Attributes:
+        names: the different ones.
+        numbers: (rows,) which of them each row has.
+    """
+
+    names: Sequence[str | None]
+    numbers: IntArray
+
+    def __getitem__(self, rows: slice) -> list[str | None]:
+        return [self.names[number] for number in self.numbers[rows].tolist()]
+
+    def counts(self, rows: npt.NDArray[np.bool_]) -> dict[str, int]:
+        """How many of the marked rows each name has."""
+        found = np.bincount(self.numbers[rows], minlength=len(self.names))
+        return {name: int(n) for name, n in zip(self.names, found, strict=True) if name is not None and n}
+
+
+class _NameWriter:
+    """Takes one name for each row."""
+
+    def __init__(self) -> None:
+        self._names: list[str | None] = []
+        self._numbers = array("i")
+        self._of: dict[str | None, int] = {}
+
+    def append(self, name: str | None) -> None:
+        number = self._of.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+        self._numbers.append(number)
+
+    def in_order(self, order: IntArray) -> NameColumn:
+        return NameColumn(self._names, np.asarray(self._numbers, dtype=np.int64)[order])
+
+
+class RowStore:
+    """Rows on disk, gathered into records.
+
+    Args:
+        folder: where the scratch files go.
+        name: tells the stores of one training apart.
+        unit: which rows make a record.
+        lengths: of `document_lengths`, to know the ends of conversations; without, none is known.
+    """
+
+    def __init__(self, folder: Path, name: str, unit: RecordUnit, lengths: Mapping[bytes, int] | None = None) -> None:
+        self._unit, self._lengths = unit, lengths or {}
+        self._texts_out = RaggedWriter(folder / f"{name}_text.bin", np.uint8)
+        self._ranges_out = RaggedWriter(folder / f"{name}_ranges.bin", np.int32)
+        self._doc_ids_out = RaggedWriter(folder / f"{name}_doc_ids.bin", np.uint8)
+        self._documents = bytearray()
+        self._hashes = bytearray()
+        self._sentences = array("Q")
+        self._speakers, self._domains, self._labels = _NameWriter(), _NameWriter(), _NameWriter()
+        self._is_private = bytearray()
+
+    def add(self, rows: Iterable[Row], *, is_private: bool, hashed: bool = True) -> None:
+        """Reads rows in.
+
+        Args:
+            rows: the rows.
+            is_private: whether a record with any of them is private.
+            hashed: whether their content gets a hash, for `content_order`.
+        """
+        for row in rows:
+            self._texts_out.append(row.text.encode())
+            self._ranges_out.append(np.asarray(row.private_chars, dtype=np.int32).ravel())
+            self._doc_ids_out.append(row.doc_id.encode())
+            self._documents += _document_digest(row.doc_id)
+            self._hashes += content_hash(row.speaker, row.domain, row.label, row.text) if hashed else bytes(_HASH_BYTES)
+            self._sentences.append(row.sentence_index)
+            self._speakers.append(row.speaker)
+            self._domains.append(row.domain)
+            self._labels.append(row.label)
+            self._is_private.append(is_private)
+
+    def records(self) -> StoredRecords:
+        """The records of all rows; nothing may be added afterwards."""
+        documents = np.frombuffer(bytes(self._documents), dtype=">u8").reshape(-1, 2)
+        sentences = np.asarray(self._sentences, dtype=np.uint64)
+        order = np.lexsort((sentences, documents[:, 1], documents[:, 0]))
+        documents, sentences = documents[order], sentences[order]
+        groups = sentences // np.uint64(self._unit.num_sentences)
+        is_new = np.ones(len(order), dtype=bool)
+        is_new[1:] = (documents[1:] != documents[:-1]).any(axis=1)
+        starts = np.ones(len(order), dtype=bool)
+        if self._unit.num_sentences > 1:
+            starts[1:] = is_new[1:] | (groups[1:] != groups[:-1])
+        lengths = [self._lengths.get(document.tobytes(), 0) for document in documents[is_new]]
+        num_sentences = np.asarray(lengths, dtype=np.uint64)[np.cumsum(is_new) - 1]
+        return StoredRecords(
+            texts=self._texts_out.open(),
+            ranges=self._ranges_out.open(),
+            doc_ids=self._doc_ids_out.open(),
+            speakers=self._speakers.in_order(order),
+            domains=self._domains.in_order(order),
+            labels=self._labels.in_order(order),
+            rows=order.astype(np.int64),
+            borders=np.append(np.flatnonzero(starts), len(order)).astype(np.int64),
+            documents=documents,
+            sentences=sentences.astype(np.int64),
+            is_last=sentences + np.uint64(1) == num_sentences,
+            groups=groups.astype(np.int64),
+            hashes=np.frombuffer(bytes(self._hashes), dtype=">u8").reshape(-1, 4)[order],
+            is_private_row=np.frombuffer(bytes(self._is_private), dtype=np.uint8)[order].astype(bool),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredRecords:
+    """Records, sorted by the digest of their document and then by sentence index: an order that no text decides.
+
+    Attributes:
+        texts, ranges: text and flat (start, end) pairs of private characters of each row, as they were read.
+        doc_ids: the document of each row, as they were read.
+        speakers, domains, labels: (rows,) sorted.
+        rows: (rows,) the place in ``texts`` of each row, sorted.
+        borders: (records + 1,) where each record starts among the sorted rows.
+        documents: (rows, 2) digest of the document, sorted.
+        sentences: (rows,) sentence index, sorted.
+        is_last: (rows,) whether a row is known to be the last of its document, sorted.
+        groups: (rows,) which record of its document a row belongs to, sorted.
+        hashes: (rows, 4) content hash as big-endian words, sorted; zeros where none was asked for.
+        is_private_row: (rows,) sorted.
+    """
+
+    texts: RaggedArray
+    ranges: RaggedArray
+    doc_ids: RaggedArray
+    speakers: NameColumn
+    domains: NameColumn
+    labels: NameColumn
+    rows: IntArray
+    borders: IntArray
+    documents: npt.NDArray[np.uint64]
+    sentences: IntArray
+    is_last: npt.NDArray[np.bool_]
+    groups: IntArray
+    hashes: npt.NDArray[np.uint64]
+    is_private_row: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+    def __getitem__(self, record: int) -> RecordRows:
+        at = slice(int(self.borders[record]), int(self.borders[record + 1]))
+        rows = self.rows[at].tolist()
+        pairs = (self.ranges[row].astype(int).reshape(-1, 2).tolist() for row in rows)
+        return RecordRows(
+            texts=[self.texts[row].tobytes().decode() for row in rows],
+            speakers=self.speakers[at],
+            domains=self.domains[at],
+            labels=self.labels[at],
+            private_chars=[[(start, end) for start, end in found] for found in pairs],
+            starts=bool(self.sentences[at.start] == 0),
+            ends=bool(self.is_last[at.stop - 1]),
+        )
+
+    def keys(self, record: int) -> list[tuple[str, int]]:
+        """The document and the sentence index of each row of a record."""
+        at = range(self.borders[record], self.borders[record + 1])
+        return [(self.doc_ids[int(self.rows[i])].tobytes().decode(), int(self.sentences[i])) for i in at]
+
+    @property
+    def is_private(self) -> npt.NDArray[np.bool_]:
+        """(records,) whether any row of the record is private."""
+        return np.add.reduceat(self.is_private_row, self.borders[:-1]) > 0 if len(self) else np.zeros(0, dtype=bool)
+
+    @property
+    def document_numbers(self) -> IntArray:
+        """(records,) which records share a document."""
+        first = self.documents[self.borders[:-1]]
+        return np.unique(first, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def content_hashes(self, records: IntArray) -> npt.NDArray[np.uint64]:
+        """(len(records), 4) the hash of each record's content: of its only row, or of all its rows' hashes."""
+        found = self.hashes[self.borders[records]].copy()
+        for at in np.flatnonzero(np.diff(self.borders)[records] > 1):
+            rows = self.hashes[self.borders[records[at]] : self.borders[records[at] + 1]]
+            found[at] = np.frombuffer(hashlib.sha256(rows.tobytes()).digest(), dtype=">u8")
+        return found
+
+    def content_order(self, records: IntArray) -> IntArray:
+        """The given records sorted by `content_hashes`. Equal hashes are equal records, whose order cannot be seen."""
+        hashes = self.content_hashes(records)
+        return records[np.lexsort(hashes.T[::-1])]
+
+    def is_in_content_order(self, records: IntArray) -> bool:
+        """Whether the given records are in that order, judged by hashes of what is stored now."""
+        hashes = [row.tobytes() for row in self.content_hashes(records)]
+        return all(a <= b for a, b in pairwise(hashes))
+
+    def public_texts(self) -> Iterator[str]:
+        """The texts of public rows, in the order of their content hash."""
+        public = np.flatnonzero(~self.is_private_row)
+        for at in public[np.lexsort(self.hashes[public].T[::-1])]:
+            yield self.texts[int(self.rows[at])].tobytes().decode()
+
+    def sample(self, most: int) -> IntArray:
+        """At most so many records: those with the smallest digest of document and place, whatever they say."""
+        first = self.borders[:-1]
+        places = zip(self.documents[first], self.groups[first], strict=True)
+        digests = [
+            hashlib.sha256(document.tobytes() + int(group).to_bytes(8, "big")).digest() for document, group in places
+        ]
+        return np.asarray(sorted(range(len(self)), key=digests.__getitem__)[:most], dtype=np.int64)

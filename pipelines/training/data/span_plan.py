@@ -1,0 +1,170 @@
+"""Samples, queries and accounting of Selective-DPSGD: everything that is fixed before its first step.
+
+Accounting. K Gaussian queries on the same record, each chosen in view of the ones before, are one Gaussian query with
+noise_multiplier / sqrt(K) (Dong, Roth & Su 2022, Corollary 3.3), and so are those of several steps together.
+
+There is **no amplification by sampling**, unlike in the paper. A public span changes the weights without noise, so the
+weights may show which records a step sampled, by their public tokens; what the sample hides is then no longer hidden.
+Since a secret sample would buy nothing, samples are drawn up front from public randomness (each record on its own with
+probability L/N, line 3): the number of steps in which a record takes part is then known exactly, and what is accounted
+for is the largest. `event_as_published` gives the amplified figure, for comparison with the paper only.
+
+The paper's code starts its count of queries anew in every batch and treats the spans of one batch as independent
+samples; its published epsilons are too small for either reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pipelines.accounting.calibration import calibrate_noise_multiplier
+from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, dp_sgd
+from pipelines.dp.sampling import plan_private_steps, poisson_sample
+from pipelines.errors import StageError
+from pipelines.training.data.records import IntArray, Records
+from pipelines.training.data.spans import spanned
+
+QUERIES_PER_SPAN: Final = 3
+"""A gradient, a hidden state, a cell state."""
+
+_CHECKED_AT_ONCE: Final = 4_096
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanPlan:
+    """What a run does to each record at most, fixed before it starts. All of it is public.
+
+    Attributes:
+        num_records: N.
+        sample_rate: L/N, with which each record enters a step.
+        steps_per_epoch, num_steps: steps.
+        max_private_spans: private spans of a record at most.
+        queries_per_step: K, noisy queries that a sampled record takes part in at most.
+        most_by_epoch: the most steps that any record is sampled in, as drawn, until the end of each epoch.
+        seed: of the samples.
+    """
+
+    num_records: int
+    sample_rate: float
+    steps_per_epoch: int
+    num_steps: int
+    max_private_spans: int
+    queries_per_step: int
+    most_by_epoch: tuple[int, ...]
+    seed: int
+
+    @property
+    def num_epochs(self) -> int:
+        """Expected passes over the records."""
+        return len(self.most_by_epoch)
+
+    @property
+    def max_participations(self) -> int:
+        """The most steps that any record is sampled in, over the whole run."""
+        return max(self.most_by_epoch, default=0)
+
+
+def plan(num_records: int, expected_batch_size: int, epochs: int, max_private_spans: int, seed: int) -> SpanPlan:
+    """Draws the samples of the whole run, and counts in how many of them a record is at most.
+
+    Args:
+        num_records: N, the same in neighbouring corpora.
+        expected_batch_size: L, records in an average step.
+        epochs: steps are so many that each record is drawn this often on average.
+        max_private_spans: see `spans.span_pairs`; each further one costs 3 queries.
+        seed: the stage's seed; public.
+    """
+    steps = plan_private_steps(num_records, expected_batch_size, epochs)
+    drawn = SpanPlan(
+        num_records=num_records,
+        sample_rate=steps.sample_rate,
+        steps_per_epoch=steps.steps_per_epoch,
+        num_steps=steps.num_steps,
+        max_private_spans=max_private_spans,
+        queries_per_step=QUERIES_PER_SPAN * max_private_spans,
+        most_by_epoch=(),
+        seed=seed,
+    )
+    participations = np.zeros(num_records, dtype=np.int64)
+    most = []
+    for step in range(drawn.num_steps):
+        participations[sample(drawn, step)] += 1
+        if (step + 1) % drawn.steps_per_epoch == 0:
+            most.append(int(participations.max(initial=0)))
+    return replace(drawn, most_by_epoch=tuple(most))
+
+
+def sample(plan: SpanPlan, step: int) -> IntArray:
+    """Line 3: the records of a step. The same plan gives the same samples, so that a resumed run keeps to its count."""
+    digest = hashlib.sha256(f"span sample/{plan.seed}/{step}".encode()).digest()
+    rng = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+    return poisson_sample(plan.num_records, plan.sample_rate, rng)
+
+
+def event(plan: SpanPlan, noise_multiplier: float, num_epochs: int | None = None) -> Event:
+    """What the accountant has to know: the queries of the record that is sampled most often, without amplification.
+
+    Args:
+        plan: the samples.
+        noise_multiplier: of each query.
+        num_epochs: of the first epochs only; None for the whole run.
+    """
+    count = max(plan.most_by_epoch[:num_epochs], default=0)
+    if count == 0:
+        return NoEvent()
+    step = Gaussian(noise_multiplier=noise_multiplier / math.sqrt(plan.queries_per_step))
+    return SelfComposed(count=count, event=step)
+
+
+def event_as_published(*, sample_rate: float, num_steps: int, noise_multiplier: float, queries_per_step: int) -> Event:
+    """The event if samples stayed secret, as in the paper, but with every query counted. **Not a bound** here.
+
+    Poisson sampling hides whether a record takes part in a step; K queries in one sampled step are one query with
+    noise / sqrt(K) on one sample, not K samples.
+    """
+    noise = noise_multiplier / math.sqrt(queries_per_step)
+    return dp_sgd(noise_multiplier=noise, sample_rate=sample_rate, num_steps=num_steps)
+
+
+def calibrate(plan: SpanPlan, target_epsilon: float, target_delta: float) -> float:
+    """The least noise multiplier of a query with which `event` meets the target (replacement of one record)."""
+    joint = calibrate_noise_multiplier(
+        target_epsilon=target_epsilon, target_delta=target_delta, sample_rate=1.0, num_steps=plan.max_participations
+    )
+    return joint * math.sqrt(plan.queries_per_step)
+
+
+def check_queries(num_queries: IntArray, records: Records, plan: SpanPlan) -> None:
+    """Holds what a run counted against what its samples and spans imply, and both against what is accounted for.
+
+    Args:
+        num_queries: (N,) noisy queries that each record took part in, over the whole run.
+        records: the records.
+        plan: the samples.
+
+    Raises:
+        StageError: they differ, or a record took part in more than K queries times ``plan.max_participations``.
+    """
+    participations = np.zeros(plan.num_records, dtype=np.int64)
+    for step in range(plan.num_steps):
+        participations[sample(plan, step)] += 1
+    expected = np.zeros_like(participations)
+    for start in range(0, plan.num_records, _CHECKED_AT_ONCE):
+        rows = np.arange(start, min(start + _CHECKED_AT_ONCE, plan.num_records))
+        for record in spanned(records, rows, plan.max_private_spans):
+            num_private = sum(pair.private_start < pair.stop for pair in record.pairs)
+            num_followed = sum(pair.private_start < pair.stop for pair in record.pairs[:-1])
+            expected[record.row] = participations[record.row] * (num_private + 2 * num_followed)
+    accounted = plan.queries_per_step * plan.max_participations
+    most = int(num_queries.max(initial=0))
+    if not np.array_equal(num_queries, expected) or int(expected.max(initial=0)) > accounted:
+        raise StageError(
+            f"training counted {int(num_queries.sum())} noisy queries, {most} of one record. "
+            f"Its samples imply {int(expected.sum())}, and {accounted} of one record are accounted for. Nothing is "
+            "published; run train again"
+        )

@@ -1,0 +1,106 @@
+"""What one phase of a training hands to the next: weights, how it was made, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from pipelines.accounting.events import to_json
+from pipelines.errors import StageError
+from pipelines.json_files import write_json
+from pipelines.training.checkpoint import load_trained, trained_weights
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.loop import Outcome
+from pipelines.training.methods.base import Account
+from pipelines.training.scoring.evaluation import Evaluation
+
+_RECORD = "phase.json"
+_WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class FinishedPhase:
+    """A phase as it was written.
+
+    Attributes:
+        folder: where.
+        record: ``variant``, ``rows``, ``event``, ``preconditions``, ``light_noise_miss_rate``, ``curve``,
+            ``vocabulary``, ``seed`` of the weights that started at random, and ``before``, the evaluation of the model
+            that it began with.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+
+    @property
+    def seed(self) -> int:
+        """What the weights that started at random were drawn from. Those that are not trained are not stored."""
+        return int(self.record["seed"])
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Of the model that the phase began with."""
+        return Evaluation(**self.record["before"])
+
+    def apply(self, network: torch.nn.Module, corpus: TrainingCorpus) -> None:
+        """Gives the weights to a network of the same shape.
+
+        Raises:
+            StageError: it was trained with another vocabulary.
+        """
+        if self.record["vocabulary"] != _digest(corpus):
+            raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
+        load_trained(network, load_file(self.folder / _WEIGHTS))
+
+
+def write_phase(
+    folder: Path,
+    network: torch.nn.Module,
+    corpus: TrainingCorpus,
+    account: Account,
+    outcome: Outcome,
+    before: Evaluation,
+    seed: int,
+) -> None:
+    """Writes a finished phase. Private: losses and counts of private records are among it."""
+    weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
+    save_file(weights, folder / _WEIGHTS)
+    (folder / _WEIGHTS).chmod(0o600)
+    ((_, rows, event),) = account.phases
+    write_json(
+        folder / _RECORD,
+        {
+            "variant": account.variant,
+            "rows": rows,
+            "event": to_json(event),
+            "preconditions": list(account.preconditions),
+            "light_noise_miss_rate": account.light_noise_miss_rate,
+            "curve": outcome.curve,
+            "vocabulary": _digest(corpus),
+            "public_order": corpus.public_order,
+            "seed": seed,
+            "before": before.as_json(),
+        },
+    )
+
+
+def write_no_phase(folder: Path) -> None:
+    """Says that the method has no phase of that kind."""
+    write_json(folder / _RECORD, {"variant": None})
+
+
+def load_phase(folder: Path) -> FinishedPhase:
+    """Reads what `write_phase` wrote."""
+    return FinishedPhase(folder, json.loads((folder / _RECORD).read_text("utf-8")))
+
+
+def _digest(corpus: TrainingCorpus) -> str:
+    import hashlib
+
+    return hashlib.sha256(corpus.vocabulary.backend.to_str().encode()).hexdigest()

@@ -1,0 +1,155 @@
+"""The language model of Shi et al. 2022, section 5: one LSTM layer, embedding and hidden size 200, from scratch.
+
+The tokenizer comes from `pipelines.training.data.tokenizer`: learnt on public rows only, or plain bytes. (The paper
+learns a BPE vocabulary on all of its text, which may hold pieces of a secret.) Without dropout: an example's loss is then a
+function of the example and the weights.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from pipelines.errors import ConfigError
+from pipelines.json_files import write_json
+
+EMBEDDING_SIZE: Final = 200
+HIDDEN_SIZE: Final = 200
+_INITIAL_RANGE: Final = 0.1
+_ARCHITECTURE: Final = "reticent-lstm-1"
+
+State = tuple[torch.Tensor, torch.Tensor]
+"""Hidden and cell state, (B, H) each."""
+
+
+class LSTMOutput(NamedTuple):
+    """What a forward pass gives.
+
+    Attributes:
+        logits: (B, T, V); at padding without meaning.
+        state: after the last token of each example, (B, H) each.
+    """
+
+    logits: torch.Tensor
+    state: State
+
+
+class LSTMLanguageModel(torch.nn.Module):
+    """Embedding, one LSTM layer, and a linear decoder with a bias.
+
+    Args:
+        vocab_size: V.
+        embedding_size: width of the embeddings.
+        hidden_size: H, width of hidden and cell state.
+        is_tied: whether the decoder's weight is the embedding's. The paper does not say; its code offers both.
+
+    Raises:
+        ConfigError: tied, and the two sizes differ.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        embedding_size: int = EMBEDDING_SIZE,
+        hidden_size: int = HIDDEN_SIZE,
+        *,
+        is_tied: bool = False,
+    ) -> None:
+        if is_tied and embedding_size != hidden_size:
+            raise ConfigError(f"tied embeddings need equal sizes, not {embedding_size} and {hidden_size}")
+        super().__init__()
+        self.is_tied = is_tied
+        self.hidden_size = hidden_size
+        self.embedding = torch.nn.Embedding(vocab_size, embedding_size)
+        self.lstm = torch.nn.LSTM(embedding_size, hidden_size, batch_first=True)
+        self.decoder = torch.nn.Linear(hidden_size, vocab_size)
+        if is_tied:
+            self.decoder.weight = self.embedding.weight
+        torch.nn.init.uniform_(self.embedding.weight, -_INITIAL_RANGE, _INITIAL_RANGE)
+        torch.nn.init.uniform_(self.decoder.weight, -_INITIAL_RANGE, _INITIAL_RANGE)
+        torch.nn.init.zeros_(self.decoder.bias)
+
+    def zero_state(self, size: int) -> State:
+        """The state before the first token (Algorithm 1, line 5)."""
+        zeros = self.decoder.weight.new_zeros(size, self.hidden_size)
+        return zeros, zeros.clone()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        state: State | None = None,
+        lengths: torch.Tensor | None = None,
+        use_cache: bool = False,
+    ) -> LSTMOutput:
+        """Reads tokens from a state.
+
+        Args:
+            input_ids: (B, T) int64, padded at the end.
+            state: where each example starts; unset: zero.
+            lengths: (B,) tokens of each example, at least 1; unset, all T are read, padding included: the logits are
+                the same, but the state is that after the padding.
+            use_cache: taken for the signature's sake; there is nothing to cache.
+        """
+        del use_cache
+        hidden, cell = state if state is not None else self.zero_state(len(input_ids))
+        x = self.embedding(input_ids)
+        if lengths is None:
+            out, (hidden, cell) = self.lstm(x, (hidden[None], cell[None]))
+        else:
+            packed = pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            out, (hidden, cell) = self.lstm(packed, (hidden[None], cell[None]))
+            out, _ = pad_packed_sequence(out, batch_first=True, total_length=input_ids.shape[1])
+        return LSTMOutput(self.decoder(out), (hidden[0], cell[0]))
+
+
+def build_lstm(
+    vocab_size: int,
+    seed: int,
+    embedding_size: int = EMBEDDING_SIZE,
+    hidden_size: int = HIDDEN_SIZE,
+    *,
+    is_tied: bool = False,
+) -> LSTMLanguageModel:
+    """A model with random weights that depend on the sizes and the seed only."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
+        return LSTMLanguageModel(vocab_size, embedding_size, hidden_size, is_tied=is_tied)
+
+
+def save_lstm(model: LSTMLanguageModel, folder: Path) -> None:
+    """Writes ``model.safetensors`` and ``config.json`` for `load_lstm`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
+    if model.is_tied:
+        del weights["decoder.weight"]
+    save_file(weights, folder / "model.safetensors")
+    config = {
+        "architecture": _ARCHITECTURE,
+        "vocab_size": model.embedding.num_embeddings,
+        "embedding_size": model.embedding.embedding_dim,
+        "hidden_size": model.hidden_size,
+        "is_tied": model.is_tied,
+    }
+    write_json(folder / "config.json", config)
+
+
+def load_lstm(folder: Path) -> LSTMLanguageModel:
+    """Reads a folder that `save_lstm` wrote.
+
+    Raises:
+        ConfigError: the folder holds another kind of model.
+    """
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if config.pop("architecture", None) != _ARCHITECTURE:
+        raise ConfigError(f"the model in {folder} is no {_ARCHITECTURE}")
+    model = LSTMLanguageModel(**config)
+    weights = load_file(folder / "model.safetensors")
+    if model.is_tied:
+        weights["decoder.weight"] = weights["embedding.weight"]
+    model.load_state_dict(weights)
+    return model

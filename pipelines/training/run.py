@@ -1,0 +1,95 @@
+"""A training that is done, as its files, figures and card tell of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.context import Spent
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.loop import Outcome
+from pipelines.training.methods.base import Account
+from pipelines.training.scoring.evaluation import Evaluation
+
+
+def warnings_about(
+    *,
+    num_private: int,
+    target_delta: float,
+    insecure_test_seed: bool,
+    noise_multiplier: float | None,
+    is_unnoised: bool = False,
+) -> list[str]:
+    """What the trusted side should hear loudly about a run."""
+    found = []
+    if num_private and target_delta >= 1 / num_private:
+        found.append(
+            f"target_delta {target_delta:g} is not below 1/{num_private}, one over the number of private records: "
+            "a mechanism that publishes one random record would satisfy it. Lower train.target_delta."
+        )
+    if insecure_test_seed:
+        found.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
+    if is_unnoised:
+        found.append("the method is no_dp: original text is trained on without any protection.")
+    if noise_multiplier == 0:
+        found.append("noise_multiplier is 0: private records are trained on without protection.")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A training that is done.
+
+    Attributes:
+        config: the settings of ``[train]``.
+        corpus: what it read.
+        account: what the accountant has to know.
+        outcome: what it did.
+        planned_steps, sample_rate: the private steps as they were planned.
+        noise_multiplier: of each; None without private steps.
+        before, after: evaluations at initialisation and at the end.
+        network: the model.
+        context_length: the longest record.
+        head: what the model computes: ``causal``, ``masked`` or ``classification``.
+        scores: of the text that the finished model generates, where the task asks for that.
+        base: the model that it began with, as the public may call it; None where its weights began at random.
+        spent: what it costs together with earlier releases; None where no ledger was kept.
+    """
+
+    config: Mapping[str, Any]
+    corpus: TrainingCorpus
+    account: Account
+    outcome: Outcome
+    planned_steps: int
+    sample_rate: float
+    noise_multiplier: float | None
+    before: Evaluation
+    after: Evaluation
+    network: Any
+    context_length: int
+    head: str = "causal"
+    base: str | None = None
+    scores: Mapping[str, Any] = field(default_factory=dict)
+    spent: Spent | None = None
+
+    @property
+    def num_private(self) -> int:
+        """Records that hold private text."""
+        return self.corpus.num_private
+
+    @property
+    def num_public(self) -> int:
+        """Records of public rows alone that were trained on."""
+        return len(self.corpus.public) - self.corpus.num_private_plain
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the trusted side should hear loudly."""
+        return warnings_about(
+            num_private=self.num_private,
+            target_delta=self.config["target_delta"],
+            insecure_test_seed=self.config["insecure_test_seed"],
+            noise_multiplier=self.noise_multiplier,
+            is_unnoised=self.config["method"] == "no_dp",
+        )

@@ -1,0 +1,67 @@
+"""The learning curve: what a training writes down after each epoch.
+
+Private: losses of private records are in it, un-noised.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from pipelines.training.scoring.evaluation import Evaluation
+
+EpsilonSoFar = Callable[[int], float]
+"""An upper bound on the epsilon of so many private steps, infinite where they add no noise."""
+
+
+@dataclass
+class Curve:
+    """Losses of the epoch that is under way, and a row for each that ended.
+
+    Attributes:
+        loss_sums, counts: by kind of text, of the epoch under way.
+        rows: of the epochs that ended.
+    """
+
+    loss_sums: dict[str, float] = field(default_factory=lambda: {"public": 0.0, "private": 0.0})
+    counts: dict[str, int] = field(default_factory=lambda: {"public": 0, "private": 0})
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, kind: Literal["public", "private"], loss_sum: float, count: int) -> None:
+        """Counts losses of examples or spans."""
+        self.loss_sums[kind] += loss_sum
+        self.counts[kind] += count
+
+    def end_epoch(self, evaluation: Evaluation, num_steps: int, num_private_steps: int, epsilon: float | None) -> None:
+        """Writes the row of an epoch.
+
+        Args:
+            evaluation: on held-out text, after it.
+            num_steps: steps of any kind so far.
+            num_private_steps: those among them that touched private records with noise.
+            epsilon: of those, at most; None where there is none.
+        """
+        row: dict[str, Any] = {
+            "epoch": len(self.rows) + 1,
+            "num_steps": num_steps,
+            "num_private_steps": num_private_steps,
+            "epsilon_so_far": None if epsilon is None or math.isinf(epsilon) else epsilon,
+            "evaluation": evaluation.as_json(),
+        }
+        for kind, total in self.loss_sums.items():
+            row[f"{kind}_loss"] = total / self.counts[kind] if self.counts[kind] else None
+        self.rows.append(row)
+        self.loss_sums = dict.fromkeys(self.loss_sums, 0.0)
+        self.counts = dict.fromkeys(self.counts, 0)
+
+    def as_state(self) -> dict[str, Any]:
+        """For a checkpoint; `Curve` takes it back by keyword."""
+        return asdict(self)
+
+    def words(self, num_epochs: int) -> str:
+        """Where a training is, for its progress."""
+        epoch = f"epoch {min(len(self.rows) + 1, num_epochs)} of {num_epochs}"
+        epsilon = self.rows[-1]["epsilon_so_far"] if self.rows else None
+        return epoch if epsilon is None else f"{epoch}, ε so far at most {epsilon:.3g}"

@@ -1,0 +1,136 @@
+"""Scores of generated text against references: BLEU, ROUGE-L, NIST, METEOR, CIDEr-D, F1.
+
+Figures of papers come from older scripts (e2e-metrics, GEM-metrics) that tokenise in their own way; ours are close to
+them, not equal, and may be compared with each other. What a missing library would compute is None, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pipelines.errors import InputError
+from pipelines.training.scoring.ngrams import cider_d, nist, word_f1
+
+_WORD: Final = re.compile(r"\w+|[^\w\s]")
+ADVICE: Final = "install it with: pip install 'reticent[metrics]'"
+MATCHING: Final = ("exact, stem and synonym", "exact and stem")
+"""How METEOR matches words: with and without WordNet's data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextScores:
+    """What outputs score; None where ``missing`` says why.
+
+    Attributes:
+        bleu: corpus BLEU-4 of sacrebleu (13a, without case), 0 to 100; extra references of single sentences count.
+        rouge_l: mean over sentences of the best ROUGE-L F1 (rouge-score, no stemming), 0 to 100.
+        nist: NIST-5, 0 or more.
+        meteor: mean METEOR of nltk (alpha 0.9, beta 3, gamma 0.5), 0 to 1.
+        meteor_matching: ``exact, stem and synonym``, or ``exact and stem`` where WordNet's data is not installed.
+        cider: CIDEr-D, 0 to 10.
+        f1: mean of the best word F1, 0 to 1.
+        num_outputs: outputs that were scored.
+        missing: why a score is None, by its name.
+    """
+
+    bleu: float | None
+    rouge_l: float | None
+    nist: float
+    meteor: float | None
+    meteor_matching: str | None
+    cider: float
+    f1: float
+    num_outputs: int
+    missing: dict[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON values."""
+        return asdict(self)
+
+
+def words_of(text: str) -> list[str]:
+    """Lower-case words and punctuation marks, which NIST, METEOR and CIDEr-D count."""
+    return _WORD.findall(text.lower())
+
+
+def score_texts(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> TextScores:
+    """Scores outputs against one or more references each.
+
+    Raises:
+        InputError: there are no outputs, or an output has no reference.
+    """
+    if not outputs or len(outputs) != len(references) or not all(references):
+        raise InputError("metrics: every output needs a reference, and there must be an output")
+    missing: dict[str, str] = {}
+
+    def attempt(name: str, score: Callable[[], float]) -> float | None:
+        try:
+            return score()
+        except ImportError as error:
+            missing[name] = f"{error.name or 'a library'} is not installed; {ADVICE}"
+            return None
+
+    ours = [words_of(text) for text in outputs]
+    theirs = [[words_of(text) for text in group] for group in references]
+    matching: list[str] = []
+    meteor = attempt("meteor", lambda: _meteor(ours, theirs, matching))
+    return TextScores(
+        bleu=attempt("bleu", lambda: bleu(outputs, references)),
+        rouge_l=attempt("rouge_l", lambda: rouge_l(outputs, references)),
+        nist=nist(ours, theirs),
+        meteor=meteor,
+        meteor_matching=matching[0] if matching else None,
+        cider=cider_d(ours, theirs),
+        f1=sum(map(word_f1, outputs, references)) / len(outputs),
+        num_outputs=len(outputs),
+        missing=missing,
+    )
+
+
+def bleu(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Corpus BLEU (Papineni et al. 2002) by sacrebleu, tokenised as in mteval-13a, without case."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    most = max(map(len, references))
+    streams: list[Any] = [[group[at] if at < len(group) else None for group in references] for at in range(most)]
+    return float(BLEU(lowercase=True).corpus_score(list(outputs), streams).score)
+
+
+def rouge_l(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """Mean of the best ROUGE-L F1 (Lin 2004), times 100."""
+    from rouge_score import rouge_scorer
+
+    scorer = rouge_scorer.RougeScorer(["rougeL"])
+    best: list[float] = [
+        max(scorer.score(reference, output)["rougeL"].fmeasure for reference in group)
+        for output, group in zip(outputs, references, strict=True)
+    ]
+    return 100 * sum(best) / len(best)
+
+
+class _NoSynonyms:
+    """Stands in for WordNet where its data is missing: no word has a synonym."""
+
+    @staticmethod
+    def synsets(word: str) -> list[Any]:
+        """None."""
+        del word
+        return []
+
+
+def _meteor(outputs: list[list[str]], references: list[list[list[str]]], matching: list[str]) -> float:
+    from nltk.corpus import wordnet
+    from nltk.translate.meteor_score import meteor_score
+
+    synonyms: Any = wordnet
+    try:
+        wordnet.ensure_loaded()
+        matching.append(MATCHING[0])
+    except LookupError:
+        synonyms = _NoSynonyms()
+        matching.append(MATCHING[1])
+    scores = [meteor_score(group, output, wordnet=synonyms) for output, group in zip(outputs, references, strict=True)]
+    return float(sum(scores)) / len(scores)
