@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 
 from pipelines.corpus.split import Splitter
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.redact import masked_runs, token_mask
 
 PAPER = {"low_entity": 0.113, "high_entity": 0.164, "low_contextual": 0.348, "high_contextual": 0.45}

@@ -22,7 +22,7 @@ from typing import Any
 from pipelines.corpus.split import Splitter
 from pipelines.intervals import clopper_pearson
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
 

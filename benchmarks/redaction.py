@@ -33,7 +33,7 @@ from pipelines.corpus.split import Splitter
 from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.detectors.presidio import PresidioPolicy
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judging import Judge, Request
+from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.protocol import PolicyOptions, Sentence
 
 MODEL = "en_core_web_sm"

@@ -51,7 +51,7 @@ from pipelines.corpus.split import Splitter
 from pipelines.language import model_module
 from pipelines.miss_rate.stability import Piece, Scope, judge_all
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judging import Judge, Request
+from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.judging.tables import redacted, redacted_row
 from pipelines.policies.protocol import PolicyOptions

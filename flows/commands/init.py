@@ -34,7 +34,7 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise ConfigError(f"{folder} is a file; give a folder") from None
-    template = resources.files("flows").joinpath("starter.toml").read_text("utf-8")
+    template = resources.files("flows.commands").joinpath("starter.toml").read_text("utf-8")
     if inputs:
         shown = [_absolute(name) for name in inputs]
         files = _files(shown)

@@ -55,7 +55,7 @@ def texts() -> Iterator[str]:
 
 
 def _titles() -> Iterator[str]:
-    starter = tomllib.loads(resources.files("flows").joinpath("starter.toml").read_text("utf-8"))
+    starter = tomllib.loads(resources.files("flows.commands").joinpath("starter.toml").read_text("utf-8"))
     yield ReportConfig().title
     yield starter["report"]["title"]
 

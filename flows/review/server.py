@@ -28,7 +28,7 @@ from urllib.parse import parse_qs, urlsplit
 from pipelines.errors import ReticentError
 
 HOST: Final = "127.0.0.1"
-_PAGE: Final = Path(__file__).parent / "review_page"
+_PAGE: Final = Path(__file__).parent / "page"
 _FILES: Final[Mapping[str, tuple[str, str]]] = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/review.css": ("review.css", "text/css; charset=utf-8"),

@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.verdicts import REASONS, Reason, Verdict
 from pipelines.policies.judging.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 
 MAX_TOGETHER: Final = 6
 """Sets of so many secrets (63) are tried; a sentence with more is rare."""

@@ -223,7 +223,7 @@ def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
     """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
     from pipelines.miss_rate.review import SecretSpan
     from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judging import Request
+    from pipelines.policies.judging.judge import Request
 
     # The proxy reads the options of [redact], but nothing that [redact] was told to leave alone is left alone here.
     spec = dataclasses.replace(

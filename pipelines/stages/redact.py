@@ -229,7 +229,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
     from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judging import Request
+    from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
     from pipelines.tables import TableWriter, open_table
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pipelines.miss_rate.stability import Scope
     from pipelines.miss_rate.verdicts import Row, Verdict
     from pipelines.policies.judging.apply import Redactor
-    from pipelines.policies.judging.judging import Request
+    from pipelines.policies.judging.judge import Request
 
 _SENTENCES_WORTH_A_PROCESS = 5_000
 """As in `pipelines.stages.redact`."""

@@ -110,6 +110,7 @@ def _train(
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
     from pipelines.training.methods import PRIVATE_ROOT_ONLY
+    from pipelines.training.run import Run
     from pipelines.training.scoring.evaluation import Evaluation
     from pipelines.training.scoring.token_scores import write_token_scores
 
@@ -131,7 +132,7 @@ def _train(
         scores.write_texts(ctx.private_dir / "generated.parquet")
         write_token_scores(ctx.private_dir / "token_scores.parquet", network, corpus.held_out)
     outputs.write_outputs(
-        outputs.Run(
+        Run(
             config=config.model_dump(mode="json"),
             corpus=corpus,
             account=training.account(noise_multiplier),

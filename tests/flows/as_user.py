@@ -48,6 +48,7 @@ def warm_up(config: str) -> None:
     import pwd  # noqa: F401
     import traceback  # noqa: F401
 
+    import flows.commands.review  # noqa: F401  # not run below
     from flows.arguments import app
 
     for command in (*READING, *WRITING):

@@ -12,8 +12,10 @@ from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
 from pipelines.policies.detectors import presidio
+from pipelines.policies.judging import apply
+from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judging import FAILED_LABEL, Judge, Request, apart, apply, judging
+from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, apart
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules

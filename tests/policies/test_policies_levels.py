@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.redact import redact_text, render_jft, token_mask
 
 LEFT = "Did you hear Alice is getting divorced??"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.corpus.split import Splitter
 from pipelines.mask import MASK
 from pipelines.policies.judging.by_hand import mask_by_hand, whole_tokens
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.judging.stabilise import PLACEHOLDER, Stabiliser, Tokens, reading_of
 from pipelines.policies.protocol import Span
 

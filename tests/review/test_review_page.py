@@ -120,7 +120,7 @@ def test_nothing_is_answered_without_the_cookie_or_from_another_origin(served):
 
 
 @pytest.mark.parametrize(
-    "path", ["/../cli.py", "/review_page/index.html", "/..%2f..%2fetc/passwd", "/api/state", "//etc/passwd", "/x?y"]
+    "path", ["/../cli.py", "/page/index.html", "/..%2f..%2fetc/passwd", "/api/state", "//etc/passwd", "/x?y"]
 )
 def test_paths_outside_the_page_are_refused(served, path):
     server, _ = served
@@ -145,7 +145,7 @@ def test_answers_forbid_caching_framing_and_foreign_content(served):
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
         assert "http" not in policy
-    for file in (Path("flows") / "review_page").iterdir():
+    for file in (Path("flows") / "review" / "page").iterdir():
         text = file.read_text()
         assert "http://" not in text
         assert "https://" not in text

@@ -228,7 +228,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
 
 
 def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, monkeypatch):
-    from pipelines.policies.judging.judging import apply
+    from pipelines.policies.judging import apply
     from pipelines.stages import redact
 
     monkeypatch.setattr(redact, "_ROWS_WORTH_A_PROCESS", 2)

@@ -23,6 +23,7 @@ from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account, LoopTraining
+from pipelines.training.run import Run
 from pipelines.training.scoring.evaluation import Evaluation
 
 SMALL = {
@@ -338,7 +339,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     vocabulary = dataclasses.replace(corpus.vocabulary, trained_on="private")
     other = dataclasses.replace(corpus, vocabulary=vocabulary, public_order="unknown")
     nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
-    done = outputs.Run(
+    done = Run(
         config=ctx.configs["train"].model_dump(mode="json"),
         corpus=other,
         account=Account(event=NoEvent()),

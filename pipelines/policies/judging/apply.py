@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from pipelines.errors import ConfigError, StageError
 from pipelines.policies import registry
-from pipelines.policies.judging.judging import Exclusions, Judge, Request, Verdict
+from pipelines.policies.judging.judge import Exclusions, Judge, Request, Verdict
 from pipelines.policies.judging.stabilise import digest_of
 from pipelines.policies.protocol import Policy, PolicyOptions, check_offsets
 from pipelines.processes import die_with_parent, worker_pool
@@ -32,7 +32,7 @@ MAX_REMEMBERED: Final = 500_000
 _MANY_LANGUAGES: Final = "xx"
 """spaCy's code for models that are for no single language."""
 
-_PRELOAD: Final = ["spacy", "pipelines.policies.judging.judging"]
+_PRELOAD: Final = ["spacy", "pipelines.policies.judging.judge"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipelines.mask import MASK
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 
 Range = tuple[int, int]
 """Half-open."""

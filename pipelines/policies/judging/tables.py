@@ -15,7 +15,7 @@ from pipelines.policies.redact import redact_text, token_mask
 from pipelines.tables import iter_batches, open_table
 
 if TYPE_CHECKING:
-    from pipelines.policies.judging.judging import Verdict
+    from pipelines.policies.judging.judge import Verdict
 
 _SENTENCE_COLUMNS = (
     "doc_id",

@@ -13,7 +13,7 @@ from typing import Final
 from pipelines.corpus.split import Splitter
 from pipelines.policies.detectors.windows import windows
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judging import Request
+from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import Span
 from pipelines.policies.redact import redact_text, render_jft, token_mask
 

@@ -1,8 +1,8 @@
 """The language model of Shi et al. 2022, section 5: one LSTM layer, embedding and hidden size 200, from scratch.
 
 The tokenizer comes from `pipelines.training.data.tokenizer`: learnt on public rows only, or plain bytes. (The paper
-learns a BPE vocabulary on all of its text, which may hold pieces of a secret.) Without dropout: an example's loss is then a
-function of the example and the weights.
+learns a BPE vocabulary on all of its text, which may hold pieces of a secret.) Without dropout: an example's loss is
+then a function of the example and the weights.
 """
 
 from __future__ import annotations

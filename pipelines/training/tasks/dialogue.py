@@ -46,9 +46,9 @@ def dialogue_example(
     """``<BOS>``, then ``[domain] [speaker] text <EOS>`` for each turn.
 
     Unlike in a record of plain language modelling (`pipelines.training.data.records.Frame`), each turn ends with the
-    end token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they stand
-    after ``<BOS>`` and at the very end, the latter as a part of the last turn. Speakers, domains and the start are
-    given, not asked for. The first tokens of a dialogue longer than the context are kept.
+    end token, so that a model can be asked for one turn and knows when to stop. Where conversations have tokens, they
+    stand after ``<BOS>`` and at the very end, the latter as a part of the last turn. Speakers, domains and the start
+    are given, not asked for. The first tokens of a dialogue longer than the context are kept.
 
     Args:
         record: the dialogue.
