@@ -71,8 +71,8 @@ bench: run
 	$(BIN)/python benchmarks/dedup.py
 
 docs: setup
-	$(BIN)/python -m flows.reference > docs/settings.md
-	$(BIN)/python -m flows.architecture
+	$(BIN)/python -m flows.docs.reference > docs/settings.md
+	$(BIN)/python -m flows.docs.architecture
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock

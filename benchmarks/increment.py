@@ -18,8 +18,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from flows.lifecycle import finish, running
-from flows.spec import PREPARATION, begin
+from flows.running.lifecycle import finish, running
+from flows.running.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE

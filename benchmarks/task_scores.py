@@ -24,8 +24,8 @@ from orderings import RESULTS
 
 from flows.commands.compare import SCORES, Variant, run_variant
 from flows.environment import DEFAULTS
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.corpus.datasets import linearise
 from pipelines.store import runs
 from pipelines.tables import read_table

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from flows.signals import INTERRUPTED, exit_code, install, was_received
+from flows.running.signals import INTERRUPTED, exit_code, install, was_received
 
 
 def _quiet_defaults() -> None:

@@ -22,3 +22,8 @@ def apply_defaults() -> None:
     """For a process that did not start as ``reticent``; call it before heavy libraries are imported."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
+
+
+def on_server() -> bool:
+    """Whether a Prefect server of its own, not the embedded one, is used."""
+    return bool(os.environ.get("PREFECT_API_URL"))

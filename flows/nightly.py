@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.artifacts import shown
-from flows.lifecycle import run_of
 from flows.prepare import prepare
-from flows.spec import EVERYTHING
+from flows.running.artifacts import shown
+from flows.running.lifecycle import run_of
+from flows.running.spec import EVERYTHING
 from flows.train import train
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.lifecycle import require_usable_input, run_of
-from flows.spec import PREPARATION
-from flows.wiring import Outputs, each, whole
+from flows.running.lifecycle import require_usable_input, run_of
+from flows.running.spec import PREPARATION
+from flows.running.wiring import Outputs, each, whole
 from tasks.stages import (
     dedup_keys,
     dedup_mask,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prefect import flow
 
-from flows.lifecycle import run_of
 from flows.prepare import prepare
-from flows.spec import TRAINING
-from flows.wiring import Outputs, whole
+from flows.running.lifecycle import run_of
+from flows.running.spec import TRAINING
+from flows.running.wiring import Outputs, whole
 from tasks.stages import guarantee, report, train_phase1, train_utility
 from tasks.stages import train as train_model
 

@@ -23,8 +23,8 @@ def verify(
 
     Exit code 5 if something is damaged and not repaired, 4 if that is the privacy ledger.
     """
+    from flows.running.spec import open_store
     from flows.settings import load_settings
-    from flows.spec import open_store
     from pipelines.store.maintenance import DOCUMENTS, LEDGER
     from pipelines.store.maintenance import verify as verify_store
 
@@ -48,8 +48,8 @@ def gc(
     as_json: JsonOption = False,
 ) -> None:
     """Remove artifacts that no recent run used, quarantine, and old records of unfinished or failed work."""
+    from flows.running.spec import open_store
     from flows.settings import load_settings
-    from flows.spec import open_store
     from pipelines.store.maintenance import gc as collect
 
     done = collect(open_store(load_settings(config, os.environ)), keep_runs=keep_runs, dry_run=dry_run)

@@ -55,7 +55,7 @@ def redact(
 ) -> None:
     """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
     from flows.commands.redact import redact_lines, redactor_spec, settings_options
-    from flows.temporary import temporary_files
+    from flows.running.temporary import temporary_files
 
     options = {
         "model": model,
@@ -97,7 +97,7 @@ def evaluate_policy(
     """Recall, precision and F2 of policies on labelled text, by label, with intervals, and what they miss most."""
     from flows.commands.evaluate_policy import evaluation_document, evaluation_text
     from flows.commands.redact import redactor_spec, settings_options
-    from flows.temporary import temporary_files
+    from flows.running.temporary import temporary_files
 
     options = {
         "model": model,
@@ -133,7 +133,7 @@ def train_policy(
 ) -> None:
     """Train the classifier of the policy classifier on texts with domains."""
     from flows.commands.train_policy import train_document, train_text
-    from flows.temporary import temporary_files
+    from flows.running.temporary import temporary_files
 
     with temporary_files():
         document = train_document(

@@ -86,8 +86,6 @@ def review(
         document = reviewing.import_document(config, os.environ, import_file, file_format, name, screening=screening)
         emit(document, as_json, f"added {document['num_reviews']:,} reviews")
     else:
-        from flows.console import announce_page
-
         document = reviewing.serve(
             config,
             os.environ,
@@ -96,7 +94,7 @@ def review(
             screening=screening,
             adjudicate=adjudicate,
             overlap=overlap,
-            announce=lambda url, count: announce_page(url, count, open_browser=browser),
+            announce=lambda url, count: reviewing.announce_page(url, count, open_browser=browser),
         )
         emit(document, as_json, reviewing.status_text(document))
 

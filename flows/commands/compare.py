@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from flows.commands.run import run_job
+from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
-from flows.spec import open_store
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.graph import config_class, config_references
 from pipelines.stages.train_uses import PROTECTIONS

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from flows.installation import check_installation
+from flows.running.installation import check_installation
 from flows.server.credentials import HOW_TO_CLOSE, check_password_is_needed, close_home
 from flows.server.guard import check_heartbeat
 from flows.server.pool import ENTRYPOINTS, make_pool

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.context import pseudonym
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.store import manifest as manifests

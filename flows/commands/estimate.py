@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.fetching import figures_of
+from flows.running.fetching import figures_of
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stage import Table

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.accounting.credit import credit_of, releases_digest
 from pipelines.context import Releases
 from pipelines.store import manifest as manifests

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus
 from flows.settings import load_settings
-from flows.spec import EVERYTHING, make_spec, open_store, read_corpus
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import runs

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import re
+import sys
+import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flows.fetching import fetch
 from flows.review.session import ReviewSession
+from flows.running.fetching import fetch
+from flows.running.signals import Terminated
 from flows.settings import load_settings
-from flows.signals import Terminated
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.agreement import agreement
 from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions, sentence_key
@@ -223,3 +226,19 @@ def import_document(
 def _check_format(format: str) -> None:
     if format not in FORMATS:
         raise ConfigError(f"--format must be one of {', '.join(FORMATS)}, not {format}")
+
+
+def announce_page(url: str, num_sentences: int, *, open_browser: bool) -> None:
+    """Says where the review page is, and opens it where there is a screen to open it on.
+
+    Args:
+        url: with the one-time token, so it is printed to the terminal and nowhere else.
+        num_sentences: to review.
+        open_browser: try the default browser.
+    """
+    sys.stderr.write(f"{num_sentences:,} sentences to review. Open this address (it works once):\n\n  {url}\n\n")
+    sys.stderr.write("Every answer is saved at once. Ctrl-C ends.\n")
+    sys.stderr.flush()
+    if open_browser and sys.stderr.isatty():
+        with contextlib.suppress(webbrowser.Error):
+            webbrowser.open(url)

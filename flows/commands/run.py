@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.console import Console
-from flows.lifecycle import fail, finish, retire, running, silence_libraries
+from flows.running.lifecycle import fail, finish, retire, running, silence_libraries
+from flows.running.progress import Console
+from flows.running.spec import begin, selection, stages_named
+from flows.running.unchanged import finish_unchanged
 from flows.server.embedded import protect_server
 from flows.settings import load_settings
-from flows.spec import begin, selection, stages_named
-from flows.unchanged import finish_unchanged
 from pipelines.errors import ConfigError, StoreError
 
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 from pipelines.store.roots import Roots

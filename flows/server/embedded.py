@@ -14,7 +14,7 @@ import subprocess
 import sys
 from functools import lru_cache
 
-from flows.artifacts import on_server
+from flows.environment import on_server
 from flows.server.credentials import check_password_is_needed, close_home
 from pipelines.errors import ConfigError, StoreError
 from pipelines.processes import deaf_to_interrupts

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from flows.lifecycle import fail, finish, running
-from flows.spec import begin
+from flows.running.lifecycle import fail, finish, running
+from flows.running.spec import begin
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Stage

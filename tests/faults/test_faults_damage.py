@@ -13,7 +13,7 @@ import pytest
 from driver import run_until
 from project import small_project
 
-from flows.spec import TRAINING
+from flows.running.spec import TRAINING
 from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from driver import COUNT
 
-from flows.spec import TRAINING
+from flows.running.spec import TRAINING
 from pipelines.corpus.customersim import write_customersim
 from pipelines.graph import GRAPH
 from pipelines.store import manifest as manifests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.architecture import BEGIN, PAGE, drawing, imports, page, room_of
+from flows.docs.architecture import BEGIN, PAGE, drawing, imports, page, room_of
 
 
 def test_the_drawing_is_that_of_the_code() -> None:

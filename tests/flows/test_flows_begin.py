@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from flows.arguments import app
-from flows.lifecycle import run_of
-from flows.spec import EVERYTHING
+from flows.running.lifecycle import run_of
+from flows.running.spec import EVERYTHING
 from pipelines.errors import ConfigError, InputError, ReticentError, StoreError
 
 NAME = "zebulon-quackenbush"

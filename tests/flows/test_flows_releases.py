@@ -16,8 +16,8 @@ from flows.arguments import app
 from flows.commands.diff import diff_document, diff_text, runs_document
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import run_text
+from flows.running.spec import open_store
 from flows.settings import load_settings
-from flows.spec import open_store
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store import manifest as manifests
 from pipelines.store.ledger import read_ledger

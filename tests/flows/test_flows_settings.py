@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flows.commands.init import write_starter
-from flows.reference import settings_markdown
+from flows.docs.reference import settings_markdown
 from flows.settings import load_settings, tables
 from pipelines.errors import ConfigError, InputError
 

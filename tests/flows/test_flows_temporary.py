@@ -20,7 +20,7 @@ OURS = f"reticent-{os.geteuid()}-"
 SHARED = Path("/dev/shm")
 HOLD = """
 import sys
-from flows.temporary import temporary_files
+from flows.running.temporary import temporary_files
 with temporary_files():
     import os, tempfile
     print(tempfile.gettempdir(), os.environ["TMPDIR"], flush=True)
@@ -127,7 +127,7 @@ def test_inside_one_process_the_setting_is_taken_back_and_the_folder_stays(base:
     code = """
 import os, tempfile
 from pathlib import Path
-from flows.temporary import temporary_files
+from flows.running.temporary import temporary_files
 before = tempfile.gettempdir()
 seen = []
 for _ in range(2):
@@ -147,7 +147,7 @@ assert seen[0] == seen[1] != before
 def test_a_path_that_leaves_no_room_for_a_sockets_name_is_not_made_longer(base: Path) -> None:
     long = base / ("x" * 60)
     long.mkdir()
-    code = "import tempfile\nfrom flows.temporary import temporary_files\n"
+    code = "import tempfile\nfrom flows.running.temporary import temporary_files\n"
     code += "with temporary_files(): print(tempfile.gettempdir())"
     environment = {**os.environ, "TMPDIR": str(long)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -226,7 +226,7 @@ def test_a_killed_run_leaves_one_folder_and_the_next_run_none(base: Path, tmp_pa
 
 def test_what_multiprocessing_keeps_in_the_folder_is_cleared_before_it(base: Path) -> None:
     """Guards a traceback at the end of a finished run: its folder was gone before multiprocessing looked into it."""
-    code = "import multiprocessing.util as u\nfrom flows.temporary import temporary_files\n"
+    code = "import multiprocessing.util as u\nfrom flows.running.temporary import temporary_files\n"
     code += "with temporary_files():\n    print(u.get_temp_dir())"
     done = subprocess.run(
         [sys.executable, "-c", code],

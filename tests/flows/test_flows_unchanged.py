@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from project import small_project
 
-from flows.fetching import fetch
+from flows.running.fetching import fetch
+from flows.running.spec import EVERYTHING, begin, open_store
+from flows.running.unchanged import finish_unchanged
 from flows.settings import load_settings
-from flows.spec import EVERYTHING, begin, open_store
-from flows.unchanged import finish_unchanged
 from pipelines.errors import InputError
 from pipelines.graph import GRAPH
 from pipelines.store import runs

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.artifacts import on_server
-from flows.lifecycle import fail, finish, require_usable_input
-from flows.temporary import temporary_files
+from flows.environment import on_server
+from flows.running.lifecycle import fail, finish, require_usable_input
+from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Keyed, Stage
@@ -27,7 +27,7 @@ def finish_unchanged(run: str, *, make_latest: bool = True) -> dict[str, Any] | 
 
     Args:
         run: path of the run's specification.
-        make_latest: as for `flows.lifecycle.finish`.
+        make_latest: as for `flows.running.lifecycle.finish`.
 
     Returns:
         The run's record; None if a stage has to be built, or if a server of its own is to show the run.

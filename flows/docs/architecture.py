@@ -6,7 +6,7 @@ import importlib
 from collections import Counter, defaultdict
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 PAGE = _ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
 _TOPS = ("flows", "tasks", "pipelines")

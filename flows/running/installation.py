@@ -18,7 +18,7 @@ def check_installation() -> None:
         ConfigError: another distribution installs one of them, or it is found elsewhere than ours.
     """
     owners = importlib.metadata.packages_distributions()
-    home = Path(__file__).resolve().parents[1]
+    home = Path(__file__).resolve().parents[2]
     for name in _TOP_LEVEL:
         if foreign := sorted(set(owners.get(name, ())) - {"reticent"}):
             raise ConfigError(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from flows.running.spec import make_spec, open_store, read_corpus
+from flows.running.temporary import temporary_files
 from flows.settings import Settings
-from flows.spec import make_spec, open_store, read_corpus
-from flows.temporary import temporary_files
 from pipelines.graph import FIGURES, GRAPH, upstream
 from pipelines.store.execute import PartitionKeys, execute
 from pipelines.store.files import read_json

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
-import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import FrameType
 from typing import Any
-from uuid import UUID
 
-from flows.artifacts import ServerProgress, on_server, run_metrics
-from flows.environment import apply_defaults
-from flows.installation import check_installation
+from flows.environment import apply_defaults, on_server
+from flows.running.artifacts import run_metrics
+from flows.running.installation import check_installation
+from flows.running.progress import ServerProgress
+from flows.running.signals import ends_promptly
+from flows.running.spec import begin
+from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
-from flows.signals import GRACE_SECONDS, TERMINATED
-from flows.spec import begin
-from flows.temporary import temporary_files
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
@@ -56,7 +52,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
     apply_defaults()
     check_installation()
     silence_libraries()
-    with _prompt_end():
+    with ends_promptly():
         run = _begin(config, selected)
         _begun.add(run)
         with running(run):
@@ -159,64 +155,3 @@ def silence_libraries() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if os.environ.get("RETICENT_DEBUG") != "1":
         warnings.simplefilter("ignore")
-
-
-_REPORT_SECONDS = 3.0
-
-
-@contextmanager
-def _prompt_end() -> Iterator[None]:
-    """Sees to it that a run which Prefect or systemd terminates is over within ten seconds.
-
-    Prefect turns SIGTERM into an exception, but then waits for task threads, and a thread that trains cannot be
-    interrupted. Everything that a run makes survives a kill, so after a grace the server is told and the process ends;
-    worker processes notice that and end themselves.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread can have signal handlers
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    flow_run_id = _flow_run_id()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough; a second must not spoil the clean end
-        threading.Thread(target=_end_after_grace, args=(flow_run_id,), daemon=True).start()
-        if callable(before):
-            before(number, frame)
-        raise SystemExit(TERMINATED)
-
-    signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGTERM) is handle:
-            signal.signal(signal.SIGTERM, before)
-
-
-def _flow_run_id() -> UUID | None:
-    from prefect.context import FlowRunContext
-
-    context = FlowRunContext.get()
-    return context.flow_run.id if context and context.flow_run else None
-
-
-def _end_after_grace(flow_run_id: UUID | None) -> None:
-    time.sleep(GRACE_SECONDS)
-    if flow_run_id is not None and on_server():
-        telling = threading.Thread(target=_tell_server, args=(flow_run_id,), daemon=True)
-        telling.start()
-        telling.join(_REPORT_SECONDS)
-    os._exit(TERMINATED)
-
-
-def _tell_server(flow_run_id: UUID) -> None:
-    from prefect import get_client
-    from prefect.states import Cancelled, Crashed
-
-    with get_client(sync_client=True) as client:
-        state = client.read_flow_run(flow_run_id).state
-        if state is None or state.is_final():
-            return
-        ended = Cancelled if state.is_cancelling() else Crashed
-        message = "Stopped by SIGTERM. What was finished is kept; the next run goes on from there."
-        client.set_flow_run_state(flow_run_id, ended(message=message), force=True)

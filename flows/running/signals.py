@@ -13,8 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
+from uuid import UUID
+
+from flows.environment import on_server
 
 GRACE_SECONDS = 4.0
 INTERRUPTED = 130
@@ -23,6 +28,7 @@ CODES: dict[int, int] = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 MESSAGE = "reticent: interrupted; what was finished is kept, run again to go on"
 
 _AGAIN_SECONDS = 0.05
+_REPORT_SECONDS = 3.0
 
 
 class Terminated(KeyboardInterrupt):
@@ -141,3 +147,61 @@ def stop_embedded_server() -> None:
     """Ends Prefect's embedded server, if this process started one."""
     for process in _embedded_servers():
         process.terminate()
+
+
+@contextmanager
+def ends_promptly() -> Iterator[None]:
+    """Sees to it that a run which Prefect or systemd terminates is over within ten seconds.
+
+    Prefect turns SIGTERM into an exception, but then waits for task threads, and a thread that trains cannot be
+    interrupted. Everything that a run makes survives a kill, so after a grace the server is told and the process ends;
+    worker processes notice that and end themselves.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread can have signal handlers
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    flow_run_id = _flow_run_id()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough; a second must not spoil the clean end
+        threading.Thread(target=_end_flow_after_grace, args=(flow_run_id,), daemon=True).start()
+        if callable(before):
+            before(number, frame)
+        raise SystemExit(TERMINATED)
+
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is handle:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _flow_run_id() -> UUID | None:
+    from prefect.context import FlowRunContext
+
+    context = FlowRunContext.get()
+    return context.flow_run.id if context and context.flow_run else None
+
+
+def _end_flow_after_grace(flow_run_id: UUID | None) -> None:
+    time.sleep(GRACE_SECONDS)
+    if flow_run_id is not None and on_server():
+        telling = threading.Thread(target=_tell_server, args=(flow_run_id,), daemon=True)
+        telling.start()
+        telling.join(_REPORT_SECONDS)
+    os._exit(TERMINATED)
+
+
+def _tell_server(flow_run_id: UUID) -> None:
+    from prefect import get_client
+    from prefect.states import Cancelled, Crashed
+
+    with get_client(sync_client=True) as client:
+        state = client.read_flow_run(flow_run_id).state
+        if state is None or state.is_final():
+            return
+        ended = Cancelled if state.is_cancelling() else Crashed
+        message = "Stopped by SIGTERM. What was finished is kept; the next run goes on from there."
+        client.set_flow_run_state(flow_run_id, ended(message=message), force=True)

@@ -1,0 +1,142 @@
+"""How far a run is: on the terminal, and in Prefect's user interface. Stage names and counts only, no text."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from pipelines.graph import GRAPH
+from tasks.builders import PARTITIONS, StageProgress
+
+_INTERVAL_SECONDS = 0.1
+_QUIET_INTERVAL_SECONDS = 15.0
+_SERVER_INTERVAL_SECONDS = 3.0
+_log = logging.getLogger(__name__)
+
+
+class Console:
+    """Progress on standard error: one moving line on a terminal, one line per event otherwise."""
+
+    def __init__(self) -> None:
+        self._tty = sys.stderr.isatty()
+        self._last = 0.0
+        self._width = 0
+
+    def say(self, text: str) -> None:
+        """Prints a line at once."""
+        if self._tty:
+            sys.stderr.write("\r" + text.ljust(self._width)[:110])
+            self._width = len(text)
+        else:
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+    def progress(self, stage: str, done: int, total: int | None, message: str) -> None:
+        """Shows a stage's progress, at a bearable rate."""
+        now = time.monotonic()
+        interval = _INTERVAL_SECONDS if self._tty else _QUIET_INTERVAL_SECONDS
+        if now - self._last < interval:
+            return
+        self._last = now
+        name = GRAPH[stage].shown_name if stage in GRAPH else stage
+        share = f"{done:,}/{total:,}" if total else (f"{done:,}" if done else "")
+        self.say(" ".join(part for part in (name, share, message) if part))
+
+    def reading(self, done: int, total: int | None, message: str = "") -> None:
+        """Shows the reading of input files."""
+        self.progress("input", done, total, message)
+
+    def close(self) -> None:
+        """Clears the moving line."""
+        if self._tty and self._width:
+            sys.stderr.write("\r" + " " * min(self._width, 110) + "\r")
+            sys.stderr.flush()
+
+
+@contextmanager
+def never_in_the_way(what: str) -> Iterator[None]:
+    """What is shown is not the run: a server that is restarting must not fail a night's work."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("could not %s: %s", what, type(error).__name__)
+
+
+class ServerProgress:
+    """Progress artifacts of the stages of one run, sent by a thread of their own every few seconds.
+
+    Stages that are over before the first sending never appear, so a run that changes nothing sends nothing. Use as a
+    context manager; call as a `StageProgress`.
+
+    Args:
+        also: another display that is told the same.
+        interval_seconds: between sendings.
+    """
+
+    def __init__(self, also: StageProgress | None = None, interval_seconds: float = _SERVER_INTERVAL_SECONDS) -> None:
+        self._also = also
+        self._interval = interval_seconds
+        self._lock = threading.Lock()
+        self._percent: dict[str, float] = {}
+        self._contexts: dict[str, contextvars.Context] = {}
+        self._sent: dict[str, float] = {}
+        self._artifacts: dict[str, Any] = {}
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send_now_and_then, name="reticent-progress", daemon=True)
+
+    def __call__(self, stage: str, done: int, total: int | None, message: str) -> None:
+        """Notes how far a stage is. Cheap: sending is the thread's affair."""
+        if self._also is not None:
+            self._also(stage, done, total, message)
+        counts_partitions = stage in GRAPH and GRAPH[stage].partitioned
+        if not total or stage not in GRAPH or counts_partitions != (message == PARTITIONS):
+            return
+        with self._lock:
+            self._percent[stage] = round(100.0 * min(done / total, 1.0), 1)
+            # The first report's context says which task run the artifact belongs to.
+            self._contexts.setdefault(stage, contextvars.copy_context())
+
+    def _send_now_and_then(self) -> None:
+        while not self._over.wait(self._interval):
+            self.send()
+
+    def send(self) -> None:
+        """Sends what has changed since the last time."""
+        with self._lock:
+            changed = {s: p for s, p in self._percent.items() if self._sent.get(s) != p}
+        for stage, percent in changed.items():
+            if stage not in self._artifacts and percent >= 100.0:
+                continue  # over before it was worth showing
+            with never_in_the_way("show progress"):
+                self._contexts[stage].run(self._send_one, stage, percent)
+                self._sent[stage] = percent
+
+    def _send_one(self, stage: str, percent: float) -> None:
+        from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+        if stage in self._artifacts:
+            update_progress_artifact(self._artifacts[stage], progress=percent)
+        else:
+            key = f"reticent-progress-{stage.replace('_', '-')}"
+            self._artifacts[stage] = create_progress_artifact(percent, key, f"Progress of {GRAPH[stage].shown_name}")
+
+    def __enter__(self) -> ServerProgress:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if kind is None or issubclass(kind, Exception):  # a run that was told to stop must not wait for a server
+            self._thread.join(self._interval)
+            if kind is None:
+                self._percent.update(dict.fromkeys(self._artifacts, 100.0))
+            self.send()
