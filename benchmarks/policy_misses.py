@@ -2,8 +2,8 @@
 
     python benchmarks/policy_misses.py [--data-dir FOLDER] [--sentences 12000] [--seed 7]
 
-The noisy sets are those of ``tests/policies/noisy``; each file says whether it was looked at when a policy was changed.
-With a folder of corpora: MultiDoGO (every slot label is a secret), CustomerSim (no labels, so only the public share)
+The noisy sets are those of ``tests/policies/detectors/noisy``; each file says whether it was looked at when a policy
+was changed. With a folder of corpora: MultiDoGO (every slot label is a secret), CustomerSim (no labels, so only the public share)
 and presidio-research, as it is and in small letters, in capitals, without punctuation, and with 3 % of the letters
 written twice. Intervals: Clopper-Pearson, 95 %, which takes sentences as independent; those of one frame are not quite.
 """
@@ -26,7 +26,7 @@ from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import Sentence
 from pipelines.policies.redact import token_mask
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "policies"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "policies" / "detectors"))
 from noisy_text import SETS, noisy_sentences
 
 PI = ("addresses", "high_entity", "presidio", "propagate")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,8 +33,7 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Folders of small models with random weights, by family."""
-    sys.path.insert(0, str(REPOSITORY / "tests" / "training"))
-    from small_models import FAMILIES, save_family
+    from support.small_models import FAMILIES, save_family
 
     root = tmp_path_factory.mktemp("families")
     return {family: save_family(family, root / family) for family in FAMILIES}

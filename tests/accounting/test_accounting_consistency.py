@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from trainings import RUNS, document
+from support.trainings import RUNS, document
 
 from pipelines.accounting import claims as claims_module
 from pipelines.accounting.claims import Review, build_claims

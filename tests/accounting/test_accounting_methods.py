@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from trainings import DP, MET, RATE, TWO_PHASES, document
+from support.trainings import DP, MET, RATE, TWO_PHASES, document
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claims import Review, build_claims

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
-REPOSITORY = Path(__file__).parents[2]
 PAGE = (REPOSITORY / "docs" / "promises.md").read_text(encoding="utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]

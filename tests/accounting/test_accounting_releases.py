@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trainings import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED, document
+from support.trainings import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED, document
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claims import Review, build_claims

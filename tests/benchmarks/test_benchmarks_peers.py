@@ -8,8 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support import REPOSITORY
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = REPOSITORY / "benchmarks"
 
 
 @pytest.fixture(scope="module")

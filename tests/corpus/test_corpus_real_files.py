@@ -7,13 +7,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 
-DATA = Path(os.environ.get("RETICENT_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("RETICENT_TEST_DATA", REPOSITORY.parent / "shared" / "data"))
 
 
 def read(inputs: str, format: str, **fields) -> tuple[list[Document], list[Rejected]]:

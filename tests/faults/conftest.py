@@ -1,13 +1,8 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "faults"), str(TESTS / "store"), str(TESTS / "flows")]  # for driver, toy and project
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy import Toy, drive, ran, use_toy_graph
+from support.toy import Toy, drive, ran, use_toy_graph
 
 from pipelines.store import runs, statcache
 from pipelines.store.files import write_json

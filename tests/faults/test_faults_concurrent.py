@@ -10,8 +10,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from project import small_project
-from toy import STAGES, drive, use_toy_graph
+from support.project import small_project
+from support.toy import STAGES, drive, use_toy_graph
 
 from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH

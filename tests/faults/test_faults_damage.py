@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from driver import run_until
-from project import small_project
+from support.project import small_project
 
 from flows.running.spec import TRAINING
 from pipelines.accounting.ledger import TABLE

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from project import reticent, small_project
+from support.project import reticent, small_project
 
 from pipelines.store.maintenance import verify
 from pipelines.store.roots import open_roots

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from toy import Toy, drive, ran, use_toy_graph
+from support.toy import Toy, drive, ran, use_toy_graph
 
 from pipelines.errors import StoreError
 from pipelines.store.execute import execute

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from inject import die, full_disk, read_only, striking
-from toy import Toy, drive, ran, use_toy_graph
+from support.toy import Toy, drive, ran, use_toy_graph
 
 from pipelines.errors import StoreError
 from pipelines.store import runs

@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from project import free_port, small_project
+from support.project import free_port, small_project
 
 from pipelines.store.maintenance import verify
 from pipelines.store.roots import open_roots

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import reticent, small_project
+from support.project import reticent, small_project
 
 PLUG_IN = """
 import time

@@ -8,14 +8,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "review"))
 
 STRANGER = 65_432
 _PYTHON = "/usr/bin/python3"
@@ -111,7 +108,7 @@ class ForeignPage:
     """A page on another port of this machine, open in Chromium."""
 
     def __init__(self, folder: Path) -> None:
-        from chrome import Chrome, binary
+        from support.chrome import Chrome, binary
 
         if binary() is None:
             pytest.skip("Chromium is not installed")

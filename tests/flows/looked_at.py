@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from increment import drive, write_project
 
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from increment import drive, write_project
 
 TRAIN = """
 [train]

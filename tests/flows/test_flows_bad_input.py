@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from project import reticent
+from support.project import reticent
 
 GOOD = {"id": "good", "text": "The parcel is late. Please look into it."}
 

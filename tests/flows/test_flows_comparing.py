@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import reticent, run_json, small_project
+from support.project import reticent, run_json, small_project
 
 from flows.commands.compare import Variant, _summary, _without_idle, compare_document, compare_text
 from pipelines.errors import ConfigError

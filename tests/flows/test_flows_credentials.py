@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from project import reticent
+from support.project import reticent
 
 from flows.server.credentials import close_home, init_auth
 from pipelines.errors import ConfigError, PrivacyGateError

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from increment import drive
 from typer.testing import CliRunner
 
 from flows.arguments import app
 from flows.commands.dedup_stats import stats_document
 from pipelines.errors import ConfigError, InputError
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from increment import drive
 
 STAGES = ("split", "dedup_keys", "dedup_resolve", "dedup_mask")
 TEXTS = [

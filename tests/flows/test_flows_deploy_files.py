@@ -6,9 +6,8 @@ import configparser
 import json
 import re
 import subprocess
-from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+from support import REPOSITORY
 
 
 def test_prefect_yaml_says_what_deploy_does() -> None:

@@ -20,16 +20,15 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from prefect_server import BIN, Server
-from prefect_server import processes as _processes
-from prefect_server import wait_for as _wait
-from project import small_project
+from support import REPOSITORY
+from support.prefect_server import BIN, Server
+from support.prefect_server import processes as _processes
+from support.prefect_server import wait_for as _wait
+from support.project import small_project
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
 from pipelines.processes import worker_pool
 from pipelines.store.files import disk_error
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

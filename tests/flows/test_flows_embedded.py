@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 from attackers import as_another_user, need_another_user
-from project import prefect_home, small_project, without_prefect
+from support.project import prefect_home, small_project, without_prefect
 
 ATTACK = """
 found = {}

@@ -14,9 +14,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from project import completed, reticent, run_json, small_project
-
-REPOSITORY = Path(__file__).parents[2]
+from support import REPOSITORY
+from support.project import completed, reticent, run_json, small_project
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 
-REPOSITORY = Path(__file__).parents[2]
+from support import REPOSITORY
+
 PACKAGES = {"flows", "tasks", "pipelines"}
 
 

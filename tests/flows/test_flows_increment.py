@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from increment import built, contents, drive, write_project
 
 from flows.commands.diff import diff_document
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, SOURCE
 from pipelines.store.execute import Outcome
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from increment import built, contents, drive, write_project
 
 FILES = 20
 PREPARED = ("split", "dedup_keys", "dedup_mask", "redact", "shard")

@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 import pytest
 from looked_at import DOMAINS, finished_run
+from support import REPOSITORY
 
-PAGE = Path(__file__).parents[2] / "docs" / "inspecting.md"
+PAGE = REPOSITORY / "docs" / "inspecting.md"
 
 
 @pytest.fixture(scope="module")

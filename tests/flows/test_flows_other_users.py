@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from as_user import READING, WRITING
-from project import reticent, small_project
+from support.project import reticent, small_project
 
 from pipelines.store.roots import open_roots
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import pytest
 from attackers import PAGE, START_A_COMMAND, ForeignPage, as_another_user, need_another_user
-from prefect_server import BIN, Server, wait_for
-from project import free_port, small_project
+from support import REPOSITORY
+from support.prefect_server import BIN, Server, wait_for
+from support.project import free_port, small_project
 
 pytestmark = pytest.mark.slow
 
@@ -331,7 +332,7 @@ def test_behind_the_proxy_all_is_encrypted_and_the_password_still_asked_for(ours
     port, plain = free_port(), free_port()
     site = f"localhost:{port}"
     caddyfile = tmp_path / "Caddyfile"
-    text = (Path(__file__).parents[2] / "deploy/Caddyfile").read_text()
+    text = (REPOSITORY / "deploy/Caddyfile").read_text()
     caddyfile.write_text(text.replace("\tadmin off\n", f"\tadmin off\n\tskip_install_trust\n\thttp_port {plain}\n"))
     proxy = subprocess.Popen(
         ["caddy", "run", "--config", str(caddyfile), "--adapter", "caddyfile"],

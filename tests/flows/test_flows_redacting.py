@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import REPOSITORY
 from typer.testing import CliRunner
 
 from flows.arguments import app
@@ -296,7 +297,7 @@ def test_bad_gold_is_refused_without_a_quote(tmp_path: Path) -> None:
 def test_the_settings_the_policy_and_the_command_that_the_documentation_shows_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+    text = (REPOSITORY / "docs" / "policies.md").read_text(encoding="utf-8")
     toml, shell, python = (re.search(rf"```{kind}\n(.*?)```", text, re.S) for kind in ("toml", "sh", "python"))
     assert toml is not None
     assert shell is not None

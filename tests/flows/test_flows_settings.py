@@ -6,13 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 from flows.commands.init import write_starter
 from flows.docs.reference import settings_markdown
 from flows.settings import load_settings, tables
 from pipelines.errors import ConfigError, InputError
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def _write(tmp_path: Path, text: str) -> Path:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from project import prefect_home, reticent, small_project
+from support.project import prefect_home, reticent, small_project
 
 SLOW_IMPORT = """
 import os, sys, time

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from project import prefect_home, reticent, small_project
+from support.project import prefect_home, reticent, small_project
 
 
 def _start(config: Path) -> subprocess.Popen[bytes]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from project import prefect_home, reticent, small_project
+from support.project import prefect_home, reticent, small_project
 
 
 def _python(code: str, folder: Path) -> subprocess.CompletedProcess[str]:

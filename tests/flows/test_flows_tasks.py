@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from project import reticent, run_json
+from support.project import reticent, run_json
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SETTINGS = """

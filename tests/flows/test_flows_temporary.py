@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from project import prefect_home, small_project
+from support.project import prefect_home, small_project
 
 OURS = f"reticent-{os.geteuid()}-"
 SHARED = Path("/dev/shm")

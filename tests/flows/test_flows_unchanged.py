@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project import small_project
+from support.project import small_project
 
 from flows.running.fetching import fetch
 from flows.running.spec import EVERYTHING, begin, open_store

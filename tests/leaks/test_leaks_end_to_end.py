@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from project import reticent
+from support.project import reticent
 
 FOUND = "Zebulon Quackenbush"
 HALF_FOUND = "Thaddeus Wigglesworth"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "accounting"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
 from increment import drive, write_project
+from support import TESTS
 
 from flows.own_words import COMMAND
 from flows.own_words import own_words as made
@@ -25,7 +21,6 @@ from pipelines.graph import GRAPH
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
 
-TESTS = Path(__file__).parents[1]
 LISTED = json.loads(OWN_WORDS.read_text("utf-8"))
 
 
@@ -74,7 +69,7 @@ def said(document: dict[str, Any]) -> Iterator[Unit]:
 
 
 def runs() -> list[str]:
-    from trainings import RUNS
+    from support.trainings import RUNS
 
     return sorted(RUNS)
 

@@ -6,16 +6,16 @@ import json
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import TESTS
 
 from pipelines.errors import InputError
 from pipelines.miss_rate.counts import ReplicateCounts, estimate_counts, read_counts
 
-ORACLES = json.loads((Path(__file__).parents[1] / "oracles" / "privacy_oracles.json").read_text())
+ORACLES = json.loads((TESTS / "oracles" / "privacy_oracles.json").read_text())
 WIKI = [10, 5, 4, 3, 3, 7, 4, 7, 9, 3]
 INTERVALS = ("student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, require
 
@@ -52,7 +52,7 @@ def test_the_type_checker_refuses_the_wrong_rate(tmp_path):
     pytest.importorskip("mypy")
     file = tmp_path / "misuse.py"
     file.write_text(MISUSE)
-    root = Path(__file__).parents[2]
+    root = REPOSITORY
     command = [sys.executable, "-m", "mypy", "--config-file", str(root / "pyproject.toml"), str(file)]
     found = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
     errors = [line for line in found.splitlines() if "misuse.py" in line and "error" in line]

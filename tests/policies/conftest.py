@@ -1,7 +1,7 @@
 """Sentences as the split stage makes them."""
 
 import pytest
-from simple_offsets import words_of
+from support.simple_offsets import words_of
 
 from pipelines.policies.protocol import PolicyOptions, Sentence
 from pipelines.policies.registry import make_policy

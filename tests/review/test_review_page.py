@@ -12,8 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
-import chrome
 import pytest
+from support import chrome
 
 from flows.review.server import ReviewServer
 from flows.review.session import ReviewSession

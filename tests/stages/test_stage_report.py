@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from support import TESTS
 
 from pipelines.context import Artifact, StageContext
 from pipelines.graph import GRAPH, config_class
@@ -19,7 +20,7 @@ from pipelines.stages.report import ReportConfig
 from pipelines.stages.split import CorpusConfig
 from pipelines.stages.train import TrainConfig
 
-SOURCES = Path(__file__).parents[1] / "report" / "sources.json"
+SOURCES = TESTS / "report" / "sources.json"
 SECRET = "ACME-4711"
 PARTITIONS = ("0f" * 8, "a7" * 8)
 

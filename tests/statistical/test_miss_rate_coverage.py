@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import REPOSITORY
 
 from pipelines.corpus.customersim import write_customersim
 from pipelines.intervals import korn_graubard_of, korn_graubard_upper_of
@@ -23,7 +24,6 @@ from pipelines.miss_rate.estimate import measured
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
 from pipelines.miss_rate.sampling import draw_replicate
 
-REPOSITORY = Path(__file__).parents[2]
 _SPEC = importlib.util.spec_from_file_location(
     "coverage_simulation", REPOSITORY / "benchmarks" / "miss_rate_coverage.py"
 )

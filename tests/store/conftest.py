@@ -1,13 +1,9 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from toy import Toy, use_toy_graph
+from support.toy import Toy, use_toy_graph
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import threading
 import time
 
 import pytest
-from toy import Toy, drive, joint_manifests, objects, ran, states
+from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError
 from pipelines.store import runs

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.toy import publishing
 from test_store_ledger import DELTA, EVENT, ledger
-from toy import publishing
 
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError

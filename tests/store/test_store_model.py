@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toy import drive, ran, use_toy_graph
+from support.toy import drive, ran, use_toy_graph
 
 from pipelines.store import runs
 from pipelines.store.plan import make_plan

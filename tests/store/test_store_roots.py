@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from toy import Toy, drive
+from support.toy import Toy, drive
 
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.store.publish import quarantine
@@ -134,7 +134,7 @@ def test_the_public_root_is_readable_by_all_under_any_umask(toy: Toy, mask: int)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can read as another user")
 def test_another_user_reads_the_public_root_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the kernel's word: every file that ``latest/`` shows, and not one below the private root."""
-    from toy import use_toy_graph
+    from support.toy import use_toy_graph
 
     with tempfile.TemporaryDirectory() as name, _umask(0o077):
         Path(name).chmod(0o755)  # pytest's own folders are closed to others

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from toy import publishing
+from support.toy import publishing
 
 from pipelines.store.files import replace_link
 from pipelines.store.locks import store_lock

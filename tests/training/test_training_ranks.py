@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from support.tiny import tiny_model
 from test_training_crt import gradients_handed_over, hooks, prepared
-from tiny import tiny_model
 
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan

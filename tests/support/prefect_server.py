@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from project import free_port, without_prefect
+from support.project import free_port, without_prefect
 
 BIN = Path(sys.executable).parent
 

@@ -8,9 +8,9 @@ import pytest
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import load_model, save_family
-from tiny import all_ids, making, read_tables, rows_of
-from training_tables import row_of, write_tables
+from support.small_models import load_model, save_family
+from support.tiny import all_ids, making, read_tables, rows_of
+from support.training_tables import row_of, write_tables
 
 from pipelines.training.data.control import RESERVED, AddedTokens, common_names, name_token
 from pipelines.training.data.encoding import RecordEncoder

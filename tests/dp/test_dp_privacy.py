@@ -7,15 +7,15 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from pathlib import Path
 
-import dp_gradients
 import numpy as np
 import pytest
 import torch
 from engine_models import gpt2, per_token, seeded
+from oracles import dp_gradients
 from private_loops import INSECURE, cross_entropies, network, rows, weights
 from scipy import stats
+from support import REPOSITORY, TESTS
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, WeightedRandomSampler
 
@@ -390,8 +390,7 @@ DDP = textwrap.dedent(
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gloo")
-    here = Path(__file__)
-    paths = [str(here.parent), str(here.parents[1] / "oracles"), str(here.parents[2])]
+    paths = [str(folder) for folder in (TESTS / "dp", TESTS, REPOSITORY)]
     (folder / "job.py").write_text(DDP.replace("PATHS", repr(paths)))
     jobs = [
         subprocess.Popen(

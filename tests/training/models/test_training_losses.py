@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from small_models import FAMILIES, coding, load_model, sentence_example, write
-from tiny import CONTROL, TOKENIZER, records_of, tiny_model
+from support.small_models import FAMILIES, coding, load_model, sentence_example, write
+from support.tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
 from pipelines.dp.language import PLAIN_HEADS, causal_lm_losses, has_prefix, output_losses, token_losses
 from pipelines.training.models.adaptation import Adaptation

@@ -1,11 +1,11 @@
 """Every layer rule against one example at a time, over drawn shapes."""
 
-import dp_gradients
 import pytest
 import torch
 from engine_models import SMALL_BUDGETS, Mean, TinyLM, check, engine_sums, fused, per_token, seeded, smooth_losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import dp_gradients
 from torch import nn
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D

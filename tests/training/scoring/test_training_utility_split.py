@@ -6,8 +6,8 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import SHAPE, making, read_tables
-from training_tables import TOKEN, row_of, write_tables
+from support.tiny import SHAPE, making, read_tables
+from support.training_tables import TOKEN, row_of, write_tables
 
 from pipelines.tables import TableWriter, read_table
 from pipelines.training.data.encoding import RecordEncoder

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of, rows_of
+from support.tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of, rows_of
 
 from pipelines.errors import ConfigError
 from pipelines.training.data.control import EVERY, USUAL_TOKENS, common_names

@@ -3,8 +3,8 @@
 import contextlib
 import copy
 
-import dp_gradients
 import torch
+from oracles import dp_gradients
 from torch import nn
 from torch.nn import functional
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import all_ids, making, read_tables
-from training_tables import row_of, write_tables
+from support.tiny import all_ids, making, read_tables
+from support.training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
 from pipelines.training.data.encoding import RecordEncoder

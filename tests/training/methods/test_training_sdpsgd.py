@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from tiny import CONTROL, TOKENIZER, rows_of
+from support.tiny import CONTROL, TOKENIZER, rows_of
+from support.training_tables import parse
 from torch.nn import functional
-from training_tables import parse
 
 from pipelines.accounting.accountants import epsilon, gdp_epsilon
 from pipelines.accounting.events import Gaussian, NoEvent, SelfComposed

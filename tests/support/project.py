@@ -14,6 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from support import REPOSITORY
+
 SMALL = """
 [runtime]
 workers = {workers}
@@ -78,7 +80,7 @@ def prefect_home(folder: Path) -> Path:
 
 
 def _empty_database() -> Path:
-    home = Path(__file__).parents[2] / ".pytest_cache" / f"prefect-{version('prefect')}"
+    home = REPOSITORY / ".pytest_cache" / f"prefect-{version('prefect')}"
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes share it

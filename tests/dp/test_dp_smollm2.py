@@ -4,11 +4,11 @@ In full, a reference needs a copy of all gradients for every example; the last b
 embedding show the same rules, and low-rank additions are what the model is mostly trained with.
 """
 
-import dp_gradients
 import pytest
 import torch
 from engine_models import engine_sums
-from small_models import load_model
+from oracles import dp_gradients
+from support.small_models import load_model
 
 from pipelines.dp.language import causal_lm_losses
 from pipelines.errors import ConfigError

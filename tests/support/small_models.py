@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 import transformers
-from tiny import rows_of
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -13,6 +12,7 @@ from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.records import frame_of, target_positions
 from pipelines.training.data.task_examples import causal_example
 from pipelines.training.models.loading import complete_model, open_model
+from support.tiny import rows_of
 
 TEXT = [
     " It was great . It was terrible . It was great , terrible .",

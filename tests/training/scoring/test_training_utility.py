@@ -7,7 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
+from support.tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
 from pipelines.tables import TableWriter
 from pipelines.training.data.alignment import NO_WORD, right_words, starts_word, word_numbers

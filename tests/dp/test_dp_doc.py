@@ -1,14 +1,14 @@
 """The example in the documentation runs as it stands."""
 
 import re
-from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 
 @pytest.mark.slow
 def test_the_documented_loop_runs(capsys):
-    text = (Path(__file__).parents[2] / "docs" / "engine.md").read_text()
+    text = (REPOSITORY / "docs" / "engine.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
     exec(compile(example, "docs/engine.md", "exec"), {})
     epsilon, steps = capsys.readouterr().out.split()

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simple_offsets import words_of
+from support.simple_offsets import words_of
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.addresses import find_addresses

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import stats
-from tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
+from support.tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.accounting.events import NoEvent

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from small_models import FAMILIES, coding, load_model, sentence_example, write
-from tiny import rows_of
+from support.small_models import FAMILIES, coding, load_model, sentence_example, write
+from support.tiny import rows_of
 
 from pipelines.errors import ConfigError
 from pipelines.training.data.task_examples import Example

@@ -2,7 +2,6 @@
 
 import copy
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from engine_models import TinyLM, fused, gpt2, per_token, seeded
 from hypothesis import given
 from hypothesis import strategies as st
 from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, network, padded, rows, weights
+from support import REPOSITORY
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -384,7 +384,7 @@ def test_a_tied_head_is_compared(kind):
 
 def test_what_is_not_checked_is_said_in_words():
     """Guards the docs: every assumption of the engine is a line of docs/engine.md."""
-    page = " ".join((Path(__file__).parents[2] / "docs" / "engine.md").read_text().split())
+    page = " ".join((REPOSITORY / "docs" / "engine.md").read_text().split())
     lines = PrivateLoop().engine.assumptions
     assert len(lines) >= 6
     for line in lines:

@@ -2,7 +2,6 @@
 
 import copy
 
-import dp_gradients
 import peft
 import pytest
 import torch
@@ -21,6 +20,7 @@ from engine_models import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import dp_gradients
 from torch import nn
 
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError

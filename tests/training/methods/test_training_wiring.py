@@ -10,12 +10,12 @@ import json
 import random
 from dataclasses import dataclass
 
-import dp_reference
 import numpy as np
 import pytest
 import torch
+from oracles import dp_reference
 from scipy import stats
-from tiny import write_sentences, write_shard
+from support.tiny import write_sentences, write_shard
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.context import Artifact, Runtime, Spent, StageContext

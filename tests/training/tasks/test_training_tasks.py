@@ -5,8 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import coding, load_model, write
-from tiny import rows_of
+from support.small_models import coding, load_model, write
+from support.tiny import rows_of
 
 from pipelines.errors import ConfigError, InputError
 from pipelines.training.data.held_out import HeldOut
