@@ -26,8 +26,8 @@ from orderings import RESULTS, Training, overrides, prepare
 from flows.commands.compare import Variant, run_variant
 from flows.commands.redact import judge_records, redactor_spec
 from flows.commands.review import import_document, open_items
-from pipelines.miss_rate.decisions import Decision, Secret
 from pipelines.miss_rate.review_items import Item
+from pipelines.miss_rate.review_log import Decision, Secret
 
 CORPORA = {"builtin": "built-in dialogues", "wikitext2": "WikiText-2"}
 # Plain SGD takes other step sizes than AdamW: those that docs/methods.md names.

@@ -160,8 +160,8 @@ class StageContext:
         failures_dir: private; for what people should look at when the stage refuses to go on. Made when needed.
         processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
             workers. Output never depends on it.
-        reviews: the log of reviews (`pipelines.miss_rate.decisions`) and how many of its bytes belong to this run; None
-            where nobody has reviewed.
+        reviews: the log of reviews (`pipelines.miss_rate.review_log`) and how many of its bytes belong to this run;
+            None where nobody has reviewed.
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
         releases: what is known of releases on the same files; only for a stage that reads `pipelines.graph.RELEASES`.
     """

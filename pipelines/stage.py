@@ -16,7 +16,7 @@ SOURCE = "input"
 """The pseudo-stage that stands for the input files of a partition."""
 
 REVIEWS = "reviews"
-"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.decisions`)."""
+"""The pseudo-stage that stands for what reviewers decided so far (`pipelines.miss_rate.review_log`)."""
 
 RELEASES = "releases"
 """The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""

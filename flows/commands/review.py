@@ -17,10 +17,10 @@ from flows.running.fetching import fetch
 from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
-from pipelines.miss_rate.agreement import agreement
-from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions, sentence_key
-from pipelines.miss_rate.exchange import FORMATS, export_reviews, import_reviews
-from pipelines.miss_rate.review_items import Item, ItemPartition, load_items
+from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
+from pipelines.miss_rate.review_items import Item, agreement, load_items
+from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
+from pipelines.miss_rate.sampling import Partition
 from pipelines.store.files import write_atomic
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
@@ -55,11 +55,7 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
 
     redacted = dict(keys["redact"])
     partitions = [
-        ItemPartition(
-            name or "",
-            folder("split", key) / "sentences.parquet",
-            folder("redact", redacted[name]) / "redacted.parquet",
-        )
+        Partition(name or "", folder("split", key), folder("redact", redacted[name]) / "redacted.parquet")
         for name, key in keys["split"]
     ]
     ((_, sample),) = keys["sample"]
@@ -141,15 +137,15 @@ def serve(
 def status_document(config: Path, environ: Mapping[str, str], *, screening: bool) -> dict[str, Any]:
     """How far the review is, and how far reviewers agree. Quotes nothing."""
     items, roots = open_items(config, environ, screening=screening)
-    standing = ballots(read_decisions(reviews_path(roots)))
-    judgements = {item.key: standing[item.key].judgement() for item in items if item.key in standing}
+    ballots = ballots_of(read_decisions(reviews_path(roots)))
+    judgements = {item.key: ballots[item.key].judgement() for item in items if item.key in ballots}
     done = [item for item in items if not item.needs_review(judgements.get(item.key))]
     return {
         "num_total": len(items),
         "num_done": len(done),
         "num_to_ask_again": sum(judgements.get(i.key) is not None for i in items) - len(done),
-        "num_disputed": sum(standing[i.key].is_disputed for i in items if i.key in standing),
-        "agreement": agreement(standing, items),
+        "num_disputed": sum(ballots[i.key].is_disputed for i in items if i.key in ballots),
+        "agreement": agreement(ballots, items),
     }
 
 

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pipelines.miss_rate.agreement import agreement
-from pipelines.miss_rate.decisions import (
+from pipelines.miss_rate.review_items import Item, agreement, judged_secrets
+from pipelines.miss_rate.review_log import (
     Ballot,
     Decision,
     DecisionLog,
@@ -19,11 +19,10 @@ from pipelines.miss_rate.decisions import (
     Role,
     Secret,
     asks_again,
-    ballots,
+    ballots_of,
     covered,
     read_decisions,
 )
-from pipelines.miss_rate.review_items import Item, judged_secrets
 
 Mode = Literal["review", "adjudicate"]
 DEFAULT_LABELS = ("NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER", "DATE", "ORGANISATION", "PLACE", "OTHER")
@@ -96,7 +95,7 @@ class ReviewSession:
         with self._lock:
             decisions = read_decisions(self._log.path)
             undone = {d.undoes for d in decisions if d.kind == "undo"}
-            standing = [
+            in_force = [
                 d
                 for d in decisions
                 if d.reviewer == self._reviewer
@@ -105,9 +104,9 @@ class ReviewSession:
                 and d.id not in undone
                 and d.key in self._items
             ]
-            if not standing:
+            if not in_force:
                 return self._state()
-            last = standing[-1]
+            last = in_force[-1]
             back = Decision(
                 id=uuid.uuid4().hex,
                 at=_now(),
@@ -122,12 +121,12 @@ class ReviewSession:
 
     def _state(self, first: Decision | None = None) -> dict[str, Any]:
         decisions = read_decisions(self._log.path)
-        standing = ballots(decisions)
-        todo = [item for item in self._items.values() if self._asks(item, standing.get(item.key))]
-        put_off = [item for item in todo if self._is_put_off(standing.get(item.key))]
-        fresh = [item for item in todo if not self._is_put_off(standing.get(item.key))]
+        ballots = ballots_of(decisions)
+        todo = [item for item in self._items.values() if self._asks(item, ballots.get(item.key))]
+        put_off = [item for item in todo if self._is_put_off(ballots.get(item.key))]
+        fresh = [item for item in todo if not self._is_put_off(ballots.get(item.key))]
         shown = self._items[first.key] if first else next(iter([*fresh, *put_off]), None)
-        wanted = [item for item in self._items.values() if self._is_wanted(item, standing.get(item.key))]
+        wanted = [item for item in self._items.values() if self._is_wanted(item, ballots.get(item.key))]
         return {
             "reviewer": self._reviewer,
             "mode": self._mode,
@@ -137,11 +136,11 @@ class ReviewSession:
             "num_put_off": len(put_off),
             "can_undo": any(
                 d.reviewer == self._reviewer and d.kind != "undo" and d.key in self._items
-                for ballot in standing.values()
+                for ballot in ballots.values()
                 for d in (*ballot.by_reviewer.values(), *([ballot.adjudicated] if ballot.adjudicated else []))
             ),
-            "agreement": agreement(standing, self._items.values()),
-            "sentence": self._sentence(shown, standing.get(shown.key), first) if shown else None,
+            "agreement": agreement(ballots, self._items.values()),
+            "sentence": self._sentence(shown, ballots.get(shown.key), first) if shown else None,
         }
 
     def _is_wanted(self, item: Item, ballot: Ballot | None) -> bool:

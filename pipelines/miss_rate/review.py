@@ -18,11 +18,62 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
 
-from pipelines.miss_rate.verdicts import Verdict
+from pipelines.errors import StageError
+from pipelines.miss_rate.sampling import Row
+from pipelines.tables import iter_batches
 
-Range = tuple[int, int]
+Tokens = tuple[int, int]
+"""A half-open range of a sentence's tokens."""
+
+Reason = Literal["stable", "sentence", "document", "length"]
+"""What masking the secret by hand changes: nothing; its own sentence; other sentences of its document; whether
+deduplication looks at the sentence."""
+
+REASONS: Final[tuple[Reason, ...]] = ("stable", "length", "sentence", "document")
+"""From harmless to worst."""
+
+
+class Verdict(NamedTuple):
+    """What is known of one caught secret.
+
+    Attributes:
+        is_stable: masked alone by hand, it changes nothing else.
+        is_stable_together: nor does any set of its sentence's caught secrets that it is part of. False as well where
+            they are too many to try every set.
+        reason: what it changes alone.
+    """
+
+    is_stable: bool
+    is_stable_together: bool
+    reason: Reason
+
+
+def worse(first: Verdict, second: Verdict) -> Verdict:
+    """What holds where both do: of two secrets on the same tokens, or of two pieces of one."""
+    return Verdict(
+        first.is_stable and second.is_stable,
+        first.is_stable_together and second.is_stable_together,
+        max(first.reason, second.reason, key=REASONS.index),
+    )
+
+
+def read_verdicts(path: Path | None) -> dict[Row, dict[Tokens, Verdict]] | None:
+    """The verdicts of a ``stability`` table: by row, and in it by the secret's tokens. None without a table."""
+    if path is None:
+        return None
+    found: dict[Row, dict[Tokens, Verdict]] = {}
+    for batch in iter_batches(path, "stability"):
+        for row in batch.to_pylist():
+            tokens = row["start_token"], row["end_token"]
+            verdict = Verdict(row["is_stable"], row["is_stable_together"], row["reason"])
+            found.setdefault((row["doc_id"], row["sentence_index"]), {})[tokens] = verdict
+    return found
+
+
+Verdicts = Mapping[Row, Mapping[Tokens, Verdict]]
 
 
 class SecretSpan(NamedTuple):
@@ -61,11 +112,11 @@ def review_sentence(
     *,
     num_tokens: int,
     secrets: Sequence[SecretSpan],
-    masked: Iterable[Range],
+    masked: Iterable[Tokens],
     is_duplicate: bool,
     failed_closed: bool,
     is_flagged: bool,
-    verdicts: Mapping[Range, Verdict] | None = None,
+    verdicts: Mapping[Tokens, Verdict] | None = None,
 ) -> SentenceReview:
     """Judges one sentence.
 
@@ -115,7 +166,7 @@ def review_sentence(
     )
 
 
-def _verdict(verdicts: Mapping[Range, Verdict], start: int, end: int) -> Verdict:
+def _verdict(verdicts: Mapping[Tokens, Verdict], start: int, end: int) -> Verdict:
     if start == end:  # nothing to mask by hand, so nothing shows that it is stable
         return Verdict(False, False, "sentence")
     return verdicts[start, end]
@@ -124,6 +175,38 @@ def _verdict(verdicts: Mapping[Range, Verdict], start: int, end: int) -> Verdict
 def _check_range(start: int, end: int, num_tokens: int) -> None:
     if not 0 <= start <= end <= num_tokens:
         raise ValueError("a span does not lie inside its sentence")
+
+
+def judge_row(
+    row: Mapping[str, Any], secrets: Sequence[SecretSpan], verdicts: Verdicts | None = None
+) -> SentenceReview:
+    """Compares the secrets of a sentence with its row of the redacted table.
+
+    Args:
+        row: of the redacted table.
+        secrets: of the sentence.
+        verdicts: of the partition; None where stability was not measured.
+
+    Raises:
+        StageError: a span does not lie inside the sentence, or a caught secret has no verdict.
+    """
+    of_row = None if verdicts is None else verdicts.get((row["doc_id"], row["sentence_index"]), {})
+    try:
+        return review_sentence(
+            num_tokens=row["num_tokens"],
+            secrets=secrets,
+            masked=[(span["start_token"], span["end_token"]) for span in row["spans"]],
+            is_duplicate=row["is_duplicate"],
+            failed_closed=row["failed_closed"],
+            is_flagged=row["flagged_by_conservative"],
+            verdicts=of_row,
+        )
+    except LookupError:
+        raise StageError(
+            "a caught secret of the sample was not masked by hand; run again with --force estimate"
+        ) from None
+    except ValueError:
+        raise StageError("a labelled or redacted span does not lie inside its sentence; rerun from split") from None
 
 
 class JudgedSecret(NamedTuple):

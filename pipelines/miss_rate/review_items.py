@@ -6,25 +6,15 @@ has nothing to do with their content (replicate, then HMAC), so that those revie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipelines.errors import StageError
-from pipelines.miss_rate.decisions import Judgement, Range, Secret, asks_again, covered
-from pipelines.miss_rate.review_tables import read_sample, rows_of
-from pipelines.miss_rate.verdicts import Row
+from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, asks_again, covered
+from pipelines.miss_rate.sampling import Partition, Row, joined, read_sample
 from pipelines.policies.redact import masked_runs
-
-
-class ItemPartition(NamedTuple):
-    """The tables of one partition, by its name; ``stability`` is None where that was not measured, or is not asked."""
-
-    name: str
-    sentences: Path
-    redacted: Path
-    stability: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +59,7 @@ class Item:
         return judgement is None or bool(asks_again(judgement, self.open_tokens()))
 
 
-_SENTENCES = ["doc_id", "sentence_index", "text", "token_starts", "token_ends", "speaker"]
-_REDACTED = ["doc_id", "sentence_index", "spans", "is_duplicate", "failed_closed"]
-
-
-def load_items(sample: Path, partitions: Sequence[ItemPartition], key_of: Callable[[str], str]) -> list[Item]:
+def load_items(sample: Path, partitions: Sequence[Partition], key_of: Callable[[str], str]) -> list[Item]:
     """The distinct sentences to review, in review order.
 
     Args:
@@ -94,32 +80,22 @@ def load_items(sample: Path, partitions: Sequence[ItemPartition], key_of: Callab
     return sorted(found.values(), key=lambda item: (item.first_replicate, item.key))
 
 
-def _items(sampled: dict[Row, list[int]], partition: ItemPartition, key_of: Callable[[str], str]) -> Iterator[Item]:
-    redacted = {
-        (row["doc_id"], row["sentence_index"]): row
-        for row in rows_of(partition.redacted, "redacted", _REDACTED, sampled)
-    }
-    num_found = 0
-    for row in rows_of(partition.sentences, "sentences", _SENTENCES, sampled):
+def _items(sampled: dict[Row, list[int]], partition: Partition, key_of: Callable[[str], str]) -> Iterator[Item]:
+    for row in itertools.chain.from_iterable(joined(partition, sampled, ["speaker"])):
+        if row["is_duplicate"]:
+            continue
         identity = row["doc_id"], row["sentence_index"]
-        if identity not in redacted:
-            continue
-        num_found += 1
-        if redacted[identity]["is_duplicate"]:
-            continue
         starts, ends = tuple(row["token_starts"]), tuple(row["token_ends"])
         yield Item(
             key=key_of(row["text"]),
             text=row["text"],
             starts=starts,
             ends=ends,
-            masks=tuple(_masks(row["text"], starts, ends, redacted[identity])),
+            masks=tuple(_masks(row["text"], starts, ends, row)),
             speaker=row["speaker"],
             row=identity,
             first_replicate=min(sampled[identity]),
         )
-    if num_found != len(sampled):
-        raise StageError("sampled sentences are missing from the redacted table; run `reticent run` first")
 
 
 def open_characters(starts: Sequence[int], ends: Sequence[int], spans: Sequence[Mapping[str, Any]]) -> list[Range]:
@@ -177,3 +153,58 @@ def _grown(mark: Secret, masks: Sequence[Mask], rejected: set[int]) -> Secret:
     start = min(mark.start, *(mask.start for mask in touched)) if touched else mark.start
     end = max(mark.end, *(mask.end for mask in touched)) if touched else mark.end
     return Secret(start, end, mark.label)
+
+
+def cohens_kappa(both: int, first: int, second: int, total: int) -> float | None:
+    """Agreement of two raters beyond chance (Cohen 1960).
+
+    Args:
+        both: units that both call sensitive.
+        first, second: units that each calls sensitive.
+        total: units.
+
+    Returns:
+        1 for full agreement, 0 for what chance gives; None where chance alone gives full agreement (no unit, or both
+        call everything, or nothing, sensitive), which says nothing.
+    """
+    if total == 0:
+        return None
+    agreed = (total - first - second + 2 * both) / total
+    by_chance = (first * second + (total - first) * (total - second)) / total**2
+    return None if by_chance >= 1 else (agreed - by_chance) / (1 - by_chance)
+
+
+def agreement(ballots: Mapping[str, Ballot], items: Iterable[Item]) -> list[dict[str, Any]]:
+    """Cohen's kappa of each pair of reviewers over the tokens of the sentences that both judged.
+
+    Returns:
+        A row a pair: ``reviewers``, ``num_sentences``, ``num_tokens``, ``kappa``, ``num_disputed`` (sentences that the
+        pair sees differently).
+    """
+    sums: dict[tuple[str, str], list[int]] = {}
+    for item in items:
+        judged = ballots[item.key].judged if item.key in ballots else []
+        if len(judged) < 2:
+            continue
+        tokens = {d.reviewer: _sensitive(item, d.secrets) for d in judged}
+        for pair in itertools.combinations(sorted(tokens), 2):
+            a, b = tokens[pair[0]], tokens[pair[1]]
+            row = sums.setdefault(pair, [0, 0, 0, 0, 0, 0])
+            for at, value in enumerate((len(a & b), len(a), len(b), len(item.starts), 1, a != b)):
+                row[at] += value
+    return [
+        {
+            "reviewers": list(pair),
+            "num_sentences": row[4],
+            "num_tokens": row[3],
+            "num_disputed": row[5],
+            "kappa": cohens_kappa(row[0], row[1], row[2], row[3]),
+        }
+        for pair, row in sorted(sums.items())
+    ]
+
+
+def _sensitive(item: Item, secrets: Iterable[tuple[Any, ...]]) -> set[int]:
+    characters = covered(secrets)
+    tokens = zip(item.starts, item.ends, strict=True)
+    return {i for i, pair in enumerate(tokens) if not characters.isdisjoint(range(*pair))}

@@ -1,22 +1,52 @@
-"""Which sentences to review: independent replicates, each a simple random sample without replacement.
+"""The sample: which sentences are reviewed, its table, and the rows of other tables that it names.
 
-Just Fine-tune Twice, section 3.1: ten replicates of 0.01 % of the training data. With strata, each replicate is a
-simple random sample of every stratum, so that a small domain is looked at too.
+Independent replicates, each a simple random sample without replacement (Just Fine-tune Twice, section 3.1: ten of
+0.01 % of the training data). With strata, each replicate is a simple random sample of every stratum, so that a small
+domain is looked at too.
 
 Rows are drawn by their number alone, never by their text, so that the sample says nothing about the corpus and its
-estimates are unbiased. The seed is public.
+estimates are unbiased. The seed is public. Sampled rows are held in memory, never the corpus.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.context import Progress, silent
+from pipelines.errors import StageError
+from pipelines.tables import ROW_GROUP_ROWS, TableWriter, iter_batches
+
+Row = tuple[str, int]
+"""A sentence: its document, and its number in it."""
+
+TRAIN_FOLD = "train"
+Draw = Sequence[NDArray[np.int64]]
+"""Row numbers within each stratum, ascending, one array per stratum."""
+
+_IDENTITY = ("doc_id", "sentence_index", "partition")
+_SHIFT = 2**40  # more rows than any stratum has: (stratum, row) as one number
+_SENTENCES = ("doc_id", "sentence_index", "text", "token_starts", "token_ends")
+_BATCH_ROWS = 4_096
+REDACTED_COLUMNS = [
+    "doc_id",
+    "sentence_index",
+    "spans",
+    "flagged_by_conservative",
+    "num_tokens",
+    "is_duplicate",
+    "failed_closed",
+    "domain",
+]
 SCREENING_STREAM: Final = 1_000_000
 """The random stream of the manual-screening set; replicates have the streams below."""
 
@@ -90,3 +120,244 @@ def draw_replicate(num_population: int, size: int, seed: int, replicate: int, st
 def inclusion_probability(per_replicate: float, num_replicates: int) -> float:
     """The probability that a sentence stands in any of the independent replicates."""
     return -math.expm1(num_replicates * math.log1p(-per_replicate)) if per_replicate < 1 else 1.0
+
+
+def count_population(paths: Sequence[Path], *, by_domain: bool) -> tuple[Counter[str | None], int]:
+    """Sentences (by domain, or all under None) and tokens of the training fold in ``sentences`` tables."""
+    sentences: Counter[str | None] = Counter()
+    num_tokens = 0
+    for path in paths:
+        for batch in iter_batches(path, "sentences", ["token_starts", "fold", "domain"]):
+            kept = batch.filter(pc.equal(batch.column("fold"), TRAIN_FOLD))
+            num_tokens += pc.sum(pc.list_value_length(kept.column("token_starts"))).as_py() or 0
+            if by_domain:
+                counted = pc.value_counts(kept.column("domain"))
+                sentences.update(dict(zip(*(counted.field(i).to_pylist() for i in (0, 1)), strict=True)))
+            else:
+                sentences[None] += kept.num_rows
+    return sentences, num_tokens
+
+
+def gather(
+    partitions: Sequence[tuple[str, Path]],
+    strata: Sequence[Stratum],
+    draws: Sequence[Draw],
+    *,
+    by_domain: bool,
+    progress: Progress = silent,
+) -> pa.Table:
+    """The identities of all drawn training sentences, each once, in corpus order.
+
+    Args:
+        partitions: (name, ``sentences`` table), in corpus order.
+        strata: what the row numbers of ``draws`` count in.
+        draws: one per replicate.
+        by_domain: whether strata are domains; otherwise there is one, of everything.
+        progress: told after every partition.
+
+    Returns:
+        Columns doc_id, sentence_index, partition, and ``place``: stratum and row number in one.
+    """
+    wanted = [np.unique(np.concatenate([draw[h] for draw in draws])) for h in range(len(strata))]
+    numbers = {stratum.domain: h for h, stratum in enumerate(strata)}
+    found = list(_gather(partitions, wanted, numbers if by_domain else None, progress))
+    schema = pa.schema(
+        [("doc_id", pa.string()), ("sentence_index", pa.uint32()), ("partition", pa.string()), ("place", pa.int64())]
+    )
+    return pa.Table.from_batches([batch.cast(schema) for batch in found], schema).combine_chunks()
+
+
+def _gather(
+    partitions: Sequence[tuple[str, Path]],
+    wanted: Sequence[NDArray[np.int64]],
+    numbers: dict[str | None, int] | None,
+    progress: Progress,
+) -> Iterator[pa.RecordBatch]:
+    seen = np.zeros(len(wanted), dtype=np.int64)  # training sentences of each stratum so far
+    for done, (name, path) in enumerate(partitions, start=1):
+        for batch in iter_batches(path, "sentences", ["doc_id", "sentence_index", "fold", "domain"]):
+            kept = batch.filter(pc.equal(batch.column("fold"), TRAIN_FOLD))
+            stratum = (
+                np.zeros(kept.num_rows, dtype=np.int64)
+                if numbers is None
+                else np.array([numbers[domain] for domain in kept.column("domain").to_pylist()], dtype=np.int64)
+            )
+            place = np.full(kept.num_rows, -1, dtype=np.int64)
+            for h in np.unique(stratum):
+                rows = np.flatnonzero(stratum == h)
+                first, last = np.searchsorted(wanted[h], (seen[h], seen[h] + len(rows)))
+                chosen = wanted[h][first:last]
+                place[rows[chosen - seen[h]]] = h * _SHIFT + chosen
+                seen[h] += len(rows)
+            if np.any(place >= 0):
+                positions = np.flatnonzero(place >= 0)
+                rows = kept.take(pa.array(positions))
+                yield pa.RecordBatch.from_arrays(
+                    [
+                        rows.column("doc_id"),
+                        rows.column("sentence_index"),
+                        pa.array([name] * len(positions), pa.string()),
+                        pa.array(place[positions]),
+                    ],
+                    names=[*_IDENTITY, "place"],
+                )
+        progress(done, len(partitions), "partitions sampled")
+
+
+def write_sample(path: Path, rows: pa.Table, strata: Sequence[Stratum], draws: Sequence[Draw]) -> None:
+    """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order."""
+    places = rows.column("place").to_numpy()
+    order = np.argsort(places)
+    probabilities = np.array([stratum.inclusion_probability for stratum in strata])
+    with TableWriter(path, "sample") as writer:
+        for replicate, draw in enumerate(draws):
+            drawn = np.concatenate([h * _SHIFT + numbers for h, numbers in enumerate(draw)])
+            positions = np.sort(order[np.searchsorted(places, drawn, sorter=order)])
+            for start in range(0, len(positions), ROW_GROUP_ROWS):
+                part = positions[start : start + ROW_GROUP_ROWS]
+                chunk = rows.take(pa.array(part))
+                writer.extend(
+                    {
+                        **{name: chunk.column(name).to_pylist() for name in _IDENTITY},
+                        "replicate": [replicate] * chunk.num_rows,
+                        "inclusion_probability": probabilities[places[part] // _SHIFT].tolist(),
+                    }
+                )
+
+
+def write_chosen(folder: Path, partitions: Sequence[str], rows: pa.Table) -> None:
+    """Writes ``{partition}.parquet`` for every partition: its rows of what `gather` gave, identities alone."""
+    for name in partitions:
+        own = rows.filter(pc.equal(rows.column("partition"), name))
+        with TableWriter(folder / f"{name}.parquet", "chosen") as writer:
+            writer.write({column: own.column(column) for column in ("doc_id", "sentence_index")})
+
+
+def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
+    """The replicates of every sampled sentence, by partition."""
+    found: dict[str, dict[Row, list[int]]] = {}
+    for batch in iter_batches(path, "sample", ["doc_id", "sentence_index", "partition", "replicate"]):
+        columns = [batch.column(name).to_pylist() for name in ("doc_id", "sentence_index", "partition", "replicate")]
+        for doc_id, sentence_index, partition, replicate in zip(*columns, strict=True):
+            found.setdefault(partition, {}).setdefault((doc_id, sentence_index), []).append(replicate)
+    return found
+
+
+class Partition(NamedTuple):
+    """The tables of one partition, by its name.
+
+    Attributes:
+        name: of the partition.
+        split: the folder of the split stage's tables.
+        redacted: the table of redacted rows.
+        stability: the table of verdicts; None where stability was not measured, or is not asked.
+    """
+
+    name: str
+    split: Path
+    redacted: Path
+    stability: Path | None = None
+
+    @property
+    def sentences(self) -> Path:
+        """The table of sentences."""
+        return self.split / "sentences.parquet"
+
+    @property
+    def documents(self) -> Path:
+        """The table of documents."""
+        return self.split / "documents.parquet"
+
+    @property
+    def gold(self) -> Path:
+        """The table of gold labels."""
+        return self.split / "gold.parquet"
+
+
+def sampled_partitions(
+    sample: Path, partitions: Sequence[Partition], progress: Progress = silent
+) -> Iterator[tuple[Partition, dict[Row, list[int]]]]:
+    """Each partition with its sampled sentences (`read_sample`).
+
+    Args:
+        sample: the ``sample`` table.
+        partitions: in corpus order.
+        progress: told after every partition.
+
+    Raises:
+        StageError: a sampled partition is not there.
+    """
+    sampled = read_sample(sample)
+    for number, partition in enumerate(partitions, start=1):
+        yield partition, sampled.pop(partition.name, {})
+        progress(number, len(partitions), "partitions reviewed")
+    if sampled:
+        raise StageError("the sample names a partition that was not redacted; rerun from split")
+
+
+def require_all(num_found: int, num_wanted: int) -> None:
+    """Raises a `StageError` where sampled sentences are missing from a redacted table."""
+    if num_found != num_wanted:
+        raise StageError(
+            f"{num_wanted - num_found} of {num_wanted} sampled sentences are missing from the redacted table, "
+            "so sample and redact saw different sentences; rerun from split"
+        )
+
+
+def rows_of(
+    path: Path, name: str, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
+) -> Iterator[dict[str, Any]]:
+    """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
+    if not wanted:
+        return
+    for batch in iter_batches(path, name, columns):
+        identities = zip(batch.column("doc_id").to_pylist(), batch.column(number).to_pylist(), strict=True)
+        positions = [i for i, identity in enumerate(identities) if identity in wanted]
+        if positions:
+            yield from batch.take(pa.array(positions, pa.int64())).to_pylist()
+
+
+def joined(
+    partition: Partition, wanted: Mapping[Row, Any], extra: Sequence[str] = ()
+) -> Iterator[list[dict[str, Any]]]:
+    """The wanted rows of both tables, sentence and redacted columns side by side, in corpus order.
+
+    Raises:
+        StageError: one of them is missing.
+    """
+    columns = [*REDACTED_COLUMNS, *extra]
+    redacted = rows_of(partition.redacted, "redacted", columns, wanted)
+    batch: list[dict[str, Any]] = []
+    num_found = 0
+    for row, other in zip(rows_of(partition.sentences, "sentences", _SENTENCES, wanted), redacted, strict=False):
+        if (row["doc_id"], row["sentence_index"]) != (other["doc_id"], other["sentence_index"]):
+            break
+        num_found += 1
+        batch.append({**row, **other})
+        if len(batch) == _BATCH_ROWS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+    require_all(num_found, len(wanted))
+
+
+class Weights:
+    """1 / inclusion probability by domain, for a sample in which domains were drawn on their own.
+
+    Args:
+        strata: (domain, inclusion probability in one replicate); one alone weighs everything the same.
+        num_replicates: of the sample.
+    """
+
+    def __init__(self, strata: Sequence[tuple[str | None, float]], num_replicates: int) -> None:
+        self._each = {domain: 1 / p for domain, p in strata} if len(strata) > 1 else {}
+        self._any = {d: 1 / inclusion_probability(1 / w, num_replicates) for d, w in self._each.items()}
+
+    def of(self, domain: str | None) -> dict[str, Any]:
+        """The arguments of `ReviewTable.add` that say how much a sentence of this domain stands for."""
+        return {
+            "weight": self._any.get(domain, 1.0),
+            "weight_in_replicate": self._each.get(domain, 1.0),
+            "domain": domain,
+        }

@@ -113,11 +113,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: gold labels, or reviews, are asked for and there are none.
         StageError: the sample and the redacted rows do not fit together.
     """
-    from pipelines.miss_rate.decisions import ballots, read_decisions
     from pipelines.miss_rate.estimate import Labelled, measured, not_measured
-    from pipelines.miss_rate.judged_tables import HumanJudge, review_judged, screened_rows
-    from pipelines.miss_rate.review_items import ItemPartition
-    from pipelines.miss_rate.review_tables import ReviewPartition, Weights, coverage, review_all
+    from pipelines.miss_rate.gold_labels import coverage, review_all
+    from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
+    from pipelines.miss_rate.review_log import ballots_of, read_decisions
+    from pipelines.miss_rate.sampling import Partition, Weights
     from pipelines.tables import TableWriter
 
     config: EstimateConfig = ctx.configs["estimate"]
@@ -126,7 +126,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     is_census = bool(sampling["is_census"])
     num_replicates = len(sampling["replicates"])
     weights = Weights([(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]], num_replicates)
-    decisions = ballots(read_decisions(*ctx.reviews)) if ctx.reviews else {}
+    decisions = ballots_of(read_decisions(*ctx.reviews)) if ctx.reviews else {}
     covered = coverage([artifact.private("documents.parquet") for artifact in ctx.inputs["split"]])
     source = _source(config, has_reviews=bool(decisions), covered=covered)
     redacted = {artifact.partition: artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]}
@@ -134,28 +134,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
     stability = {artifact.partition: artifact.private("stability.parquet") for artifact in measured_stability}
     partitions = [
-        ItemPartition(
-            a.partition or "",
-            a.private("sentences.parquet"),
-            redacted[a.partition],
-            stability.get(a.partition),
-        )
+        Partition(a.partition or "", a.private_dir, redacted[a.partition], stability.get(a.partition))
         for a in ctx.inputs["split"]
     ]
     if source == "gold":
-        labelled_partitions = [
-            ReviewPartition(
-                name=artifact.partition or "",
-                documents=artifact.private("documents.parquet"),
-                gold=artifact.private("gold.parquet"),
-                redacted=redacted[artifact.partition],
-                stability=stability.get(artifact.partition),
-            )
-            for artifact in ctx.inputs["split"]
-        ]
-        table = review_all(
-            sample.private("sample.parquet"), labelled_partitions, num_replicates, weights, progress=ctx.progress
-        )
+        table = review_all(sample.private("sample.parquet"), partitions, num_replicates, weights, progress=ctx.progress)
         labelled = Labelled(is_whole=covered.is_whole, share=covered.share)
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
     elif source == "none":

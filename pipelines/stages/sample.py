@@ -63,8 +63,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         InputError: the corpus has no training sentence.
     """
-    from pipelines.miss_rate.sample_table import count_population, gather, write_chosen, write_sample
-    from pipelines.miss_rate.sampling import SCREENING_STREAM, Stratum, draw_replicate, make_strata, replicate_size
+    from pipelines.miss_rate.sampling import (
+        SCREENING_STREAM,
+        Stratum,
+        count_population,
+        draw_replicate,
+        gather,
+        make_strata,
+        replicate_size,
+        write_chosen,
+        write_sample,
+    )
 
     config: SampleConfig = ctx.configs["sample"]
     by_domain = config.stratify == "domain"

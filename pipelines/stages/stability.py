@@ -21,9 +21,9 @@ from pipelines.context import StageContext
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from pipelines.miss_rate.caught import Mark
-    from pipelines.miss_rate.stability import Scope
-    from pipelines.miss_rate.verdicts import Row, Verdict
+    from pipelines.miss_rate.review import Verdict
+    from pipelines.miss_rate.sampling import Row
+    from pipelines.miss_rate.stability import Mark, Scope
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Request
 
@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     """
     from contextlib import ExitStack
 
-    from pipelines.miss_rate.verdicts import worse
+    from pipelines.miss_rate.review import worse
     from pipelines.tables import TableWriter
 
     reasons: Counter[str] = Counter()
@@ -74,9 +74,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[Verdict]]]:
     """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
     from pipelines.corpus.split import Splitter
-    from pipelines.miss_rate.caught import gold_marks, scopes
-    from pipelines.miss_rate.review_items import ItemPartition
-    from pipelines.miss_rate.stability import judge_all
+    from pipelines.miss_rate.sampling import Partition
+    from pipelines.miss_rate.stability import gold_marks, judge_all, scopes
     from pipelines.tables import read_table
 
     source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
@@ -90,7 +89,7 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[V
         gold = gold_marks(split.private("gold.parquet"), split.private("documents.parquet"), chosen)
     policies = _Policies(ctx, stack, num_sentences=len(chosen))
     found = scopes(
-        ItemPartition(ctx.partition or "", split.private("sentences.parquet"), redacted),
+        Partition(ctx.partition or "", split.private_dir, redacted),
         chosen,
         gold,
         _Reviewers(ctx) if source != "gold" else lambda row: (),
@@ -104,16 +103,16 @@ class _Reviewers:
     """The secrets that people see in a sentence."""
 
     def __init__(self, ctx: StageContext) -> None:
-        from pipelines.miss_rate.decisions import ballots, read_decisions
-        from pipelines.miss_rate.judged_tables import HumanJudge
+        from pipelines.miss_rate.judgements import HumanJudge
+        from pipelines.miss_rate.review_log import ballots_of, read_decisions
 
-        self._judge = HumanJudge(ctx.secret, ballots(read_decisions(*ctx.reviews)) if ctx.reviews else {})
+        self._judge = HumanJudge(ctx.secret, ballots_of(read_decisions(*ctx.reviews)) if ctx.reviews else {})
 
     def __call__(self, row: Mapping[str, Any]) -> Iterable[Mark]:
-        from pipelines.miss_rate.caught import Mark
-        from pipelines.miss_rate.judged_tables import tokens_of
+        from pipelines.miss_rate.judgements import tokens_of
+        from pipelines.miss_rate.stability import Mark
 
-        judgement = self._judge.judgement(row) if self._judge.standing else None
+        judgement = self._judge.judgement(row) if self._judge.ballots else None
         for number, secret in enumerate(judgement.secrets if judgement else ()):
             tokens = tokens_of(secret, row["token_starts"], row["token_ends"])
             if tokens is not None:

@@ -11,19 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.errors import InputError, StoreError
-from pipelines.miss_rate.agreement import agreement, cohens_kappa
-from pipelines.miss_rate.decisions import (
+from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
+from pipelines.miss_rate.review_items import Item, Mask, agreement, cohens_kappa, judged_secrets
+from pipelines.miss_rate.review_log import (
     Decision,
     DecisionLog,
     Secret,
     asks_again,
-    ballots,
+    ballots_of,
     covered,
     read_decisions,
     sentence_key,
 )
-from pipelines.miss_rate.exchange import FORMATS, export_reviews, import_reviews
-from pipelines.miss_rate.review_items import Item, Mask, judged_secrets
 
 TEXT = "Jane Doe 😀 lives at 12 Elm Street"
 STARTS, ENDS = (0, 5, 9, 11, 17, 20, 23, 27), (4, 8, 10, 16, 19, 22, 26, 33)
@@ -129,24 +128,24 @@ def test_the_same_id_is_one_decision(tmp_path):
 
 def test_the_last_word_counts_and_undo_takes_it_back():
     first, second = decision(1, secrets=[(0, 4, "NAME")]), decision(2, secrets=[(0, 8, "NAME")])
-    ballot = ballots([first, second])[first.key]
+    ballot = ballots_of([first, second])[first.key]
     assert ballot.judgement().secrets == second.secrets
     back = decision(3, kind="undo", undoes=second.id)
-    assert ballots([first, second, back])[first.key].judgement().secrets == first.secrets
-    assert ballots([decision(4, kind="skip")])[first.key].judgement() is None
+    assert ballots_of([first, second, back])[first.key].judgement().secrets == first.secrets
+    assert ballots_of([decision(4, kind="skip")])[first.key].judgement() is None
 
 
 def test_until_adjudicated_the_stricter_reviewer_counts():
     ana, ben = decision(1, secrets=[(0, 4, "NAME")]), decision(2, "ben", secrets=[(20, 33, "ADDRESS")])
-    ballot = ballots([ana, ben])[ana.key]
+    ballot = ballots_of([ana, ben])[ana.key]
     assert ballot.is_disputed
     assert covered(ballot.judgement().secrets) == {*range(4), *range(20, 33)}
     chief = decision(3, "chief", secrets=[(0, 4, "NAME")], role="adjudicator")
-    settled = ballots([ana, ben, chief])[ana.key].judgement()
+    settled = ballots_of([ana, ben, chief])[ana.key].judgement()
     assert settled.secrets == ana.secrets
     assert not settled.is_disputed
     # Another label for the same words is no dispute about what is sensitive.
-    assert not ballots([ana, decision(4, "ben", secrets=[(0, 4, "OTHER")])])[ana.key].is_disputed
+    assert not ballots_of([ana, decision(4, "ben", secrets=[(0, 4, "OTHER")])])[ana.key].is_disputed
 
 
 def test_a_change_of_policy_asks_again_for_what_was_trusted_and_for_nothing_else():
@@ -154,7 +153,7 @@ def test_a_change_of_policy_asks_again_for_what_was_trusted_and_for_nothing_else
     secrets, trusted = judged_secrets(masked, [Secret(23, 33, "ADDRESS")], [(20, 22)])
     assert secrets == [(0, 8, "NAME"), (23, 33, "ADDRESS")]
     assert trusted == [(0, 8)]
-    judgement = ballots([decision(1, secrets=secrets, wrong=((20, 22),), trusted=tuple(trusted))])[
+    judgement = ballots_of([decision(1, secrets=secrets, wrong=((20, 22),), trusted=tuple(trusted))])[
         masked.key
     ].judgement()
     assert not masked.needs_review(judgement)
@@ -202,10 +201,10 @@ def test_kappa_is_that_of_the_definition(pairs):
 
 def test_agreement_counts_tokens_of_what_both_judged():
     ana, ben = decision(1, secrets=[(0, 8, "NAME")]), decision(2, "ben", secrets=[(0, 4, "NAME")])
-    (row,) = agreement(ballots([ana, ben]), [item()])
+    (row,) = agreement(ballots_of([ana, ben]), [item()])
     assert (row["reviewers"], row["num_tokens"], row["num_disputed"]) == (["ana", "ben"], 8, 1)
     assert row["kappa"] == pytest.approx(cohens_kappa(1, 2, 1, 8))
-    assert agreement(ballots([ana]), [item()]) == []
+    assert agreement(ballots_of([ana]), [item()]) == []
 
 
 @pytest.mark.parametrize("file_format", FORMATS)

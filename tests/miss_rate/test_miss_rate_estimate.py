@@ -17,8 +17,7 @@ from pipelines.miss_rate.rates import (
     miss_rate_of,
     worst_label_of,
 )
-from pipelines.miss_rate.review import ReviewTable, SecretSpan, review_sentence
-from pipelines.miss_rate.verdicts import Verdict
+from pipelines.miss_rate.review import ReviewTable, SecretSpan, Verdict, review_sentence
 
 STABLE = Verdict(True, True, "stable")
 

@@ -17,8 +17,8 @@ from support import chrome
 
 from flows.review.server import ReviewServer
 from flows.review.session import ReviewSession
-from pipelines.miss_rate.decisions import DecisionLog, ballots, read_decisions
 from pipelines.miss_rate.review_items import Item, Mask
+from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions
 
 SECRET = "Zebediah"
 
@@ -244,7 +244,7 @@ def test_two_reviewers_and_an_adjudicator(tmp_path):
     assert [other["reviewer"] for other in state["sentence"]["others"]] == ["ana", "ben"]
     state = decide(chief, 9999, marked=[[16, 24, "NAME"]])
     assert state["sentence"] is None
-    judgement = ballots(read_decisions(log.path))[items[0].key].judgement()
+    judgement = ballots_of(read_decisions(log.path))[items[0].key].judgement()
     assert not judgement.is_disputed
 
 
@@ -339,7 +339,7 @@ def test_twenty_sentences_by_keyboard_with_the_server_killed_in_between(project,
         assert [line for line in browser.console if "Failed to load resource" not in line] == []
     finally:
         command.kill()
-    judged = [ballot.judgement() for ballot in ballots(read_decisions(log)).values()]
+    judged = [ballot.judgement() for ballot in ballots_of(read_decisions(log)).values()]
     assert len(judged) == 20
     for judgement in judged:
         (name, number) = judgement.secrets

@@ -9,8 +9,8 @@ from stage_corpora import write_stability
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError
-from pipelines.miss_rate.decisions import Decision, DecisionLog, Secret, sentence_key
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
+from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.split import CorpusConfig

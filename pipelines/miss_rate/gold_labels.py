@@ -1,4 +1,4 @@
-"""Joins the sample with gold labels and redacted rows, one partition at a time.
+"""Reviews the sample against gold labels, one partition at a time.
 
 Only documents that carried labels are judged. A document without them says nothing: to count it as "reviewed, no
 secret" would dilute every rate.
@@ -6,47 +6,40 @@ secret" would dilute every rate.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.context import Progress, silent
-from pipelines.errors import StageError
-from pipelines.miss_rate.review import JudgedSecret, ReviewTable, SecretSpan, SentenceReview, review_sentence
-from pipelines.miss_rate.sample_table import TRAIN_FOLD
-from pipelines.miss_rate.sampling import inclusion_probability
-from pipelines.miss_rate.verdicts import Row, Tokens, Verdict, read_verdicts, worse
+from pipelines.miss_rate.review import (
+    JudgedSecret,
+    ReviewTable,
+    SecretSpan,
+    SentenceReview,
+    judge_row,
+    read_verdicts,
+    worse,
+)
+from pipelines.miss_rate.sampling import (
+    REDACTED_COLUMNS,
+    TRAIN_FOLD,
+    Partition,
+    Row,
+    Weights,
+    require_all,
+    rows_of,
+    sampled_partitions,
+)
 from pipelines.tables import iter_batches
 
-Verdicts = Mapping[Row, Mapping[Tokens, Verdict]]
-Secret = tuple[str, int]
+SecretId = tuple[str, int]
 """A document and the number of a secret in it."""
 
-REDACTED_COLUMNS = [
-    "doc_id",
-    "sentence_index",
-    "spans",
-    "flagged_by_conservative",
-    "num_tokens",
-    "is_duplicate",
-    "failed_closed",
-    "domain",
-]
 _GOLD = ["doc_id", "sentence_index", "start_token", "end_token", "label", "secret_id"]
-
-
-class ReviewPartition(NamedTuple):
-    """The tables of one partition, by its name; ``stability`` is None where that was not measured."""
-
-    name: str
-    documents: Path
-    gold: Path
-    redacted: Path
-    stability: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,40 +97,7 @@ def labelled_documents(path: Path) -> set[str]:
     return found
 
 
-def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
-    """The replicates of every sampled sentence, by partition."""
-    found: dict[str, dict[Row, list[int]]] = {}
-    for batch in iter_batches(path, "sample", ["doc_id", "sentence_index", "partition", "replicate"]):
-        columns = [batch.column(name).to_pylist() for name in ("doc_id", "sentence_index", "partition", "replicate")]
-        for doc_id, sentence_index, partition, replicate in zip(*columns, strict=True):
-            found.setdefault(partition, {}).setdefault((doc_id, sentence_index), []).append(replicate)
-    return found
-
-
-class Weights:
-    """1 / inclusion probability by domain, for a sample in which domains were drawn on their own.
-
-    Args:
-        strata: (domain, inclusion probability in one replicate); one alone weighs everything the same.
-        num_replicates: of the sample.
-    """
-
-    def __init__(self, strata: Sequence[tuple[str | None, float]], num_replicates: int) -> None:
-        self._each = {domain: 1 / p for domain, p in strata} if len(strata) > 1 else {}
-        self._any = {d: 1 / inclusion_probability(1 / w, num_replicates) for d, w in self._each.items()}
-
-    def of(self, domain: str | None) -> dict[str, Any]:
-        """The arguments of `ReviewTable.add` that say how much a sentence of this domain stands for."""
-        return {
-            "weight": self._any.get(domain, 1.0),
-            "weight_in_replicate": self._each.get(domain, 1.0),
-            "domain": domain,
-        }
-
-
-def review_partition(
-    table: ReviewTable, sampled: dict[Row, list[int]], partition: ReviewPartition, weights: Weights
-) -> None:
+def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partition: Partition, weights: Weights) -> None:
     """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
 
     Raises:
@@ -148,7 +108,7 @@ def review_partition(
         table.add_label(label)
     judged = {row for row in sampled if row[0] in labelled}
     pieces = _pieces(partition.gold, judged)
-    verdicts = read_verdicts(partition.stability) if partition.stability is not None else None
+    verdicts = read_verdicts(partition.stability)
     table.has_stability = table.has_stability or verdicts is not None
     reviews: dict[Row, SentenceReview] = {}
     domains: dict[Row, str | None] = {}
@@ -160,52 +120,16 @@ def review_partition(
             continue
         reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())], verdicts)
         domains[identity] = row["domain"]
-    if num_found != len(sampled):
-        raise StageError(
-            f"{len(sampled) - num_found} of {len(sampled)} sampled sentences are missing from the redacted table, "
-            "so sample and redact saw different sentences; rerun from split"
-        )
+    require_all(num_found, len(sampled))
     at_home = _whole_secrets(reviews, pieces)
     for identity, review in reviews.items():
         if identity in judged:
             table.add(review, sampled[identity], at_home.get(identity, ()), **weights.of(domains[identity]))
 
 
-def judge_row(
-    row: Mapping[str, Any], secrets: Sequence[SecretSpan], verdicts: Verdicts | None = None
-) -> SentenceReview:
-    """Compares the secrets of a sentence with its row of the redacted table.
-
-    Args:
-        row: of the redacted table.
-        secrets: of the sentence.
-        verdicts: of the partition; None where stability was not measured.
-
-    Raises:
-        StageError: a span does not lie inside the sentence, or a caught secret has no verdict.
-    """
-    of_row = None if verdicts is None else verdicts.get((row["doc_id"], row["sentence_index"]), {})
-    try:
-        return review_sentence(
-            num_tokens=row["num_tokens"],
-            secrets=secrets,
-            masked=[(span["start_token"], span["end_token"]) for span in row["spans"]],
-            is_duplicate=row["is_duplicate"],
-            failed_closed=row["failed_closed"],
-            is_flagged=row["flagged_by_conservative"],
-            verdicts=of_row,
-        )
-    except LookupError:
-        raise StageError(
-            "a caught secret of the sample was not masked by hand; run again with --force estimate"
-        ) from None
-    except ValueError:
-        raise StageError("a labelled or redacted span does not lie inside its sentence; rerun from split") from None
-
-
-def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[Secret, SecretSpan]]]:
+def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[SecretId, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
-    found: dict[Row, list[tuple[Secret, SecretSpan]]] = {}
+    found: dict[Row, list[tuple[SecretId, SecretSpan]]] = {}
     for row in gold_rows(gold, _GOLD, judged):
         span = SecretSpan(row["start_token"], row["end_token"], row["label"])
         identity = row["doc_id"], row["sentence_index"]
@@ -214,14 +138,14 @@ def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[Secret, Secret
 
 
 def _whole_secrets(
-    reviews: dict[Row, SentenceReview], pieces: dict[Row, list[tuple[Secret, SecretSpan]]]
+    reviews: dict[Row, SentenceReview], pieces: dict[Row, list[tuple[SecretId, SecretSpan]]]
 ) -> dict[Row, list[JudgedSecret]]:
     """Puts the pieces of each secret together, at the row of its first kept piece.
 
     A secret whose every piece stands in a duplicate is no secret of its own (see `pipelines.miss_rate.review`).
     """
-    homes: dict[Secret, Row] = {}
-    whole: dict[Secret, JudgedSecret] = {}
+    homes: dict[SecretId, Row] = {}
+    whole: dict[SecretId, JudgedSecret] = {}
     for identity, review in reviews.items():
         if not review.is_kept:
             continue
@@ -245,7 +169,7 @@ def _whole_secrets(
 
 def review_all(
     sample: Path,
-    partitions: Sequence[ReviewPartition],
+    partitions: Sequence[Partition],
     num_replicates: int,
     weights: Weights,
     progress: Progress = silent,
@@ -260,15 +184,11 @@ def review_all(
         progress: told after every partition.
 
     Raises:
-        StageError: as `review_partition`, or a sampled partition is not there.
+        StageError: as `review_partition` and `sampled_partitions`.
     """
-    sampled = read_sample(sample)
     table = ReviewTable(num_replicates)
-    for number, partition in enumerate(partitions, start=1):
-        review_partition(table, sampled.pop(partition.name, {}), partition, weights)
-        progress(number, len(partitions), "partitions reviewed")
-    if sampled:
-        raise StageError("the sample names a partition that was not redacted; rerun from split")
+    for partition, sampled in sampled_partitions(sample, partitions, progress):
+        review_partition(table, sampled, partition, weights)
     return table
 
 
@@ -285,16 +205,3 @@ def gold_rows(gold: Path, columns: Sequence[str], judged: Collection[Row]) -> It
     """Every piece of every labelled secret that has a piece in a judged sentence; columns name what identifies it."""
     touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", columns, judged)}
     yield from rows_of(gold, "gold", columns, touched, number="secret_id")
-
-
-def rows_of(
-    path: Path, name: str, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
-) -> Iterator[dict[str, Any]]:
-    """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
-    if not wanted:
-        return
-    for batch in iter_batches(path, name, columns):
-        identities = zip(batch.column("doc_id").to_pylist(), batch.column(number).to_pylist(), strict=True)
-        positions = [i for i, identity in enumerate(identities) if identity in wanted]
-        if positions:
-            yield from batch.take(pa.array(positions, pa.int64())).to_pylist()

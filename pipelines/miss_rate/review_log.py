@@ -305,8 +305,8 @@ def covered(ranges: Iterable[tuple[Any, ...]]) -> set[int]:
     return {position for found in ranges for position in range(found[0], found[1])}
 
 
-def ballots(decisions: Iterable[Decision]) -> dict[str, Ballot]:
-    """The standing decisions of every sentence, by key; what was undone never was."""
+def ballots_of(decisions: Iterable[Decision]) -> dict[str, Ballot]:
+    """The decisions in force of every sentence, by key; what was undone never was."""
     listed = list(decisions)
     undone = {d.undoes for d in listed if d.kind == "undo"}
     found: dict[str, Ballot] = {}

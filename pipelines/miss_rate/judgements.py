@@ -12,20 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Progress, silent
-from pipelines.errors import StageError
-from pipelines.miss_rate.decisions import Ballot, Judgement, Secret, asks_again, sentence_key
-from pipelines.miss_rate.review import ReviewTable, SecretSpan
-from pipelines.miss_rate.review_items import ItemPartition, open_characters
-from pipelines.miss_rate.review_tables import REDACTED_COLUMNS, Weights, judge_row, read_sample, rows_of
-from pipelines.miss_rate.verdicts import Row, read_verdicts
+from pipelines.miss_rate.review import ReviewTable, SecretSpan, judge_row, read_verdicts
+from pipelines.miss_rate.review_items import open_characters
+from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again, sentence_key
+from pipelines.miss_rate.sampling import Partition, Weights, joined, read_sample, sampled_partitions
 from pipelines.policies.redact import redact_text
 
 Found = tuple[SecretSpan, ...]
 JudgeRows = Callable[[Sequence[dict[str, Any]]], Sequence[Found | None]]
 """Says what is sensitive in each sentence; None where nobody has judged it."""
-
-_SENTENCES = ("doc_id", "sentence_index", "text", "token_starts", "token_ends")
-_BATCH_ROWS = 4_096
 
 
 @dataclass
@@ -34,18 +29,18 @@ class HumanJudge:
 
     Attributes:
         secret: the store's.
-        standing: the decisions that stand, by key.
+        ballots: the decisions in force, by key.
         num_disputed, num_trusted: sentences that reviewers judge differently; secrets nobody but a mask vouches for.
     """
 
     secret: bytes
-    standing: Mapping[str, Ballot]
+    ballots: Mapping[str, Ballot]
     num_disputed: int = 0
     num_trusted: int = 0
 
     def judgement(self, row: Mapping[str, Any]) -> Judgement | None:
         """What holds for a sentence."""
-        ballot = self.standing.get(sentence_key(self.secret, row["text"]))
+        ballot = self.ballots.get(sentence_key(self.secret, row["text"]))
         return ballot.judgement() if ballot else None
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> list[Found | None]:
@@ -78,7 +73,7 @@ def tokens_of(secret: Secret, starts: Sequence[int], ends: Sequence[int]) -> tup
 
 def review_judged(
     sample: Path,
-    partitions: Sequence[ItemPartition],
+    partitions: Sequence[Partition],
     judge: JudgeRows,
     num_replicates: int,
     weights: Weights,
@@ -100,12 +95,10 @@ def review_judged(
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
     """
-    sampled = read_sample(sample)
     table = ReviewTable(num_replicates)
     num_unreviewed = 0
-    for number, partition in enumerate(partitions, start=1):
-        wanted = sampled.pop(partition.name, {})
-        verdicts = read_verdicts(partition.stability) if partition.stability is not None else None
+    for partition, wanted in sampled_partitions(sample, partitions, progress):
+        verdicts = read_verdicts(partition.stability)
         table.has_stability = table.has_stability or verdicts is not None
         for batch in joined(partition, wanted):
             for row, secrets in zip(batch, judge(batch), strict=True):
@@ -116,45 +109,13 @@ def review_judged(
                     continue
                 identity = row["doc_id"], row["sentence_index"]
                 table.add(judge_row(row, secrets, verdicts), wanted[identity], **weights.of(row["domain"]))
-        progress(number, len(partitions), "partitions reviewed")
-    if sampled:
-        raise StageError("the sample names a partition that was not redacted; rerun from split")
     return table, num_unreviewed
-
-
-def joined(
-    partition: ItemPartition, wanted: Mapping[Row, Any], extra: Sequence[str] = ()
-) -> Iterator[list[dict[str, Any]]]:
-    """The wanted rows of both tables, sentence and redacted columns side by side, in corpus order.
-
-    Raises:
-        StageError: one of them is missing.
-    """
-    columns = [*REDACTED_COLUMNS, *extra]
-    redacted = rows_of(partition.redacted, "redacted", columns, wanted)
-    batch: list[dict[str, Any]] = []
-    num_found = 0
-    for row, other in zip(rows_of(partition.sentences, "sentences", _SENTENCES, wanted), redacted, strict=False):
-        if (row["doc_id"], row["sentence_index"]) != (other["doc_id"], other["sentence_index"]):
-            break
-        num_found += 1
-        batch.append({**row, **other})
-        if len(batch) == _BATCH_ROWS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
-    if num_found != len(wanted):
-        raise StageError(
-            f"{len(wanted) - num_found} of {len(wanted)} sampled sentences are missing from the redacted table, "
-            "so sample and redact saw different sentences; rerun from split"
-        )
 
 
 _CARRIED = ("speaker", "label", "redacted_text")
 
 
-def screened_rows(screening: Path, partitions: Sequence[ItemPartition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
+def screened_rows(screening: Path, partitions: Sequence[Partition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
     """JFT's manual-screening set (section 6.2): sentences with every secret masked that a reviewer saw.
 
     What the policies mask stays masked, whether a reviewer called it wrong or not. A sentence is in the set only if a

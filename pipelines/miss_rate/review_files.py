@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from pipelines.errors import InputError
-from pipelines.miss_rate.decisions import Decision, Secret, ballots
 from pipelines.miss_rate.review_items import Item, judged_secrets
+from pipelines.miss_rate.review_log import Decision, Secret, ballots_of
 
 FORMATS: Final = ("jsonl", "csv", "label-studio")
 _COLUMNS: Final = ("key", "text", "reviewer", "role", "at", "kind", "what", "start", "end", "label")
@@ -23,7 +23,7 @@ _IMPORTED_AT: Final = "1970-01-01T00:00:00+00:00"
 
 
 def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format: str) -> tuple[str, int]:
-    """Sentences and their standing reviews.
+    """Sentences and the reviews in force.
 
     Args:
         items: the sentences, also those without a review.
@@ -33,14 +33,14 @@ def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format:
     Returns:
         (the file's text, how many reviews it holds).
     """
-    standing = ballots(decisions)
+    ballots = ballots_of(decisions)
     reviews = {
         item.key: [
-            *standing[item.key].judged,
-            *([a] if (a := standing[item.key].adjudicated) is not None and a.kind == "judge" else []),
+            *ballots[item.key].judged,
+            *([a] if (a := ballots[item.key].adjudicated) is not None and a.kind == "judge" else []),
         ]
         for item in items
-        if item.key in standing
+        if item.key in ballots
     }
     num_reviews = sum(map(len, reviews.values()))
     pairs = [(item, reviews.get(item.key, [])) for item in items]
