@@ -158,10 +158,10 @@ def _run(
         },
         corpus=SimpleNamespace(
             vocabulary=vocabulary,
-            public=_Records(range(has_public)),
-            private=_Records(),
+            plain=_Records(range(has_public)),
+            noised=_Records(),
             held_out=SimpleNamespace(num_available=1),
-            public_order="content_hash",
+            plain_order="content_hash",
         ),
         account=SimpleNamespace(
             event=NonPrivate(),

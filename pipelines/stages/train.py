@@ -124,7 +124,7 @@ def _train(
     is_first = Ranks.here().is_first
     with cpu_threads_for(num_parameters), freed_memory_kept():
         before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
-        identity = [config.keyed("train"), noise_multiplier, len(corpus.public), len(corpus.private)]
+        identity = [config.keyed("train"), noise_multiplier, len(corpus.plain), len(corpus.noised)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
         if before is None or not is_first:
             return {}
@@ -153,8 +153,8 @@ def _train(
         model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",
     )
     return {
-        "num_public_records": len(corpus.public),
-        "num_private_records": len(corpus.private),
+        "num_public_records": len(corpus.plain),
+        "num_private_records": len(corpus.noised),
         "num_steps": outcome.num_steps,
         "num_parameters": num_parameters,
     }
@@ -201,9 +201,9 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
         scratch=_own_scratch(ctx),
         progress=ctx.progress,
     )
-    if len(corpus.public) + len(corpus.private) == 0:
+    if len(corpus.plain) + len(corpus.noised) == 0:
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
-    if config.task != "language_modelling" and not has_targets(corpus.public, corpus.private):
+    if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
         raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
     return corpus, made[0]
 

@@ -56,11 +56,11 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     network.to(choose_device(ctx.runtime.device))
     with cpu_threads_for(sum(p.numel() for p in network.parameters())), freed_memory_kept():
         before = task.evaluate(network, corpus.held_out) if Ranks.here().is_first else None
-        identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.public)]
+        identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.plain)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
     if before is not None:
         write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before, seed)
-    return {"num_records": len(corpus.public), "num_steps": outcome.num_steps}
+    return {"num_records": len(corpus.plain), "num_steps": outcome.num_steps}
 
 
 def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """The two kinds of step that most methods are made of, and the loop that walks through a method's programme of them.
 
-A *plain* step is AdamW on a minibatch, without noise. A *private* step is DP-AdamW on a Poisson sample: clip each
+A *plain* step is AdamW on a minibatch, without noise. A *noised* step is DP-AdamW on a Poisson sample: clip each
 record's gradient, add up, add noise once, divide by the expected batch size. A method says which steps come in which
 order (`Segment`); everything else, checkpoints included, is here.
 
@@ -51,7 +51,7 @@ class Segment:
         ends_epoch: whether the model is evaluated, and always saved, after them.
     """
 
-    kind: Literal["plain", "private"]
+    kind: Literal["plain", "noised"]
     num_steps: int
     ends_epoch: bool = False
 
@@ -109,7 +109,7 @@ class Outcome:
 def train(
     model: torch.nn.Module,
     plain: Examples,
-    private: Examples,
+    noised: Examples,
     programme: Sequence[Segment],
     recipe: Recipe,
     plan: PrivatePlan,
@@ -132,7 +132,7 @@ def train(
     Args:
         model: the model to train.
         plain: the records of plain steps, in an order that the method's view vouches for.
-        private: the records of private steps.
+        noised: the records of private steps.
         programme: which steps, in which order; fixed beforehand.
         recipe: how steps are made.
         plan: rate and expected batch size of private steps.
@@ -156,10 +156,10 @@ def train(
         IsolationError: the loss or the gradient of an example depends on others of its batch, or the model keeps
             what it saw.
     """
-    num_private = sum(s.num_steps for s in programme if s.kind == "private")
+    num_private = sum(s.num_steps for s in programme if s.kind == "noised")
     if num_private != plan.num_steps:
         raise StageError(f"the programme has {num_private} private steps, and {plan.num_steps} are accounted for")
-    run = _Run(model, plain, private, recipe, plan, randomness, losses, microbatch_size)
+    run = _Run(model, plain, noised, recipe, plan, randomness, losses, microbatch_size)
     was_resumed = run.restore(checkpoints.load(progress))
     run.join(programme)
     try:
@@ -176,36 +176,36 @@ class _Run:
         self,
         model: torch.nn.Module,
         plain: Examples,
-        private: Examples,
+        noised: Examples,
         recipe: Recipe,
         plan: PrivatePlan,
         randomness: PrivateRandomness,
         losses: ExampleLosses,
         microbatch_size: int,
     ) -> None:
-        self.model, self.plain, self.private = model, plain, private
+        self.model, self.plain, self.noised = model, plain, noised
         self.recipe, self.plan, self.randomness = recipe, plan, randomness
         self.losses, self.microbatch_size = losses, microbatch_size
         # A model without a rule for each of its layers may still be trained where nothing is private.
         self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.public_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
-        self.private_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
+        self.plain_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
+        self.noised_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
         self.num_plain_batches = recipe.num_plain_batches(len(plain))
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
-        self.own_private = self.ranks.share(np.arange(len(private)))
+        self.own_noised = self.ranks.share(np.arange(len(noised)))
 
     def join(self, programme: Sequence[Segment]) -> None:
         """Starts where the first process starts, and sees to it that all mean the same training."""
         facts = [repr(part) for part in (self.recipe, self.plan, self.at, [asdict(s) for s in programme])]
-        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.private)]
+        facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.noised)]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())
 
     def compare_examples(self) -> None:
         """Sees to it that clipping an example's gradient bounds what its record does."""
-        rows = self.own_private[self.private.num_targets[self.own_private] > 0]
+        rows = self.own_noised[self.noised.num_targets[self.own_noised] > 0]
         if self.engine is None or not len(rows):
             return
         size = min(PROBE_SIZE, len(rows), self.microbatch_size)
@@ -222,13 +222,13 @@ class _Run:
             raise diverged("the model that training starts from") from None
 
     def _collate(self, rows: IntArray) -> Batch:
-        return self.private.collate(rows).to(self.device, self.parameters[0].dtype)
+        return self.noised.collate(rows).to(self.device, self.parameters[0].dtype)
 
     def state(self) -> dict[str, Any]:
         return {
             "model": trained_weights(self.model),
-            "public_optimizer": self.public_optimizer.state_dict(),
-            "private_optimizer": self.private_optimizer.state_dict(),
+            "public_optimizer": self.plain_optimizer.state_dict(),
+            "private_optimizer": self.noised_optimizer.state_dict(),
             "progress": asdict(self.at),
             "curve": self.curve.as_state(),
         }
@@ -237,8 +237,8 @@ class _Run:
         if state is None:
             return False
         load_trained(self.model, state["model"])
-        self.public_optimizer.load_state_dict(state["public_optimizer"])
-        self.private_optimizer.load_state_dict(state["private_optimizer"])
+        self.plain_optimizer.load_state_dict(state["public_optimizer"])
+        self.noised_optimizer.load_state_dict(state["private_optimizer"])
         self.at, self.curve = _Progress(**state["progress"]), Curve(**state["curve"])
         return True
 
@@ -256,7 +256,7 @@ class _Run:
         while at.segment < len(programme):
             segment = programme[at.segment]
             while at.position < segment.num_steps:
-                self._private_step() if segment.kind == "private" else self._plain_step()
+                self._noised_step() if segment.kind == "noised" else self._plain_step()
                 at.position += 1
                 checkpoints.save_if_due(self.state)
                 done = at.num_plain_steps + at.num_private_steps
@@ -289,18 +289,18 @@ class _Run:
                 if parameter.grad is None:  # no row of its own, or none that this parameter takes part in
                     parameter.grad = torch.zeros_like(parameter)
             self.ranks.add_up([p.grad for p in self.parameters if p.grad is not None])
-        self.public_optimizer.step()
-        self.public_optimizer.zero_grad(set_to_none=True)
+        self.plain_optimizer.step()
+        self.plain_optimizer.zero_grad(set_to_none=True)
         self.curve.add("public", loss_sum, len(rows))
         at.num_plain_steps += 1
 
-    def _private_step(self) -> None:
+    def _noised_step(self) -> None:
         at, engine = self.at, self.engine
         assert engine is not None  # noqa: S101  # there are private steps, so it was made
         rng = self.randomness(at.num_private_steps)
-        rows = self.own_private[poisson_sample(len(self.own_private), self.plan.sample_rate, rng)]
-        rows = rows[self.private.num_targets[rows] > 0]  # the others' gradients are zero
-        rows = rows[np.argsort(self.private.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
+        rows = self.own_noised[poisson_sample(len(self.own_noised), self.plan.sample_rate, rng)]
+        rows = rows[self.noised.num_targets[rows] > 0]  # the others' gradients are zero
+        rows = rows[np.argsort(self.noised.ids.lengths[rows], kind="stable")]  # less padding; a sum has no order
         loss_sum = 0.0
         for part in physical_batches(rows, self.microbatch_size):
             with engine.recording(len(part)):
@@ -313,7 +313,7 @@ class _Run:
         loss_sum, count = self.ranks.totals([loss_sum, len(rows)], self.device)
         self.curve.add("private", loss_sum, int(count))
         noisy_step(
-            self.private_optimizer,
+            self.noised_optimizer,
             engine,
             noise_multiplier=self.recipe.noise_multiplier,
             expected_batch_size=self.plan.expected_batch_size,

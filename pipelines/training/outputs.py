@@ -75,7 +75,7 @@ def events_document(run: Run) -> dict[str, Any]:
     vocabulary = corpus.vocabulary
     notes = [
         _SAMPLING_NOTES,
-        *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.public) else []),
+        *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.plain) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
@@ -105,7 +105,7 @@ def events_document(run: Run) -> dict[str, Any]:
         "max_grad_norm": config["max_grad_norm"],
         "insecure_test_seed": config["insecure_test_seed"],
         "tokenizer": {"kind": vocabulary.kind, "trained_on": vocabulary.trained_on},
-        "public_order": account.public_order or corpus.public_order,
+        "public_order": account.public_order or corpus.plain_order,
         "typed_masks": bool(vocabulary.control.typed_masks),
         "reads_places": vocabulary.control.conversation_start is not None,
         "preconditions": dict.fromkeys(account.preconditions, True),
@@ -163,8 +163,8 @@ def figures_document(run: Run) -> dict[str, Any]:
         "tokenizer": corpus.vocabulary.kind,
         "num_public_records": run.num_public,
         "num_private_records": run.num_private,
-        "num_all_mask_records": corpus.private.num_without_targets,
-        "num_truncated_records": corpus.public.num_truncated + corpus.private.num_truncated,
+        "num_all_mask_records": corpus.noised.num_without_targets,
+        "num_truncated_records": corpus.plain.num_truncated + corpus.noised.num_truncated,
         "num_steps": run.outcome.num_steps,
         "sample_rate": run.sample_rate,
         "noise_multiplier": run.noise_multiplier,

@@ -81,7 +81,7 @@ class Run:
     @property
     def num_public(self) -> int:
         """Records of public rows alone that were trained on."""
-        return len(self.corpus.public) - self.corpus.num_private_plain
+        return len(self.corpus.plain) - self.corpus.num_private_plain
 
     @property
     def warnings(self) -> list[str]:

@@ -335,9 +335,9 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     """The tokenizer's origin and the order of public rows come from the corpus that was read."""
     ctx, _ = trained
     corpus = read_crt(ctx)
-    assert (corpus.vocabulary.trained_on, corpus.public_order) == ("public", "content_hash")
+    assert (corpus.vocabulary.trained_on, corpus.plain_order) == ("public", "content_hash")
     vocabulary = dataclasses.replace(corpus.vocabulary, trained_on="private")
-    other = dataclasses.replace(corpus, vocabulary=vocabulary, public_order="unknown")
+    other = dataclasses.replace(corpus, vocabulary=vocabulary, plain_order="unknown")
     nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
     done = Run(
         config=ctx.configs["train"].model_dump(mode="json"),
@@ -361,7 +361,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
 def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
     ctx = context(tmp_path)
     monkeypatch.setattr(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
-    assert read_crt(ctx).public_order == "unknown"
+    assert read_crt(ctx).plain_order == "unknown"
 
 
 def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):

@@ -52,26 +52,26 @@ class TrainingCorpus:
 
     Attributes:
         vocabulary: the tokenizer, which saw none of the private rows, and its control tokens.
-        public_order: the order of ``public``: ``content_hash`` if its records were seen to be in that order, ``none``
+        plain_order: the order of ``plain``: ``content_hash`` if its records were seen to be in that order, ``none``
             if there are none by the method's nature, ``unknown`` otherwise.
-        public: what steps without noise go through, as the method's view says: public rows, the redacted text of all
+        plain: what steps without noise go through, as the method's view says: public rows, the redacted text of all
             rows (both in the order of their content hash), or, without any promise, original text.
-        num_private_plain: how many of ``public`` hold a private row.
-        private: what DP steps sample; in an order that depends on no text.
+        num_private_plain: how many of ``plain`` hold a private row.
+        noised: what DP steps sample; in an order that depends on no text.
         held_out: records to evaluate on.
     """
 
     vocabulary: Vocabulary
-    public_order: str
-    public: Examples
+    plain_order: str
+    plain: Examples
     num_private_plain: int
-    private: Examples
+    noised: Examples
     held_out: HeldOut
 
     @property
     def num_private(self) -> int:
         """Records that hold private text: those that private steps sample, or else those among the plain ones."""
-        return len(self.private) or self.num_private_plain
+        return len(self.noised) or self.num_private_plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,17 +205,17 @@ def read_corpus(
         order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
     elif view.plain == "original":
         plain, plain_records, order = original, np.arange(len(original)), "unknown"
-    private, private_records = shards, nothing
-    if view.private == "private_shard":
-        private_records = np.flatnonzero(shards.is_private)
-    elif view.private == "original":
-        private, private_records = original, np.arange(len(original))
+    noised, noised_records = shards, nothing
+    if view.noised == "private_shard":
+        noised_records = np.flatnonzero(shards.is_private)
+    elif view.noised == "original":
+        noised, noised_records = original, np.arange(len(original))
     return TrainingCorpus(
         vocabulary=vocabulary,
-        public_order=order,
+        plain_order=order,
         num_private_plain=int(plain.is_private[plain_records].sum()),
-        public=encoder.encode(plain, plain_records, scratch / "public_ids.bin"),
-        private=encoder.encode(private, private_records, scratch / "private_ids.bin", marked=view.marks_tokens),
+        plain=encoder.encode(plain, plain_records, scratch / "plain_ids.bin"),
+        noised=encoder.encode(noised, noised_records, scratch / "noised_ids.bin", marked=view.marks_tokens),
         held_out=read_held_out(
             tables.sentences,
             redacted,

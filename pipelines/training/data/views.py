@@ -1,7 +1,7 @@
 """Which text each training method reads, and as what (design, section 4, "Method × input"). Imports no torch.
 
     ==================  ======================================  =============================
-    method              trained on without noise (``plain``)    DP steps only (``private``)
+    method              trained on without noise (``plain``)    DP steps only (``noised``)
     ==================  ======================================  =============================
     crt                 rows of the public shard                redacted text, private shard
     redacted            redacted text of both shards            nothing
@@ -42,7 +42,7 @@ class View:
 
     Attributes:
         plain: the records that steps without noise go through.
-        private: the records that DP steps sample.
+        noised: the records that DP steps sample.
         marks_tokens: whether the tokens of original text are marked as private or public.
         asks_for_masks: whether masks are targets of the loss.
         learns_words: whether the public rows may shape the vocabulary and name its speakers. Only where they are public
@@ -50,7 +50,7 @@ class View:
     """
 
     plain: Literal["public_shard", "redacted", "typed", "screened", "original", "none"]
-    private: Literal["private_shard", "original", "none"]
+    noised: Literal["private_shard", "original", "none"]
     marks_tokens: bool = False
     asks_for_masks: bool = False
     learns_words: bool = False
@@ -58,12 +58,12 @@ class View:
     @property
     def reads_shards(self) -> bool:
         """Whether records come from the shards."""
-        return self.plain in ("public_shard", "redacted") or self.private == "private_shard"
+        return self.plain in ("public_shard", "redacted") or self.noised == "private_shard"
 
     @property
     def reads_original(self) -> bool:
         """Whether records come from the sentences."""
-        return "original" in (self.plain, self.private)
+        return "original" in (self.plain, self.noised)
 
 
 def with_typed_masks(view: View) -> View:
@@ -71,20 +71,20 @@ def with_typed_masks(view: View) -> View:
     return replace(view, plain="typed") if view.plain == "redacted" else view
 
 
-_REDACTED: Final = View(plain="redacted", private="none")
-_REDACTED_THEN_ORIGINAL: Final = View(plain="redacted", private="original")
+_REDACTED: Final = View(plain="redacted", noised="none")
+_REDACTED_THEN_ORIGINAL: Final = View(plain="redacted", noised="original")
 
 VIEWS: Final[Mapping[str, View]] = {
-    "crt": View(plain="public_shard", private="private_shard", learns_words=True),
+    "crt": View(plain="public_shard", noised="private_shard", learns_words=True),
     "redacted": _REDACTED,
-    "anonymized": View(plain="redacted", private="none", asks_for_masks=True),
-    "jft": View(plain="none", private="original"),
+    "anonymized": View(plain="redacted", noised="none", asks_for_masks=True),
+    "jft": View(plain="none", noised="original"),
     "jft_phase_one": _REDACTED,
-    "jft_screened": View(plain="screened", private="none"),
+    "jft_screened": View(plain="screened", noised="none"),
     "redaction_schedule": _REDACTED_THEN_ORIGINAL,
-    "dpsgd": View(plain="none", private="original"),
-    "no_dp": View(plain="original", private="none", learns_words=True),
-    "sdpsgd_lstm": View(plain="none", private="original", marks_tokens=True),
+    "dpsgd": View(plain="none", noised="original"),
+    "no_dp": View(plain="original", noised="none", learns_words=True),
+    "sdpsgd_lstm": View(plain="none", noised="original", marks_tokens=True),
 }
 """By method."""
 

@@ -1,7 +1,7 @@
 """What every training method offers the stage: a training that can be planned, calibrated, accounted for, and run.
 
 A method's module has one function, ``prepare(corpus, settings)``. Most methods return a `LoopTraining`: a programme of
-plain and private steps for `pipelines.training.loop`.
+plain and noised steps for `pipelines.training.loop`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LoopTraining:
     """A training that is a programme of plain and private steps.
 
     Attributes:
-        plain, private: the records of either kind of step.
+        plain, noised: the records of either kind of step.
         programme: the steps.
         plan: of the private steps.
         settings: as given.
@@ -150,7 +150,7 @@ class LoopTraining:
     """
 
     plain: Examples
-    private: Examples
+    noised: Examples
     programme: Sequence[Segment]
     plan: PrivatePlan
     settings: Settings
@@ -192,7 +192,7 @@ class LoopTraining:
         return loop.train(
             model,
             self.plain,
-            self.private,
+            self.noised,
             self.programme,
             self.settings.recipe(noise_multiplier),
             self.plan,
@@ -213,9 +213,9 @@ def without_noise(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     """Passes of AdamW over the plain records, some of which come from private rows: no bound on what they tell."""
     event: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
     return LoopTraining(
-        plain=corpus.public,
-        private=corpus.private,
-        programme=[settings.plain_pass(len(corpus.public), ends_epoch=True)] * settings.epochs,
+        plain=corpus.plain,
+        noised=corpus.noised,
+        programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * settings.epochs,
         plan=NO_PRIVATE_STEPS,
         settings=settings,
         describe=lambda _: Account(event=event),

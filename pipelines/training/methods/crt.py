@@ -19,13 +19,13 @@ from pipelines.training.methods.base import LoopTraining, Settings
 
 def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    plan = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
-    public = settings.plain_pass(len(corpus.public))
-    private = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
+    plain = settings.plain_pass(len(corpus.plain))
+    noised = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
-        plain=corpus.public,
-        private=corpus.private,
-        programme=[public, private] * settings.epochs,
+        plain=corpus.plain,
+        noised=corpus.noised,
+        programme=[plain, noised] * settings.epochs,
         plan=plan,
         settings=settings,
     )

@@ -19,11 +19,11 @@ from pipelines.training.methods.base import LoopTraining, Settings
 
 def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     """Plans the private steps of the whole run."""
-    plan = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
     return LoopTraining(
-        plain=corpus.public,
-        private=corpus.private,
+        plain=corpus.plain,
+        noised=corpus.noised,
         programme=[epoch] * settings.epochs,
         plan=plan,
         settings=settings,

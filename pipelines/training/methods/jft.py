@@ -28,8 +28,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     Raises:
         StageError: phase 1 left no record of what it did; nothing could then be said about the whole.
     """
-    plan = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
-    epoch = Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)
+    plan = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
+    epoch = Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)
     first = settings.phase_one
     if first is None or first.get("variant") != settings.variant:
         raise StageError("jft: phase 1 of this variant has not run; run the train stage with all before it")
@@ -49,8 +49,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         )
 
     return LoopTraining(
-        plain=corpus.public,
-        private=corpus.private,
+        plain=corpus.plain,
+        noised=corpus.noised,
         programme=[epoch] * settings.epochs,
         plan=plan,
         settings=settings,

@@ -74,9 +74,9 @@ def prepare_phase_one(
             )
 
         return LoopTraining(
-            plain=corpus.public,
-            private=corpus.private,
-            programme=[settings.plain_pass(len(corpus.public), ends_epoch=True)] * epochs,
+            plain=corpus.plain,
+            noised=corpus.noised,
+            programme=[settings.plain_pass(len(corpus.plain), ends_epoch=True)] * epochs,
             plan=NO_PRIVATE_STEPS,
             settings=settings,
             describe=unnoised,
@@ -90,11 +90,11 @@ def prepare_phase_one(
             light_noise_miss_rate=dict(miss_rate),
         )
 
-    plan = plan_private_steps(len(corpus.public), settings.expected_batch_size, epochs)
+    plan = plan_private_steps(len(corpus.plain), settings.expected_batch_size, epochs)
     return LightNoise(
-        plain=corpus.private,
-        private=corpus.public,
-        programme=[Segment(kind="private", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
+        plain=corpus.noised,
+        noised=corpus.plain,
+        programme=[Segment(kind="noised", num_steps=plan.steps_per_epoch, ends_epoch=True)] * epochs,
         plan=plan,
         settings=settings,
         describe=noised,

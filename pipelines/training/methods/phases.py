@@ -83,7 +83,7 @@ def write_phase(
             "light_noise_miss_rate": account.light_noise_miss_rate,
             "curve": outcome.curve,
             "vocabulary": _digest(corpus),
-            "public_order": corpus.public_order,
+            "public_order": corpus.plain_order,
             "seed": seed,
             "before": before.as_json(),
         },

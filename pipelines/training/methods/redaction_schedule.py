@@ -127,7 +127,7 @@ def programme(schedule: Schedule, steps_per_epoch: int) -> list[Segment]:
     for t in range(1, schedule.num_steps + 1):
         ends_epoch = t % steps_per_epoch == 0 or t == schedule.num_steps
         if ends_epoch or schedule.is_redacted[t] != schedule.is_redacted[start]:
-            kind: Literal["plain", "private"] = "plain" if schedule.is_redacted[start] else "private"
+            kind: Literal["plain", "noised"] = "plain" if schedule.is_redacted[start] else "noised"
             segments.append(Segment(kind=kind, num_steps=t - start, ends_epoch=ends_epoch))
             start = t
     return segments
@@ -135,7 +135,7 @@ def programme(schedule: Schedule, steps_per_epoch: int) -> list[Segment]:
 
 def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     """Draws the schedule for ``settings.epochs`` expected epochs of private steps, and plans the private ones drawn."""
-    whole = plan_private_steps(len(corpus.private), settings.expected_batch_size, settings.epochs)
+    whole = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
     if whole.num_steps == 0:
         raise ConfigError("train: redaction_schedule needs original rows to train on, and there are none")
     drawn = draw_schedule(settings.schedule, whole.num_steps, settings.schedule_scale, settings.seed)
@@ -152,8 +152,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
         )
 
     return LoopTraining(
-        plain=corpus.public,
-        private=corpus.private,
+        plain=corpus.plain,
+        noised=corpus.noised,
         programme=programme(drawn, whole.steps_per_epoch),
         plan=replace(whole, num_steps=drawn.num_private_steps),
         settings=settings,

@@ -357,11 +357,11 @@ class SpanTraining:
 def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
     """Draws the samples of the whole run."""
     drawn = plan(
-        len(corpus.private),
+        len(corpus.noised),
         settings.expected_batch_size,
         settings.epochs,
         settings.max_private_spans,
         settings.seed,
     )
-    assert isinstance(corpus.private, Records)  # noqa: S101  # the settings refuse every other task
-    return SpanTraining(records=corpus.private, plan=drawn, settings=settings)
+    assert isinstance(corpus.noised, Records)  # noqa: S101  # the settings refuse every other task
+    return SpanTraining(records=corpus.noised, plan=drawn, settings=settings)

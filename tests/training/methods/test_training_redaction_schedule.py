@@ -116,7 +116,7 @@ def test_noise_is_calibrated_for_the_steps_that_were_drawn():
 
 
 def test_what_is_accounted_for_is_what_was_drawn():
-    corpus = SimpleNamespace(public=["r"] * 20, private=["o"] * 20, num_private_plain=20)
+    corpus = SimpleNamespace(plain=["r"] * 20, noised=["o"] * 20, num_private_plain=20)
     training = prepare(
         corpus,
         Settings(
@@ -131,14 +131,14 @@ def test_what_is_accounted_for_is_what_was_drawn():
         ),
     )
     drawn = draw_schedule("linear", 40, 1.0, 4).num_private_steps
-    assert training.num_steps == drawn == sum(s.num_steps for s in training.programme if s.kind == "private")
+    assert training.num_steps == drawn == sum(s.num_steps for s in training.programme if s.kind == "noised")
     account = training.account(1.5)
     assert account.event == Composed(
         events=(NonPrivate(), dp_sgd(noise_multiplier=1.5, sample_rate=0.25, num_steps=drawn))
     )
     assert [rows for _, rows, _ in account.phases] == ["redacted", "original"]
     with pytest.raises(ConfigError, match="original rows"):
-        prepare(SimpleNamespace(public=[], private=[], num_private_plain=0), training.settings)
+        prepare(SimpleNamespace(plain=[], noised=[], num_private_plain=0), training.settings)
 
 
 def _renyi(num_steps, order=8.0):
