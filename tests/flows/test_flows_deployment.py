@@ -396,7 +396,7 @@ def test_wheel_holds_templates_and_starter_and_works_elsewhere(tmp_path: Path) -
     """What the Dockerfile installs."""
     source, wheels, site = tmp_path / "source", tmp_path / "wheels", tmp_path / "site"
     ignore = shutil.ignore_patterns("__pycache__")
-    for name in ("flows", "tasks", "pipelines"):
+    for name in ("reticent", "flows", "tasks", "pipelines"):
         shutil.copytree(REPOSITORY / name, source / name, ignore=ignore)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source / name)
@@ -405,7 +405,7 @@ def test_wheel_holds_templates_and_starter_and_works_elsewhere(tmp_path: Path) -
     subprocess.run(build, check=True, timeout=120)
     (wheel,) = wheels.glob("reticent-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
-    assert {p.name for p in site.iterdir() if p.is_dir()} >= {"flows", "tasks", "pipelines"}
+    assert {p.name for p in site.iterdir() if p.is_dir()} >= {"reticent", "flows", "tasks", "pipelines"}
     assert not {"tests", "benchmarks", "deploy"} & {p.name for p in site.iterdir()}
     assert (site / "flows/commands/starter.toml").is_file()
     assert list(site.glob("pipelines/report/*.html"))

@@ -139,7 +139,7 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
 
 def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: Path, tmp_path: Path) -> None:
     """On a copy of the code, which is edited."""
-    for name in ("flows", "tasks", "pipelines"):
+    for name in ("reticent", "flows", "tasks", "pipelines"):
         shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     helper = tmp_path / "pipelines/policies/detectors/customersim.py"
     source = helper.read_text()

@@ -7,7 +7,7 @@ import shlex
 
 from support import REPOSITORY
 
-PACKAGES = {"flows", "tasks", "pipelines"}
+PACKAGES = {"reticent", "flows", "tasks", "pipelines"}
 
 
 def _makefile() -> str:

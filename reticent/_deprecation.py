@@ -1,0 +1,62 @@
+"""Deprecated parts of the public API: they go on working, warn, and say what to use instead.
+
+The policy is in ``docs/api.md``: what is deprecated in one minor version is removed two minor versions later at the
+earliest, and before 1.0.0 in no patch version.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Marks a function, a method or a class as deprecated: a call warns, and works as before.
+
+    Args:
+        since: the version in which the warning first stands.
+        removed_in: the first version without it.
+        instead: what to use, as a user writes it.
+
+    Returns:
+        A decorator. It adds a note to the docstring, and a class stays a class.
+
+    Raises:
+        ValueError: ``removed_in`` is no later version than ``since``.
+    """
+    if _parts(removed_in) <= _parts(since):
+        raise ValueError(f"removed_in ({removed_in}) must be later than since ({since})")
+
+    def decorate(target: Callable[P, R]) -> Callable[P, R]:
+        message = f"{target.__qualname__} is deprecated since {since} and goes in {removed_in}; use {instead}"
+        note = f"{(target.__doc__ or '').rstrip()}\n\n    Deprecated since {since}, removed in {removed_in}: use {instead}.\n"
+        if isinstance(target, type):
+            original = target.__init__
+
+            @functools.wraps(original)
+            def warn_and_init(self: object, *args: P.args, **kwargs: P.kwargs) -> None:
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                original(self, *args, **kwargs)
+
+            target.__init__ = warn_and_init  # type: ignore[misc]
+            target.__doc__ = note
+            return target
+
+        @functools.wraps(target)
+        def warn_and_call(*args: P.args, **kwargs: P.kwargs) -> R:
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            return target(*args, **kwargs)
+
+        warn_and_call.__doc__ = note
+        return warn_and_call
+
+    return decorate
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
