@@ -1,4 +1,4 @@
-"""Reticent: train language models on text that holds secrets, without the models learning them."""
+"""The public API: the DP engine, policies, accounting, miss rates, and what runs and trainings leave behind."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """Deprecated parts of the public API: they go on working, warn, and say what to use instead.
 
-The policy is in ``docs/api.md``: what is deprecated in one minor version is removed two minor versions later at the
-earliest, and before 1.0.0 in no patch version.
+The policy is in ``docs/api.md``: what is deprecated in a minor version works, with a warning, in the next one too, and
+goes at the earliest in the one after that; never in a patch version.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -34,9 +35,10 @@ def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callab
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:
         message = f"{target.__qualname__} is deprecated since {since} and goes in {removed_in}; use {instead}"
-        note = f"{(target.__doc__ or '').rstrip()}\n\n    Deprecated since {since}, removed in {removed_in}: use {instead}.\n"
+        doc = inspect.cleandoc(target.__doc__ or "")
+        note = f"{doc}\n\nDeprecated since {since}, removed in {removed_in}: use {instead}."
         if isinstance(target, type):
-            original = target.__init__
+            original = target.__init__  # type: ignore[misc]
 
             @functools.wraps(original)
             def warn_and_init(self: object, *args: P.args, **kwargs: P.kwargs) -> None:

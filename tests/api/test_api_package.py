@@ -1,0 +1,90 @@
+"""The package `reticent`: light to import, one version, deprecations that warn."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import reticent
+from reticent._deprecation import deprecated
+
+REPOSITORY = Path(__file__).parents[2]
+HEAVY = (
+    "torch",
+    "transformers",
+    "spacy",
+    "prefect",
+    "polars",
+    "pyarrow",
+    "numpy",
+    "scipy",
+    "dp_accounting",
+    "pydantic",
+)
+
+
+def _loaded_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return {name.partition(".")[0] for name in done.stdout.split()}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    loaded = _loaded_after("import reticent; dir(reticent); reticent.__version__")
+    assert not loaded & {*HEAVY, "pipelines", "flows", "tasks"}
+
+
+def test_the_version_is_that_of_the_distribution_and_of_the_changelog() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    assert reticent.__version__ == project["version"]
+    sections = [
+        line for line in (REPOSITORY / "CHANGELOG.md").read_text("utf-8").splitlines() if line.startswith("## ")
+    ]
+    assert next(line for line in sections if line != "## Unreleased").startswith(f"## {reticent.__version__} - ")
+
+
+def test_no_key_of_an_artifact_depends_on_the_version() -> None:
+    """Packages enter keys by name; ours is none of them. (Code enters by content, and `reticent` is no part of it.)"""
+    from pipelines.graph import GRAPH
+
+    assert all("reticent" not in stage.packages for stage in GRAPH.values())
+    below = [path for top in ("pipelines", "tasks", "flows") for path in (REPOSITORY / top).rglob("*.py")]
+    assert [p for p in below if "import reticent" in (text := p.read_text("utf-8")) or "from reticent" in text] == []
+
+
+def test_a_deprecated_function_works_warns_and_says_what_to_use() -> None:
+    @deprecated(since="0.2.0", removed_in="0.4.0", instead="reticent.new")
+    def old(x: int) -> int:
+        """Adds one."""
+        return x + 1
+
+    with pytest.warns(
+        DeprecationWarning, match=r"old is deprecated since 0\.2\.0 and goes in 0\.4\.0; use reticent\.new"
+    ) as seen:
+        assert old(1) == 2
+    assert seen[0].filename == __file__
+    assert old.__name__ == "old"
+    assert (old.__doc__ or "").startswith("Adds one.")
+    assert "Deprecated since 0.2.0" in (old.__doc__ or "")
+
+
+def test_a_deprecated_class_stays_a_class() -> None:
+    @deprecated(since="0.9.0", removed_in="0.11.0", instead="Newer")
+    class Older:
+        def __init__(self, x: int) -> None:
+            self.x = x
+
+    with pytest.warns(DeprecationWarning, match="use Newer"):
+        made = Older(3)
+    assert isinstance(made, Older)
+    assert made.x == 3
+
+
+def test_a_removal_before_the_deprecation_is_refused() -> None:
+    with pytest.raises(ValueError, match="later"):
+        deprecated(since="0.10.0", removed_in="0.9.0", instead="x")
