@@ -5,14 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 import reticent
 from reticent._deprecation import deprecated
 
-REPOSITORY = Path(__file__).parents[2]
 HEAVY = (
     "torch",
     "transformers",
