@@ -16,10 +16,10 @@ from flows.commands.run import run_job
 from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
+from pipelines.files import read_json, write_json
 from pipelines.graph import config_class, config_references
 from pipelines.stages.train_uses import PROTECTIONS
 from pipelines.store import runs
-from pipelines.store.files import read_json, write_json
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 

@@ -10,9 +10,9 @@ from typing import Any
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
+from pipelines.files import read_json
 from pipelines.graph import FIGURES
 from pipelines.store import runs
-from pipelines.store.files import read_json
 from pipelines.store.roots import Roots
 
 _COUNTS = ("num_sentences", "num_in_scope", "num_duplicates", "num_in_other")

@@ -17,10 +17,10 @@ from typing import Any
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.context import pseudonym
+from pipelines.files import canonical_json, read_json
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
-from pipelines.store.files import canonical_json, read_json
 from pipelines.store.manifest import Manifest
 from pipelines.store.roots import Roots
 

@@ -11,9 +11,9 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.accounting.credit import credit_of, releases_digest
 from pipelines.context import Releases
+from pipelines.files import read_json
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
-from pipelines.store.files import read_json
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.releases import adopted_models

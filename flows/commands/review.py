@@ -17,11 +17,11 @@ from flows.running.fetching import fetch
 from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
+from pipelines.files import write_atomic
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
 from pipelines.miss_rate.review_items import Item, agreement, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import Partition
-from pipelines.store.files import write_atomic
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
 

@@ -10,9 +10,9 @@ from flows.running.fetching import figures_of
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
+from pipelines.files import read_json
 from pipelines.graph import FIGURES
 from pipelines.store import runs
-from pipelines.store.files import read_json
 
 
 def sample_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from typing import Any
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
+from pipelines.files import read_json
 from pipelines.graph import FIGURES, GRAPH, upstream
 from pipelines.store.execute import PartitionKeys, execute
-from pipelines.store.files import read_json
 from pipelines.store.session import Session, make_session
 
 Keys = dict[str, PartitionKeys]

@@ -20,8 +20,8 @@ from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError, ReticentError, StoreError
+from pipelines.files import read_json
 from pipelines.store import runs
-from pipelines.store.files import read_json
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
 from pipelines.store.superseded import remove_superseded

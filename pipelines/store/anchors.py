@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipelines.files import read_json, sha256_file
 from pipelines.graph import GRAPH
-from pipelines.store.files import read_json, sha256_file
 from pipelines.store.identity import FILE as IDENTITY
 from pipelines.store.identity import anchor_of
 from pipelines.store.ledger_file import Anchor

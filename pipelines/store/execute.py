@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 from pipelines.context import Artifact, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
+from pipelines.files import disk_error, write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import OUTSIDE, RELEASES, SOURCE, Input, Keyed
 from pipelines.store import manifest as manifests
-from pipelines.store.files import disk_error, write_json
 from pipelines.store.gating import search_public_files
 from pipelines.store.ingredients import ingredients_of
 from pipelines.store.keys import make_key, stage_seed

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import PrivacyGateError, StoreError
+from pipelines.files import canonical_json, read_json, write_json
 from pipelines.store import versions
-from pipelines.store.files import canonical_json, read_json, write_json
 from pipelines.store.ledger_file import WAY_OUT, Anchor
 from pipelines.store.seals import bears_seal, fingerprint, sealed, write_sealed
 

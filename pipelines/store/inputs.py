@@ -14,8 +14,8 @@ from pipelines.corpus import scan
 from pipelines.corpus.formats import index_settings
 from pipelines.corpus.listing import InputFile, list_files
 from pipelines.corpus.options import ReadOptions
+from pipelines.files import canonical_json
 from pipelines.store.code import CodeDigests
-from pipelines.store.files import canonical_json
 from pipelines.store.session import PartitionPlan
 from pipelines.store.statcache import StatCache
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
+from pipelines.files import fsync_path
 from pipelines.store import ledger_file
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
-from pipelines.store.files import fsync_path
 from pipelines.store.identity import write_anchor
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import FILE, WAY_OUT, Anchor, LedgerError

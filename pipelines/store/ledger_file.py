@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from pipelines.errors import PrivacyGateError
+from pipelines.files import canonical_json, fsync_path
 from pipelines.store import versions
-from pipelines.store.files import canonical_json, fsync_path
 from pipelines.store.seals import SEAL, bears_seal, sealed
 
 FILE: Final = "releases.jsonl"

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError, StoreError
+from pipelines.files import remove_tree
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
 from pipelines.store.execute import PartitionKeys, key_of
-from pipelines.store.files import remove_tree
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import versions
-from pipelines.store.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
 from pipelines.store.roots import Roots
 from pipelines.store.seals import fingerprint
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.context import pseudonym
+from pipelines.files import canonical_json
 from pipelines.graph import PRIVATE
 from pipelines.store import manifest as manifests
-from pipelines.store.files import canonical_json
 from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session
 

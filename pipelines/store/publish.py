@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.files import fsync_path, make_durable_dir, read_json, remove_tree, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store.anchors import remember_release
-from pipelines.store.files import fsync_path, make_durable_dir, read_json, remove_tree, write_json
 from pipelines.store.manifest import (
     MANIFEST,
     SECRET,

@@ -6,9 +6,9 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from pipelines.context import Releases
+from pipelines.files import canonical_json
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import release_stages
-from pipelines.store.files import canonical_json
 from pipelines.store.ledger import document_of, read_ledger
 from pipelines.store.preparation import data_tokens, redaction_recipe
 from pipelines.store.roots import Roots

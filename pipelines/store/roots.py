@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.errors import PrivacyGateError, StoreError
+from pipelines.files import write_atomic
 from pipelines.stage import Root
-from pipelines.store.files import write_atomic
 from pipelines.store.identity import check_identity, read_identity
 
 MADE_AGAIN = "made_again"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pipelines.errors import StoreError
-from pipelines.store.files import canonical_json, write_json
+from pipelines.files import canonical_json, write_json
 
 Kind = Literal["store", "ledger line", "run", "latest run", "training", "release"]
 

@@ -16,10 +16,10 @@ from typing import Any
 from pipelines.config import StageConfig
 from pipelines.context import Piece, Runtime
 from pipelines.errors import StoreError
+from pipelines.files import read_json
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.store import versions
 from pipelines.store.code import CodeDigests
-from pipelines.store.files import read_json
 from pipelines.store.reviews import ReviewState
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.seals import SEAL, bears_seal, write_sealed

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipelines.store.files import read_json, write_json
+from pipelines.files import read_json, write_json
 
 _RACY_NS = 50_000_000
 """Coarser than the timestamp granularity of the file systems in use (kernel ticks are at most 10 ms)."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
-from pipelines.json_files import write_json
+from pipelines.files import write_json
 from pipelines.training.data.views import VIEWS
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.toy import Toy, drive, ran, use_toy_graph
 
+from pipelines.files import write_json
 from pipelines.store import runs, statcache
-from pipelines.store.files import write_json
 from pipelines.store.maintenance import gc
 from pipelines.store.statcache import StatCache
 from pipelines.store.views import publish_views

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
-from pipelines.json_files import write_json
+from pipelines.files import write_json
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome

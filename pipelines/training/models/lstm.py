@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from pipelines.errors import ConfigError
-from pipelines.json_files import write_json
+from pipelines.files import write_json
 
 EMBEDDING_SIZE: Final = 200
 HIDDEN_SIZE: Final = 200

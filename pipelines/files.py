@@ -1,4 +1,4 @@
-"""Durable file operations: atomic writes, fsync of files and folders, digests."""
+"""Durable file operations: atomic writes, fsync of files and folders, digests; and how JSON documents are written."""
 
 from __future__ import annotations
 
@@ -63,8 +63,13 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, is_durable: bool = True) -> None:
     """Writes a file so that readers see the old content or the new one, never a part.
+
+    Args:
+        path, data: the file, and its content.
+        mode: of the file.
+        is_durable: whether it outlasts a power cut from here on; not needed in a folder that is flushed as a whole.
 
     Raises:
         OSError: the folder is missing, read-only or full; the old content is then untouched.
@@ -75,18 +80,25 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)  # whatever the umask
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    fsync_path(path.parent)
+    if is_durable:
+        fsync_path(path.parent)
+
+
+def encode_json(value: Any, *, allow_nan: bool = True) -> bytes:
+    """An indented JSON document whose bytes depend on the value alone."""
+    return json.dumps(value, sort_keys=True, indent=1, allow_nan=allow_nan).encode() + b"\n"
 
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
-    """`write_atomic` of an indented JSON document with sorted keys."""
-    write_atomic(path, json.dumps(value, sort_keys=True, indent=1).encode() + b"\n", mode)
+    """`write_atomic` of `encode_json`."""
+    write_atomic(path, encode_json(value), mode)
 
 
 def read_json(path: Path) -> Any:
