@@ -3,9 +3,10 @@
     python benchmarks/policy_misses.py [--data-dir FOLDER] [--sentences 12000] [--seed 7]
 
 The noisy sets are those of ``tests/policies/detectors/noisy``; each file says whether it was looked at when a policy
-was changed. With a folder of corpora: MultiDoGO (every slot label is a secret), CustomerSim (no labels, so only the public share)
-and presidio-research, as it is and in small letters, in capitals, without punctuation, and with 3 % of the letters
-written twice. Intervals: Clopper-Pearson, 95 %, which takes sentences as independent; those of one frame are not quite.
+was changed. With a folder of corpora: MultiDoGO (every slot label is a secret), CustomerSim (no labels, so only the
+public share) and presidio-research, as it is and in small letters, in capitals, without punctuation, and with 3 % of
+the letters written twice. Intervals: Clopper-Pearson, 95 %, which takes sentences as independent; those of one frame
+are not quite.
 """
 
 from __future__ import annotations

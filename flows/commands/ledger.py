@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
 from flows.settings import load_settings
-from pipelines.accounting.credit import credit_of, releases_digest
+from pipelines.accounting.claim_documents import credit_of
 from pipelines.context import Releases
 from pipelines.files import read_json
 from pipelines.store import manifest as manifests
@@ -124,6 +124,8 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
         ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given once; or None with
         the ``reason`` why no credit is given.
     """
+    from pipelines.accounting.ledger import releases_digest
+
     none: dict[str, Any] = {"epsilon": None, "delta": None}
     artifacts = (runs.latest(roots) or {}).get("artifacts", [])
     key = next((key for stage, _, key in artifacts if stage == "guarantee"), None)

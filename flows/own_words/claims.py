@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from flows.own_words.scenes import Scene, scenes
+from pipelines.accounting.claim_documents import withheld
 from pipelines.accounting.claims import build_claims
-from pipelines.accounting.public_claims import withheld
 from pipelines.gate.files import json_units
 from pipelines.gate.own import HOLE
 from pipelines.report.claims import can_be_claimed, cannot_be_claimed, not_together, numbers_of

@@ -14,14 +14,13 @@ from typing import Any, Final
 
 from flows.own_words.cards import notes_of_training
 from flows.own_words.variants import choices, variants
-from pipelines.accounting.basis import Review
+from pipelines.accounting.claim_builder import Review
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import FITTED_POLICIES, corpus_facts
 from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
+from pipelines.accounting.facts import PUBLIC_BASES, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
 from pipelines.accounting.methods import RULES, MethodRule, Rows
-from pipelines.accounting.release_facts import ReleaseFacts
-from pipelines.accounting.run_facts import PUBLIC_BASES, CorpusFacts, Phase, TrainingFacts
 from pipelines.gate.own import HOLE
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU

@@ -1,19 +1,73 @@
-"""What claims rest on, in words. Each list is short, so that people read it."""
+"""What claims rest on, in words. Each list is short, so that people read it.
+
+*Contradictions.* An assumption may state the value of a named fact ("redaction reads" = "sentence"). Two assumptions of
+one claim that state different values of one fact cannot both hold, and a claim under both would promise anything at
+all, so they are never issued together.
+
+*Masked secrets.* CRT, Proposition 5, gives epsilon 0 for a secret that the policy masks, because both worlds are then
+the same once redacted. They are the same only if masking the secret by hand leaves all else as it was: its redaction is
+*stable*. Those of the reviewed ones that are not are counted, and told.
+"""
 
 from __future__ import annotations
 
-from pipelines.accounting.composition import Publication
-from pipelines.accounting.methods import MethodRule
-from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.stable import assumed
-from pipelines.accounting.statements import Assumption
-from pipelines.miss_rate.rates import Delta2
+from collections.abc import Iterable
+from typing import Final, Literal
 
+from pipelines.accounting.composition import Publication
+from pipelines.accounting.facts import CorpusFacts, TrainingFacts
+from pipelines.accounting.methods import MethodRule
+from pipelines.miss_rate.rates import Delta2, Stability
+
+Fact = Literal[
+    "redaction reads",  # sentence | document
+    "public rows",  # none | some
+    "training reads",  # redacted | original | both
+    "other releases",  # none | some
+    "noise chosen from",  # settings | private text
+    "masks show",  # nothing | lengths
+]
+
+_NOT_MEASURED: Final = "how many masked secrets are not was not measured"
+NOT_TOLD: Final = "how many masked secrets are not is counted on private text, and not told here"
+TOGETHER: Final = "every set of them in one sentence was masked by hand together, and changed nothing else"
+"""What claims for groups add where nothing is missed."""
 NOISE_FROM_PRIVATE_TEXT = (
     "the noise of phase 1 was chosen by a rate that was measured on this text, so that in a neighbouring world another "
     "mechanism ran; fix train.jft_miss_rate before the text is measured, or take it from public text, and say so with "
     "train.jft_miss_rate_basis"
 )
+
+
+class Assumption(str):
+    """A sentence that a claim rests on.
+
+    Attributes:
+        facts: what it supposes, by name of the fact.
+    """
+
+    __slots__ = ("facts",)
+
+    facts: dict[str, str]
+
+    def __new__(cls, text: str, facts: dict[Fact, str] | None = None) -> Assumption:
+        """The text, with what it supposes."""
+        made = super().__new__(cls, text)
+        made.facts = {str(name): value for name, value in (facts or {}).items()}
+        return made
+
+
+def contradictions(assumptions: Iterable[str]) -> list[str]:
+    """The facts that some of the assumptions suppose to be one thing and others another, by name, sorted.
+
+    Plain strings suppose nothing that could be compared.
+    """
+    known: dict[str, set[str]] = {}
+    for assumption in assumptions:
+        if isinstance(assumption, Assumption):
+            for name, value in assumption.facts.items():
+                known.setdefault(name, set()).add(value)
+    return sorted(name for name, values in known.items() if len(values) > 1)
 
 
 def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
@@ -199,7 +253,7 @@ def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
         return [
             "redact.collapse is false, so masks show a secret's length: a masked secret costs as much as a missed one"
         ]
-    return [Assumption(assumed(unstable), {"masks show": "nothing"})]
+    return [Assumption(_stable_or_missed(unstable), {"masks show": "nothing"})]
 
 
 def about_public_set(corpus: CorpusFacts, delta2: Delta2 | None) -> list[str]:
@@ -252,3 +306,54 @@ def about_mu() -> list[str]:
         "the attacker may know of which kind (label) the secret is: gamma and delta2 are the bounds of the worst "
         "label, which hold for all labels at once",
     ]
+
+
+def unstable_count(stability: Stability | None) -> str:
+    """How many caught secrets are not redacted stably, as the end of a sentence."""
+    if stability is None or stability.num_caught == 0:
+        return _NOT_MEASURED
+    return (
+        f"{stability.num_unstable:,} of {stability.num_caught:,} caught secrets of the reviewed ones "
+        f"{'was' if stability.num_unstable == 1 else 'were'} not, and count as missed"
+    )
+
+
+def epsilon_is(unstable: str, reads_any_original: bool) -> str:
+    """For whom epsilon is less, as the end of "Epsilon is".
+
+    Args:
+        unstable: of how many masked secrets that is not so, in words.
+        reads_any_original: whether a part of the training read original text, for which a mask is worth nothing.
+    """
+    less = "no more than that of the training on original text" if reads_any_original else "0"
+    return (
+        f"for a secret that the policy misses; it is {less} for a secret whose redaction is stable: the policy masks "
+        f"it, and masking it by hand leaves all else as it was; {unstable}."
+    )
+
+
+def _stable_or_missed(unstable: str) -> str:
+    """When a masked secret costs nothing, as an assumption; ``unstable`` as in `epsilon_is`."""
+    return (
+        "training on redacted text costs nothing for a masked secret only if its redaction is stable: masking it by "
+        f"hand leaves all else that is redacted as it was ({unstable}); if all copies of its sentence are changed "
+        "together (copies after the first are masked whole); and if no other sentence of the corpus is what its "
+        "sentence becomes when it is masked by hand, since deduplication would then mask one of the two whole. "
+        "Otherwise it costs what it does for a missed secret"
+    )
+
+
+def elsewhere_refusal(stability: Stability | None) -> str | None:
+    """Why nothing is promised where one secret changes several records; None where none was seen to."""
+    if stability is None or not stability.num_elsewhere:
+        return None
+    return (
+        f"{stability.num_elsewhere:,} of {stability.num_caught:,} reviewed secrets that are masked change what is "
+        "masked in other sentences of their document, so one secret changes several records, and may move one to the "
+        "public set; leave policies that look at whole documents (propagate) out of redact.policies"
+    )
+
+
+def misses_nothing(stability: Stability | None) -> bool:
+    """Whether masked secrets are known to be stable in every combination; a census is for the caller to check."""
+    return stability is not None and stability.num_unstable == 0 and stability.num_loose == 0

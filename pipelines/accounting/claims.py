@@ -12,50 +12,26 @@ from dataclasses import asdict, replace
 from typing import Any, Final
 
 from pipelines.accounting.accountants import all_epsilons, epsilon
-from pipelines.accounting.assumptions import (
-    about_caught,
-    about_mu,
-    about_public_set,
-    about_review,
-    one_sentence,
-)
-from pipelines.accounting.basis import (
+from pipelines.accounting.claim_builder import (
     LARGE_DELTA,
-    NOT_MEASURED,
-    WITHHELD,
     Claim,
     ClaimBuilder,
     Review,
     finite,
-    joint,
-    json_loss,
 )
 from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import (
     PrivacyLoss,
-    bayesian_confidentiality,
-    bayesian_with_original,
-    group_loss,
 )
+from pipelines.accounting.confidentiality_claims import bayesian, caught, confidentiality, dp_private_set, group
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
-from pipelines.accounting.group_claims import group
+from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
 from pipelines.accounting.methods import ClaimName, MethodRule, rule_of
-from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.selective import light_noise, masked, selective, selective_of_the_policy
-from pipelines.accounting.stable import epsilon_is
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+from pipelines.accounting.selective_claims import light_noise, masked, selective, selective_of_the_policy
 
 __all__ = ["Claim", "Review", "build_claims"]
 
-_NO_CREDIT = (
-    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
-    "set redact.collapse = true"
-)
-_SPLIT_CREDIT = (
-    "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate; phases on the "
-    "original text are added without credit, and there every copy of a sentence counts"
-)
 _ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
 _HEADLINES = (
     "confidentiality",
@@ -200,133 +176,13 @@ def _headline(claims: Sequence[Claim]) -> int | None:
     return next((issued[notion] for notion in _HEADLINES if notion in issued), None)
 
 
-def _dp_private_set(b: ClaimBuilder) -> Claim:
-    claim = b.claim(
-        "dp_private_set",
-        f"Whoever sees {b.seen} can hardly tell whether one record of the private set was replaced by another.",
-        "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
-        extra=(b.neighbours_of_dp,),
-        as_in_paper={
-            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
-            "epsilon": finite(b.add_or_remove.epsilon),
-            "delta": b.add_or_remove.delta,
-        },
-    )
-    if b.rule.is_unnoised:
-        return replace(
-            claim,
-            as_in_paper={},
-            refused="no work can mend this for the method: training adds no noise to a part of what it reads of "
-            "private records (masked text, or spans that are called public), so epsilon is infinite; see the other "
-            "claims",
-        )
-    return b.issue(claim, b.loss.epsilon, b.loss.delta)
-
-
-def _confidentiality(b: ClaimBuilder) -> Claim:
-    escape = b.delta2()
-    measured = b.uses_delta2 and escape is not None
-    claim = b.claim(
-        "confidentiality",
-        f"Whoever sees {b.seen} can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
-        "its place, was trained on. Epsilon is "
-        + (epsilon_is(b.unstable, b.training.reads_any_original) if b.corpus.gives_credit else "for any."),
-        "CRT, Theorem 8.1",
-        extra=(
-            one_sentence(b.training),
-            *about_caught(b.corpus, b.unstable),
-            *about_public_set(b.corpus, escape),
-            *(about_review(b.review.is_census) if measured else ()),
-        ),
-        mu=escape.mu if measured and escape else None,
-        confidence=escape.confidence if measured and escape else None,
-        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
-    )
-    refusal = b.worst_case_refusal()
-    if refusal is not None:
-        return replace(claim, refused=refusal)
-    return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
-
-
-def _caught(b: ClaimBuilder) -> Claim:
-    condition = (
-        "holds for a secret that the policy masks or whose sentence is private, because another "
-        "mask stands in it or the conservative policy flags it; not for one in a public sentence. Which secrets these "
-        "are is known only as far as labels mark every secret"
-        if b.uses_delta2
-        else "holds for every secret, because every sentence is private"
-    )
-    claim = b.claim(
-        "confidentiality_of_caught_secrets",
-        "As confidentiality, for a secret that the policy masks or whose sentence is private.",
-        "CRT, Proposition 5",
-        extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
-        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
-    )
-    if (elsewhere := b.elsewhere_refusal()) is not None:
-        return replace(claim, refused=elsewhere)
-    return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
-
-
-def _bayesian(b: ClaimBuilder) -> Claim:
-    gamma, worst = b.gamma(), b.review.worst_label
-    worst_gamma = worst[0] if worst is not None and gamma is not None else None
-    escape: Delta2 | None = None
-    if worst_gamma is not None and worst is not None:
-        escape = worst[1] if b.uses_delta2 else Delta2.zero(worst_gamma.mu)
-    confidence = None if worst_gamma is None or escape is None else joint(worst_gamma.confidence, escape.confidence)
-    claim = b.claim(
-        "bayesian_confidentiality",
-        f"Whoever sees {b.seen}, and knows of a secret only its kind and that it is drawn from mu, but not in which "
-        "sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.",
-        "CRT, Theorem 8.3 (Proposition 6), with the rates of the worst label",
-        extra=(
-            *about_mu(),
-            one_sentence(b.training),
-            *about_caught(b.corpus, b.unstable),
-            *about_review(b.review.is_census),
-            *about_public_set(b.corpus, escape),
-        ),
-        mu=worst_gamma.mu if worst_gamma else None,
-        confidence=confidence,
-    )
-    if not b.review.is_trusted and b.review.source != NOT_MEASURED:
-        return replace(
-            claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
-        )
-    if not b.corpus.gives_credit:
-        return replace(claim, refused=_NO_CREDIT)
-    part = b.review.part_refusal()
-    if part is not None:
-        return replace(claim, refused=part)
-    if b.review.is_withheld:
-        return replace(claim, refused=WITHHELD)
-    if gamma is None or worst_gamma is None or escape is None:
-        return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
-    refusal = b.escape_refusal(escape)
-    if refusal is not None:
-        return replace(claim, refused=refusal)
-    on_redacted = group_loss(b.on_redacted, b.records_per_sentence)
-    amplified = bayesian_with_original(on_redacted, worst_gamma, escape, b.on_original)
-    if b.training.reads_any_original:
-        claim = replace(claim, assumptions=(_SPLIT_CREDIT, *claim.assumptions))
-    else:
-        point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
-        paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
-        claim = replace(
-            claim,
-            as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
-        )
-    return b.issue(claim, amplified.epsilon, amplified.delta)
-
-
 _BUILDERS: Final[Mapping[ClaimName, Callable[[ClaimBuilder, Sequence[int]], list[Claim]]]] = {
-    "dp": lambda b, _: [_dp_private_set(b)],
-    "confidentiality": lambda b, _: [_confidentiality(b)],
-    "caught": lambda b, _: [_caught(b)],
+    "dp": lambda b, _: [dp_private_set(b)],
+    "confidentiality": lambda b, _: [confidentiality(b)],
+    "caught": lambda b, _: [caught(b)],
     "masked": lambda b, _: [masked(b)],
     "group": lambda b, groups: [claim for size in groups for claim in group(b, size)],
-    "bayesian": lambda b, _: [_bayesian(b)],
+    "bayesian": lambda b, _: [bayesian(b)],
     "selective": lambda b, _: [selective(b)],
     "selective_policy": lambda b, _: [selective_of_the_policy(b)],
     "light_noise": lambda b, _: [light_noise(b)],

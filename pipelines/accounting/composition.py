@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.accounting.events import Composed, NonPrivate
+from pipelines.accounting.facts import CorpusFacts, Phase, TrainingFacts
 from pipelines.accounting.ledger import Release, reads_without_noise
 from pipelines.accounting.methods import MethodRule, rule_of
-from pipelines.accounting.run_facts import CorpusFacts, Phase, TrainingFacts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pipelines.accounting.run_facts import CorpusFacts
+from pipelines.accounting.facts import CorpusFacts
 from pipelines.dedup.stability import Stability, dedup_stability
 from pipelines.policies import registry
 

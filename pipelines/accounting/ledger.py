@@ -8,6 +8,7 @@ distributions; adding epsilons up would charge too much.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pipelines.accounting.events import Composed, Event, Gaussian, Leaf, NonPrivate, SelfComposed, leaves
+from pipelines.accounting.facts import ReleaseFacts
 from pipelines.accounting.methods import rule_of
-from pipelines.accounting.release_facts import ReleaseFacts
 
 State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
@@ -222,3 +223,8 @@ def refusal(projection: Projection, budget: Budget) -> str:
 def number(epsilon: float) -> str:
     """An epsilon for people."""
     return f"{epsilon:.4g}" if math.isfinite(epsilon) else "infinity (no noise, or noise that can be repeated)"
+
+
+def releases_digest(releases: Iterable[Release]) -> str:
+    """Identifies a set of releases, whatever their order."""
+    return hashlib.sha256("\n".join(sorted(r.release_id for r in releases)).encode()).hexdigest()[:16]

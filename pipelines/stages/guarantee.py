@@ -76,12 +76,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         UnsupportedEventError: training reports something that no accountant covers.
     """
+    from pipelines.accounting.claim_documents import withheld
     from pipelines.accounting.claims import Review, build_claims
     from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
-    from pipelines.accounting.credit import releases_digest
+    from pipelines.accounting.facts import parse_training
+    from pipelines.accounting.ledger import releases_digest
     from pipelines.accounting.methods import rule_of
-    from pipelines.accounting.public_claims import withheld
-    from pipelines.accounting.run_facts import parse_training
     from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 
     config: GuaranteeConfig = ctx.configs["guarantee"]

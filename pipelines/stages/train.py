@@ -60,10 +60,10 @@ def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: 
 
 
 def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
-    """What the ledger keeps of a training beside its event (`pipelines.accounting.release_facts.ReleaseFacts`)."""
+    """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     from pipelines.accounting.events import to_json
+    from pipelines.accounting.facts import is_from_private_text
     from pipelines.accounting.methods import rule_of
-    from pipelines.accounting.run_facts import is_from_private_text
 
     rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)

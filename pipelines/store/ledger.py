@@ -108,8 +108,8 @@ def release_of(document: Mapping[str, Any]) -> Release:
         UnsupportedEventError: an event of no known kind.
     """
     from pipelines.accounting.events import from_json
+    from pipelines.accounting.facts import ReleaseFacts
     from pipelines.accounting.ledger import Release
-    from pipelines.accounting.release_facts import ReleaseFacts
 
     facts = document.get("facts")
     return Release(
@@ -179,9 +179,9 @@ def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
 
 
 def _untracked(key: str, events: Mapping[str, Any]) -> Release:
-    from pipelines.accounting.basis import finite
+    from pipelines.accounting.claim_builder import finite
+    from pipelines.accounting.facts import parse_training
     from pipelines.accounting.ledger import Release, epsilon_alone
-    from pipelines.accounting.run_facts import parse_training
 
     facts = parse_training(events)
     release = Release(
@@ -263,7 +263,7 @@ class StoreLedger:
             StoreError: the ledger cannot be written.
             UnsupportedEventError: an event of no known kind.
         """
-        from pipelines.accounting.basis import finite
+        from pipelines.accounting.claim_builder import finite
         from pipelines.accounting.events import from_json
         from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
 
@@ -322,7 +322,7 @@ class StoreLedger:
     def _facts(self, given: Mapping[str, Any] | None) -> Any:
         if given is None:
             return None
-        from pipelines.accounting.release_facts import ReleaseFacts
+        from pipelines.accounting.facts import ReleaseFacts
 
         return ReleaseFacts.from_json({**given, **preparation_facts(self.session, given, self.inputs)})
 

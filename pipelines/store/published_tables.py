@@ -40,8 +40,8 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     if session.is_table_noted or not stats.get("num_published"):
         return
     from pipelines.accounting.events import NoEvent
+    from pipelines.accounting.facts import ReleaseFacts
     from pipelines.accounting.ledger import TABLE, Release
-    from pipelines.accounting.release_facts import ReleaseFacts
 
     recipe, tokens = redaction_recipe(session), data_tokens(session)
     with locked(session.roots) as path:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from pipelines.accounting.facts import is_from_private_text
 from pipelines.accounting.methods import rule_of
-from pipelines.accounting.run_facts import is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.report.numbers import real
 from pipelines.training.models.lstm import LSTMLanguageModel

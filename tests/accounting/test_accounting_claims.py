@@ -10,7 +10,7 @@ import pytest
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError
-from pipelines.accounting.run_facts import CorpusFacts, parse_training
+from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "uniform over the secrets of a test"

@@ -7,13 +7,13 @@ import itertools
 import pytest
 from support.trainings import RUNS, document
 
-from pipelines.accounting import claims as claims_module
+from pipelines.accounting import confidentiality_claims as claims_module
+from pipelines.accounting.assumptions import Assumption, contradictions
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
+from pipelines.accounting.facts import parse_training
 from pipelines.accounting.methods import rule_of
-from pipelines.accounting.run_facts import parse_training
-from pipelines.accounting.statements import Assumption, contradictions
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.redact import RedactConfig

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from support.trainings import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED, document
 
 from pipelines.accounting.accountants import epsilon
+from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import amplify_epsilon
-from pipelines.accounting.credit import credit_of
 from pipelines.accounting.events import Composed, Gaussian, SelfComposed, from_json
+from pipelines.accounting.facts import CorpusFacts, Phase, ReleaseFacts, TrainingFacts, parse_training
 from pipelines.accounting.ledger import Release, composed_epsilon
 from pipelines.accounting.methods import RULES, rule_of
-from pipelines.accounting.release_facts import ReleaseFacts
-from pipelines.accounting.run_facts import CorpusFacts, Phase, TrainingFacts, parse_training
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "one kind of secret of a test"

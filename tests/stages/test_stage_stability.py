@@ -9,7 +9,7 @@ from neighbours import TABLE, FailsOnMasks, Neighbours, Together, plugin, world_
 from stage_corpora import EVENTS
 
 from pipelines.accounting.claims import Review, build_claims
-from pipelines.accounting.run_facts import CorpusFacts, parse_training
+from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.corpus import split
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH

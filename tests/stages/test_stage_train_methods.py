@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NeighboringRelation, NonPrivate, leaves
-from pipelines.accounting.run_facts import parse_training
+from pipelines.accounting.facts import parse_training
 from pipelines.context import Artifact, Runtime, StageContext
 from pipelines.errors import ConfigError, StageError
 from pipelines.stages import train, train_phase1

@@ -9,7 +9,7 @@ from stage_corpora import artifacts, write_corpus
 from test_stage_train_methods import SMALL, read, run
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
-from pipelines.accounting.run_facts import parse_training
+from pipelines.accounting.facts import parse_training
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train import TrainConfig
 from pipelines.tables import TableWriter, read_table

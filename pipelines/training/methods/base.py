@@ -78,7 +78,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """What ``events.json`` says of a training beside what all have in common (`pipelines.accounting.run_facts`).
+    """What ``events.json`` says of a training beside what all have in common (`pipelines.accounting.facts`).
 
     Attributes:
         event: what ran on private records, all of it.
@@ -87,7 +87,7 @@ class Account:
         preconditions: what a claim asks for and this training saw to.
         notes: assumptions of its own.
         light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence, and its ``basis``
-            (`pipelines.accounting.run_facts.TrainingFacts.noise_basis`).
+            (`pipelines.accounting.facts.TrainingFacts.noise_basis`).
         public_order: of what an earlier phase read without noise; None where there was none.
     """
 

@@ -10,19 +10,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pipelines.accounting.assumptions import about_corpus, common, voids
+from pipelines.accounting.assumptions import (
+    NOT_TOLD,
+    about_corpus,
+    common,
+    contradictions,
+    elsewhere_refusal,
+    misses_nothing,
+    unstable_count,
+    voids,
+)
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
 from pipelines.accounting.events import NeighboringRelation
+from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.methods import MethodRule
-from pipelines.accounting.run_facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.stable import NOT_TOLD, counted, elsewhere_refusal, misses_nothing
-from pipelines.accounting.statements import contradictions
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 NOT_MEASURED: Final = "not_measured"
 WITHHELD: Final = (
-    "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"
+    "not stated here: it rests on rates unstable_count on private text, which are not published (report.publish_counts)"
 )
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
@@ -274,7 +281,7 @@ class ClaimBuilder:
     @property
     def unstable(self) -> str:
         """How many caught secrets are not redacted stably, in words."""
-        return NOT_TOLD if self.review.is_withheld else counted(self.review.stability)
+        return NOT_TOLD if self.review.is_withheld else unstable_count(self.review.stability)
 
     def elsewhere_refusal(self) -> str | None:
         """Why nothing is promised where one secret may change several records; None where that is not known."""

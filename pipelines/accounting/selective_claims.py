@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipelines.accounting.assumptions import about_caught, one_sentence
-from pipelines.accounting.basis import WITHHELD, Claim, ClaimBuilder, finite
+from pipelines.accounting.claim_builder import WITHHELD, Claim, ClaimBuilder, finite
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
 from pipelines.accounting.methods import THEOREM_SELECTIVE

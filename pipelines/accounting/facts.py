@@ -1,4 +1,4 @@
-"""What a guarantee rests on, parsed: the events of training, and facts about the stages before it."""
+"""What a guarantee rests on: facts about a training, about the stages before it, and what the ledger keeps of both."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pipelines.accounting.events import (
     from_json,
     is_silent,
     leaves,
+    to_json,
 )
 from pipelines.accounting.methods import Rows, rule_of
 from pipelines.miss_rate.rates import MissRate
@@ -236,3 +237,80 @@ def _what_ran(document: Mapping[str, Any]) -> tuple[Event, tuple[Phase, ...]]:
         if phase["rows"] != "original" and is_silent(from_json(phase["event"])):
             raise ValueError("a phase on redacted text without noise must have the event non_private, not none")
     return event, tuple(Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in listed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseFacts:
+    """Facts of one release, so that later claims can be made about all releases together.
+
+    All of them are settings but for the number of records.
+
+    Attributes:
+        method, variant: the training method.
+        record: the unit that was sampled and clipped.
+        num_private_records: how many of them there were.
+        phases: what ran, by what it read of the private records.
+        met: preconditions of the method that training recorded as met.
+        redactions: identify how sentences were redacted and judged public: one for the recipe, one for its output.
+            Releases that share one masked the same tokens of the same sentence, and let the same ones pass.
+        sentence_stability: training records that one replaced sentence of the raw corpus can change, were each record
+            a sentence; None: no bound.
+        trains_on_public_rows: whether rows were trained on without noise because the conservative policy let them pass.
+        publishes_rows: whether such rows were published as a table.
+        typed_masks: whether masks told what kind of secret they stand for.
+        is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
+    """
+
+    method: str
+    record: str
+    num_private_records: int
+    phases: tuple[Phase, ...]
+    redactions: frozenset[str]
+    variant: str | None = None
+    met: frozenset[str] = field(default_factory=frozenset)
+    sentence_stability: int | None = None
+    trains_on_public_rows: bool = False
+    publishes_rows: bool = False
+    typed_masks: bool = False
+    is_noise_from_private_text: bool = False
+
+    @property
+    def records_per_sentence(self) -> int | None:
+        """`sentence_stability` where it holds: for records of one sentence, and where only originals were read.
+
+        A copy that deduplication unmasks stands in another record of any other kind.
+        """
+        is_known = self.record == "sentence" or all(phase.rows == "original" for phase in self.phases)
+        return self.sentence_stability if is_known else None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "method": self.method,
+            "variant": self.variant,
+            "record": self.record,
+            "num_private_records": self.num_private_records,
+            "phases": [{"name": p.name, "rows": p.rows, "event": to_json(p.event)} for p in self.phases],
+            "met": sorted(self.met),
+            "redactions": sorted(self.redactions),
+            "sentence_stability": self.sentence_stability,
+            "trains_on_public_rows": self.trains_on_public_rows,
+            "publishes_rows": self.publishes_rows,
+            "typed_masks": self.typed_masks,
+            "is_noise_from_private_text": self.is_noise_from_private_text,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ReleaseFacts:
+        """The inverse of `to_json`.
+
+        Raises:
+            UnsupportedEventError: an event of no known kind.
+            KeyError, TypeError, ValueError: a key is missing, unknown, or has a wrong value.
+        """
+        fields = dict(document)
+        fields["phases"] = tuple(
+            Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in document["phases"]
+        )
+        fields |= {name: frozenset(document[name]) for name in ("met", "redactions")}
+        return cls(**fields)

@@ -1,14 +1,13 @@
-"""What redaction is worth, as claims decide it: the ledger asks here and computes nothing itself."""
+"""What is read off the finished claims of a run: what the public may see of them, and what redaction is worth."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
+from pipelines.accounting.assumptions import NOISE_FROM_PRIVATE_TEXT
 
+_NUMBERS = ("epsilon", "delta", "epsilon_unamplified", "together", "confidence", "mu")
 CREDIT_NOTION: Final = "bayesian_confidentiality"
 """The only notion whose epsilon is smaller because of redaction, for any secret of mu and not for masked ones only."""
 
@@ -34,6 +33,21 @@ def credit_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"epsilon": whole["epsilon"], "delta": whole["delta"], "reason": None}
 
 
-def releases_digest(releases: Iterable[Release]) -> str:
-    """Identifies a set of releases, whatever their order."""
-    return hashlib.sha256("\n".join(sorted(r.release_id for r in releases)).encode()).hexdigest()[:16]
+def withheld(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The claims without a number, where a measurement of the private text chose their numbers: each is refused.
+
+    Args:
+        document: as `pipelines.accounting.claims.build_claims` returns it.
+    """
+    claims = [
+        {
+            **claim,
+            **dict.fromkeys(_NUMBERS),
+            "is_guarantee": False,
+            "not_guaranteed_because": [],
+            "as_in_paper": {},
+            "refused": f"not stated here: {NOISE_FROM_PRIVATE_TEXT}",
+        }
+        for claim in document["claims"]
+    ]
+    return {**document, "claims": claims, "headline": None, "accountants": [], "together": None, "warnings": []}

@@ -1,0 +1,229 @@
+"""Claims that rest on noise: differential privacy, and confidentiality of a secret, of caught ones, of a group, of a
+random one (CRT, Theorem 8; for groups with the missed share in the place of the detected one)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pipelines.accounting.assumptions import (
+    TOGETHER,
+    about_caught,
+    about_mu,
+    about_public_set,
+    about_review,
+    epsilon_is,
+    one_sentence,
+)
+from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Claim, ClaimBuilder, finite, joint, json_loss
+from pipelines.accounting.confidentiality import (
+    bayesian_confidentiality,
+    bayesian_with_original,
+    group_confidentiality,
+    group_loss,
+    num_missed_of_group,
+)
+from pipelines.accounting.events import NeighboringRelation
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
+
+_NO_CREDIT = (
+    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
+    "set redact.collapse = true"
+)
+_SPLIT_CREDIT = (
+    "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate; phases on the "
+    "original text are added without credit, and there every copy of a sentence counts"
+)
+
+
+def dp_private_set(b: ClaimBuilder) -> Claim:
+    """Differential privacy of the private set, by its own neighbours."""
+    claim = b.claim(
+        "dp_private_set",
+        f"Whoever sees {b.seen} can hardly tell whether one record of the private set was replaced by another.",
+        "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions",
+        extra=(b.neighbours_of_dp,),
+        as_in_paper={
+            "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
+            "epsilon": finite(b.add_or_remove.epsilon),
+            "delta": b.add_or_remove.delta,
+        },
+    )
+    if b.rule.is_unnoised:
+        return replace(
+            claim,
+            as_in_paper={},
+            refused="no work can mend this for the method: training adds no noise to a part of what it reads of "
+            "private records (masked text, or spans that are called public), so epsilon is infinite; see the other "
+            "claims",
+        )
+    return b.issue(claim, b.loss.epsilon, b.loss.delta)
+
+
+def confidentiality(b: ClaimBuilder) -> Claim:
+    """The guarantee for any single secret: CRT, Theorem 8.1."""
+    escape = b.delta2()
+    measured = b.uses_delta2 and escape is not None
+    claim = b.claim(
+        "confidentiality",
+        f"Whoever sees {b.seen} can hardly tell whether a {'labelled ' if b.uses_delta2 else ''}secret, or a mask in "
+        "its place, was trained on. Epsilon is "
+        + (epsilon_is(b.unstable, b.training.reads_any_original) if b.corpus.gives_credit else "for any."),
+        "CRT, Theorem 8.1",
+        extra=(
+            one_sentence(b.training),
+            *about_caught(b.corpus, b.unstable),
+            *about_public_set(b.corpus, escape),
+            *(about_review(b.review.is_census) if measured else ()),
+        ),
+        mu=escape.mu if measured and escape else None,
+        confidence=escape.confidence if measured and escape else None,
+        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
+    )
+    refusal = b.worst_case_refusal()
+    if refusal is not None:
+        return replace(claim, refused=refusal)
+    return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
+
+
+def caught(b: ClaimBuilder) -> Claim:
+    """The guarantee for secrets that are masked or stand in a private sentence: CRT, Proposition 5."""
+    condition = (
+        "holds for a secret that the policy masks or whose sentence is private, because another "
+        "mask stands in it or the conservative policy flags it; not for one in a public sentence. Which secrets these "
+        "are is known only as far as labels mark every secret"
+        if b.uses_delta2
+        else "holds for every secret, because every sentence is private"
+    )
+    claim = b.claim(
+        "confidentiality_of_caught_secrets",
+        "As confidentiality, for a secret that the policy masks or whose sentence is private.",
+        "CRT, Proposition 5",
+        extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
+        as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},
+    )
+    if (elsewhere := b.elsewhere_refusal()) is not None:
+        return replace(claim, refused=elsewhere)
+    return b.issue(claim, b.sentence_loss.epsilon, b.sentence_loss.delta)
+
+
+def bayesian(b: ClaimBuilder) -> Claim:
+    """The guarantee for a secret drawn from mu: CRT, Theorem 8.3."""
+    gamma, worst = b.gamma(), b.review.worst_label
+    worst_gamma = worst[0] if worst is not None and gamma is not None else None
+    escape: Delta2 | None = None
+    if worst_gamma is not None and worst is not None:
+        escape = worst[1] if b.uses_delta2 else Delta2.zero(worst_gamma.mu)
+    confidence = None if worst_gamma is None or escape is None else joint(worst_gamma.confidence, escape.confidence)
+    claim = b.claim(
+        "bayesian_confidentiality",
+        f"Whoever sees {b.seen}, and knows of a secret only its kind and that it is drawn from mu, but not in which "
+        "sentence it stands, can hardly tell whether it, or a mask in its place, was trained on.",
+        "CRT, Theorem 8.3 (Proposition 6), with the rates of the worst label",
+        extra=(
+            *about_mu(),
+            one_sentence(b.training),
+            *about_caught(b.corpus, b.unstable),
+            *about_review(b.review.is_census),
+            *about_public_set(b.corpus, escape),
+        ),
+        mu=worst_gamma.mu if worst_gamma else None,
+        confidence=confidence,
+    )
+    if not b.review.is_trusted and b.review.source != NOT_MEASURED:
+        return replace(
+            claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
+        )
+    if not b.corpus.gives_credit:
+        return replace(claim, refused=_NO_CREDIT)
+    part = b.review.part_refusal()
+    if part is not None:
+        return replace(claim, refused=part)
+    if b.review.is_withheld:
+        return replace(claim, refused=WITHHELD)
+    if gamma is None or worst_gamma is None or escape is None:
+        return replace(claim, refused="gamma was not measured: no secret was reviewed, by people or by gold labels")
+    refusal = b.escape_refusal(escape)
+    if refusal is not None:
+        return replace(claim, refused=refusal)
+    on_redacted = group_loss(b.on_redacted, b.records_per_sentence)
+    amplified = bayesian_with_original(on_redacted, worst_gamma, escape, b.on_original)
+    if b.training.reads_any_original:
+        claim = replace(claim, assumptions=(_SPLIT_CREDIT, *claim.assumptions))
+    else:
+        point = FalseNegativeRate(value=gamma.value, upper=gamma.value, confidence=gamma.confidence, mu=gamma.mu)
+        paper = bayesian_confidentiality(b.add_or_remove, point, Delta2.zero(gamma.mu))
+        claim = replace(
+            claim,
+            as_in_paper=json_loss(paper) | {"gamma": gamma.value, "mu": f"averaged over all labels: {gamma.mu}"},
+        )
+    return b.issue(claim, amplified.epsilon, amplified.delta)
+
+
+def group(b: ClaimBuilder, size: int) -> list[Claim]:
+    """The guarantee for any group of this size, and beside it the figure for one with the average share of misses."""
+    misses_nothing = b.misses_nothing()
+    num_missed = 0 if misses_nothing else size
+    share = (
+        (
+            "every training sentence was reviewed and the policy masks every labelled secret, so no group of labelled "
+            f"secrets has a missed one, and epsilon is 0 for it; {TOGETHER}",
+            "no two sentences of the group become equal once their secrets are masked by hand: deduplication would "
+            "then mask one of them whole",
+        )
+        if misses_nothing
+        else (
+            "every secret of the group counts as missed: the share of misses in the corpus says nothing of one "
+            "particular group",
+        )
+    )
+    claim = _group_claim(b, "group_confidentiality", size, num_missed, share)
+    gamma = None if b.training.reads_any_original else b.gamma()
+    num_average = num_missed_of_group(size, gamma)
+    if misses_nothing or gamma is None or num_average == size:
+        return [claim]
+    average = (
+        f"the policy misses at most {num_average} of the {size} secrets: the bound {gamma.upper:.3g} on the missed "
+        "share of the corpus, rounded up to whole secrets"
+    )
+    beside = _group_claim(b, "group_confidentiality_at_average_rate", size, num_average, (average,))
+    return [claim, beside]
+
+
+def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share: Sequence[str]) -> Claim:
+    escape, gamma = b.delta2(), b.gamma()
+    is_average = notion == "group_confidentiality_at_average_rate"
+    rates = [r for r, is_used in ((gamma, num_missed < size), (escape, b.uses_delta2)) if is_used and r is not None]
+    confidence = 1.0
+    for rate in rates:
+        confidence = joint(confidence, rate.confidence)
+    claim = b.claim(
+        notion,
+        f"As confidentiality, for {size} unique secrets together"
+        + (", if the policy misses no larger share of them than of all secrets." if is_average else "."),
+        "CRT, Theorem 8.2, with the missed share (Proposition 5) in the place of the detected one",
+        extra=(
+            *share,
+            one_sentence(b.training, "each secret"),
+            *(about_caught(b.corpus, b.unstable) if num_missed < size else ()),  # else no secret counts as caught
+            *about_public_set(b.corpus, escape),
+            *(about_review(b.review.is_census) if rates else ()),
+        ),
+        group_size=size,
+        num_missed=num_missed,
+        mu=rates[0].mu if rates else None,
+        confidence=confidence if rates else None,
+        not_guaranteed_because=(
+            "the theorem is about the missed share of the group itself, and a particular group may have a larger one "
+            "than the corpus has on average",
+        )
+        if is_average
+        else (),
+        as_in_paper=json_loss(group_confidentiality(b.add_or_remove, num_missed)),
+    )
+    refusal = b.worst_case_refusal()
+    if refusal is not None:
+        return replace(claim, refused=refusal, not_guaranteed_because=())
+    loss = group_confidentiality(b.loss, num_missed * b.records_per_sentence)
+    issued = b.issue(claim, loss.epsilon, loss.delta)
+    return issued if issued.refused is None else replace(issued, not_guaranteed_because=())
