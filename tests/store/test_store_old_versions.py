@@ -1,0 +1,308 @@
+"""Stores that earlier versions wrote (`make_old_stores.py`): what today's code reads in them, keeps, and refuses.
+
+8044d3b is 0.1.0: its ledger is neither chained nor sealed, and ``store.json`` holds a version only. e586264 is the last
+commit before 0.2.0 was begun. Their folders lie elsewhere than when they were made, as those of a store that was moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from flows.arguments import app
+from flows.running.spec import begin
+from pipelines.errors import PrivacyGateError
+from pipelines.graph import GRAPH
+from pipelines.store import manifest as manifests
+from pipelines.store import runs, versions
+from pipelines.store.execute import execute
+from pipelines.store.ledger import append, ledger_dir, locked, read_documents
+from pipelines.store.ledger_file import FILE, OLDER
+from pipelines.store.manifest import Manifest
+from pipelines.store.roots import Roots, open_roots
+from pipelines.store.session import open_session
+
+FOLDER = Path(__file__).parent / "old_stores"
+FIRST, BEFORE = "8044d3b", "e586264"
+COMMITS = (FIRST, BEFORE)
+
+
+def unpack(commit: str, folder: Path) -> Path:
+    """A copy of an old project, as it was but for its place."""
+    with tarfile.open(FOLDER / f"{commit}.tar.xz") as archive:
+        archive.extractall(folder, filter="tar")  # keeps modes: a private root that others can read is refused
+    return folder
+
+
+@pytest.fixture(params=COMMITS)
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    """A commit, and the project that it left."""
+    return request.param, unpack(request.param, tmp_path)
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """The project of 0.1.0."""
+    return unpack(FIRST, tmp_path)
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    """The project of the commit before the redesign."""
+    return unpack(BEFORE, tmp_path)
+
+
+def said(commit: str) -> dict[str, Any]:
+    """What the old code printed of its store."""
+    return json.loads((FOLDER / f"{commit}.json").read_text())
+
+
+def reticent(*arguments: str | Path) -> str:
+    """A command in this process; what it printed."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.stdout
+
+
+def document(*arguments: str | Path) -> dict[str, Any]:
+    return json.loads(reticent(*arguments, "--json").splitlines()[-1])
+
+
+def open_store(project: Path, *, create: bool = False) -> Roots:
+    return open_roots(project / "store/private", project / "store/public", create=create)
+
+
+def everything(folder: Path) -> dict[str, tuple[int, int, str]]:
+    """Mode, time and content of all that lies below a folder."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        if path.is_symlink():
+            content = str(path.readlink())
+        else:
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        found[path.relative_to(folder).as_posix()] = (status.st_mode, status.st_mtime_ns, content)
+    return found
+
+
+LOOKING = (
+    ("status",),
+    ("runs",),
+    ("ledger",),
+    ("verify",),
+    ("report",),
+    ("inspect", "split", "--config"),
+    ("inspect", "redact", "--config"),
+    ("inspect", "private", "--config"),
+    ("inspect", "public", "--config"),
+)
+
+
+def test_commands_that_look_read_an_old_store_and_write_nothing_into_it(old: tuple[str, Path]) -> None:
+    commit, project = old
+    config = project / "crt.toml"
+    untouched = everything(project)
+    for command in LOOKING:
+        assert reticent(*command, config)
+    assert document("verify", config)["damaged"] == []
+    assert document("runs", config)["runs"] == said(commit)["runs"]["runs"]
+    last = document("report", config)
+    assert last["run_id"] == said(commit)["runs"]["runs"][0]["run_id"]
+    assert last["metrics"]["num_sentences"] == 202
+    assert "1 of 1 files not read yet" in reticent("status", config)  # a moved file is another one until it is read
+    assert everything(project) == untouched
+
+
+def test_the_ledger_says_what_it_said(old: tuple[str, Path]) -> None:
+    commit, project = old
+    now, then = document("ledger", project / "crt.toml"), said(commit)["ledger"]
+    assert [
+        {name: row[name] for name in old_row} for row, old_row in zip(now["releases"], then["releases"], strict=True)
+    ] == then["releases"]
+    for group, old_group in zip(now["groups"], then["groups"], strict=True):
+        assert (group["num_releases"], group["delta"]) == (old_group["num_releases"], old_group["delta"])
+        assert group["epsilon"] == (old_group["epsilon"] and pytest.approx(old_group["epsilon"], rel=1e-3))
+    assert [group["num_releases"] for group in now["groups"]] == [1, 3]
+
+
+def test_credit_that_the_first_version_gave_too_much_of_is_gone(
+    first: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It said epsilon 0 for masked secrets of a group of which one release had read the original text."""
+    wrong = said(FIRST)["ledger"]["groups"][1]["amplified"]
+    assert wrong["epsilon"] == 0
+    _, group = document("ledger", first / "crt.toml")["groups"]
+    assert group["credit"]["epsilon"] is None
+    before = unpack(BEFORE, tmp_path_factory.mktemp("before"))
+    _, group = document("ledger", before / "crt.toml")["groups"]
+    assert group["credit"] == said(BEFORE)["ledger"]["groups"][1]["credit"]
+    assert group["credit"]["epsilon"] > 1
+
+
+def migrate(project: Path) -> tuple[Path, bytes]:
+    """Adds a line to the ledger; its file, and its bytes before that."""
+    roots = open_store(project, create=True)
+    path = ledger_dir(roots) / FILE
+    data = path.read_bytes()
+    with locked(roots) as held:
+        entries = [d for d in read_documents(roots, held) if d["type"] == "release"]
+        append(roots, held, [{**entries[-1], "release_id": "new"}, {"type": "published", "release_id": "new"}])
+    return path, data
+
+
+def test_the_first_line_that_is_added_seals_the_old_ones(old: tuple[str, Path]) -> None:
+    commit, project = old
+    path, data = migrate(project)
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    assert path.read_bytes().startswith(data)  # appended to, never rewritten
+    assert [line["type"] for line in lines].count(OLDER) == (commit == FIRST)
+    identity = json.loads((project / "store/private/store.json").read_text())
+    assert identity["schema_version"] == versions.STORE
+    assert identity["ledger"]["count"] == len(lines)
+    assert document("verify", project / "crt.toml")["damaged"] == []
+    groups = document("ledger", project / "crt.toml")["groups"]
+    assert [group["num_releases"] for group in groups] == [1, 4]
+    assert groups[1]["epsilon"] > said(commit)["ledger"]["groups"][1]["epsilon"]
+    path.write_bytes(path.read_bytes().replace(b'"data":"', b'"data":"0', 1))  # in the first line, an old one
+    with pytest.raises(PrivacyGateError, match=r"not those that it seals|its seal does not fit"):
+        document("ledger", project / "crt.toml")
+
+
+def a_quieter_event(data: bytes) -> bytes:
+    return data.replace(b'"noise_multiplier":2.0', b'"noise_multiplier":20.0')
+
+
+def a_smaller_epsilon(data: bytes) -> bytes:
+    return re.sub(rb'"epsilon":1\.\d+', b'"epsilon":0.5', data, count=1)
+
+
+def no_entry(data: bytes) -> bytes:
+    first, rest = data.split(b"\n", 1)
+    assert b'"release"' in first
+    return b'{"type"\n' + rest
+
+
+def a_bit(data: bytes) -> bytes:
+    return data.replace(b'"tokens":["', b'"tokens":["0', 1)
+
+
+@pytest.mark.parametrize("damage", [a_quieter_event, a_smaller_epsilon, no_entry])
+def test_a_damaged_old_ledger_is_refused(old: tuple[str, Path], damage: Callable[[bytes], bytes]) -> None:
+    _, project = old
+    change_ledger(project, damage)
+    with pytest.raises(PrivacyGateError, match="privacy ledger"):
+        document("ledger", project / "crt.toml")
+    (problem,) = document("verify", project / "crt.toml")["damaged"]
+    assert problem["stage"] == "ledger"
+
+
+def change_ledger(project: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = project / "store/private/ledger" / FILE
+    damaged = damage(path.read_bytes())
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+
+
+def last_release(data: bytes) -> bytes:
+    return b"".join(data.splitlines(keepends=True)[:-2])
+
+
+@pytest.mark.parametrize("damage", [a_bit, last_release, lambda data: b""])
+def test_damage_that_only_a_seal_can_show_is_refused_in_a_sealed_store(
+    before: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    change_ledger(before, damage)
+    with pytest.raises(PrivacyGateError, match="privacy ledger"):
+        document("ledger", before / "crt.toml")
+
+
+def test_models_of_an_unsealed_ledger_that_was_removed_still_count(first: Path) -> None:
+    """Lines of 0.1.0 bear no seal, so a lost one is not noticed; a model that is there is charged for all the same."""
+    shutil.rmtree(first / "store/private/ledger")
+    (group,) = document("ledger", first / "crt.toml")[
+        "groups"
+    ]  # of lost lines nothing is known, so they overlap with all
+    assert group["num_releases"] == 3  # the model before the forced retraining is gone, and its line with it
+    assert group["epsilon"] is None
+
+
+def test_models_of_an_old_store_can_be_opened(old: tuple[str, Path]) -> None:
+    _, project = old
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folders = sorted((project / "store/public/objects/train").glob("*/model"))
+    assert len(folders) == 3
+    for folder in [*folders, project / "store/public/latest/model"]:
+        tokens = AutoTokenizer.from_pretrained(folder)("My name is <MASK>.", return_tensors="pt")
+        with torch.no_grad():
+            found = AutoModelForCausalLM.from_pretrained(folder)(**tokens)
+        assert torch.isfinite(found.logits).all()
+
+
+PREPARATION = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
+
+
+def rebuild(
+    project: Path, names: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, list[tuple[Manifest, Manifest]]]:
+    """Runs stages with today's code, by name: what the last run of the old code made, and what came out now."""
+    roots = open_store(project)
+    before = {(stage, partition): key for stage, partition, key in runs.latest(roots)["artifacts"]}
+    session = open_session(begin(project / "crt.toml", environ))
+    keys, found = {}, {}
+    for name in names:
+        stage = GRAPH[name]
+        outcomes = [execute(session, name, p, stage.input_keys(p, keys)) for p in session.partition_names(name)]
+        keys[name] = [(outcome.partition, outcome.key) for outcome in outcomes]
+        found[name] = [
+            (manifests.load(roots, name, before[name, o.partition]), manifests.load(roots, name, o.key))
+            for o in outcomes
+        ]
+    return found
+
+
+def test_preparation_rebuilds_to_equal_bytes(before: Path) -> None:
+    """Partitions have the same names, and tables the same digests, so that all later stages are found by their keys."""
+    names = [*PREPARATION, "sample", "stability", "estimate", "gate_strings", "gate", "shard", "publish"]
+    for name, pairs in rebuild(before, names, {}).items():
+        for then, now in pairs:
+            tables = {path: entry for path, entry in now.files.items() if path.endswith(".parquet")}
+            assert tables or name == "estimate", name
+            assert tables.items() <= then.files.items(), name
+
+
+def test_preparation_since_the_first_version_differs_where_it_was_corrected(first: Path) -> None:
+    """Tokens: a full stop behind a code that ends with a letter is one by itself. Redaction: `redact.stabilise`, which
+    reads each row again, is switched off here; then nothing else differs.
+    """
+    found = rebuild(first, PREPARATION, {"RETICENT__REDACT__STABILISE": "false"})
+    for name in ("dedup_keys", "dedup_resolve", "dedup_mask"):  # they compare texts
+        for then, now in found[name]:
+            assert then.output_digest() == now.output_digest(), name
+
+    def tables(stage: str, file: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+        folder = first / "store/private/objects" / stage
+        (pair,) = found[stage]
+        then, now = (pl.read_parquet(folder / manifest.key / file) for manifest in pair)
+        return then, now
+
+    then, now = tables("split", "sentences.parquet")
+    tokens = ["token_starts", "token_ends"]
+    assert then.drop(tokens).equals(now.drop(tokens))
+    is_cut_anew = then["token_starts"] != now["token_starts"]
+    assert 0 < is_cut_anew.sum() < 5
+    assert then.filter(is_cut_anew)["text"].str.contains(r"[0-9][A-Z]\.(\s|$)").all()
+    then, now = tables("redact", "redacted.parquet")
+    assert then.filter(~is_cut_anew).equals(now.filter(~is_cut_anew))
