@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.contexts import artifact, stage_context
 
 from pipelines.context import Artifact, StageContext
 from pipelines.errors import PrivacyGateError, StageError
@@ -150,9 +151,7 @@ def _partition(folder: Path, number: int, rows: Sequence[Row], **columns: Any) -
                 is_duplicate=False,
                 failed_closed=False,
             )
-    return {
-        name: Artifact(stage=name, partition=f"p{number}", key="k", private_dir=base) for name in ("split", "redact")
-    }
+    return {name: artifact(name, base, f"p{number}") for name in ("split", "redact")}
 
 
 def _run_gate(folder: Path, partitions: Sequence[Sequence[Row]], config: GateConfig, **columns: Any) -> StageContext:
@@ -161,29 +160,10 @@ def _run_gate(folder: Path, partitions: Sequence[Sequence[Row]], config: GateCon
     strings = []
     for n, inputs in enumerate(parts):
         out = folder / f"strings{n}"
-        out.mkdir()
-        gate_strings.run(
-            StageContext(
-                stage="gate_strings",
-                partition=f"p{n}",
-                configs={"gate": config},
-                inputs={name: (artifact,) for name, artifact in inputs.items()},
-                private_dir=out,
-                scratch_dir=out,
-            )
-        )
-        strings.append(Artifact(stage="gate_strings", partition=f"p{n}", key="k", private_dir=out))
-    out = folder / "gate"
-    out.mkdir()
-    context = StageContext(
-        stage="gate",
-        partition=None,
-        configs={"gate": config},
-        inputs={"gate_strings": tuple(strings), "redact": tuple(p["redact"] for p in parts)},
-        private_dir=out,
-        scratch_dir=folder / "scratch",
-        failures_dir=folder / "failures",
-    )
+        gate_strings.run(stage_context("gate_strings", out, {"gate": config}, inputs, partition=f"p{n}"))
+        strings.append(artifact("gate_strings", out, f"p{n}"))
+    inputs = {"gate_strings": strings, "redact": [part["redact"] for part in parts]}
+    context = stage_context("gate", folder / "gate", {"gate": config}, inputs, failures_dir=folder / "failures")
     gate.run(context)
     return context
 
@@ -290,18 +270,8 @@ def _publish(folder: Path, files: dict[str, Any]) -> None:
 
 
 def _search(folder: Path, gated: StageContext) -> None:
-    gate_artifact = Artifact(stage="gate", partition=None, key="k", private_dir=gated.private_dir)
-    search_public_files(
-        StageContext(
-            stage="train",
-            partition=None,
-            configs={},
-            inputs={"gate": (gate_artifact,)},
-            private_dir=folder,
-            public_dir=folder / "public",
-            scratch_dir=folder,
-        )
-    )
+    inputs = {"gate": gated.private_dir}
+    search_public_files(stage_context("train", folder, {}, inputs, public_dir=folder / "public", scratch=folder))
 
 
 def _filled(content: Any, value: str) -> Any:

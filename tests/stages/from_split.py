@@ -9,7 +9,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from pipelines.context import Artifact, StageContext
+from support.contexts import artifact, stage_context
+
 from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
@@ -103,31 +104,19 @@ class Pipeline:
 
     def stage(self, name, partition, inputs):
         out = self.root / f"{name}-{partition}"
-        scratch = self.root / f"{name}-{partition}.scratch"
-        for folder in (out, scratch):
-            folder.mkdir(parents=True, exist_ok=True)
-        ctx = StageContext(
-            stage=name,
-            partition=partition,
-            configs={
-                "redact": self.redact,
-                "dedup": self.dedup,
-                "estimate": self.estimate,
-                "sample": self.sample,
-                "corpus": CorpusConfig(),
-                "split": SplitConfig(),
-                "shard": ShardConfig(),
-            },
-            inputs=inputs,
-            private_dir=out,
-            public_dir=out,
-            scratch_dir=scratch,
-            processes=self.processes,
-        )
-        GRAPH[name].run()(ctx)
-        artifact = Artifact(stage=name, partition=partition, key="k", private_dir=out, public_dir=out)
-        self.made[name, partition] = artifact
-        return artifact
+        configs = {
+            "redact": self.redact,
+            "dedup": self.dedup,
+            "estimate": self.estimate,
+            "sample": self.sample,
+            "corpus": CorpusConfig(),
+            "split": SplitConfig(),
+            "shard": ShardConfig(),
+        }
+        more = {"public_dir": out, "processes": self.processes}
+        GRAPH[name].run()(stage_context(name, out, configs, inputs, partition=partition, **more))
+        self.made[name, partition] = artifact(name, out, partition)
+        return self.made[name, partition]
 
     def shards(self, partitions):
         """From the split table to the shards; returns what training reads."""
@@ -199,7 +188,7 @@ class Pipeline:
                     doc_id=doc_id, source_file="f", source_row=1, source_id=None, num_sentences=len(lengths),
                     num_tokens=sum(lengths), num_chars=9, fold="train", has_gold=True,
                 )  # fmt: skip
-        self.made["split", name] = Artifact(stage="split", partition=name, key="k", private_dir=out)
+        self.made["split", name] = artifact("split", out, name)
         return self.made["split", name]
 
 

@@ -3,7 +3,8 @@
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from pipelines.context import Artifact
+from support.contexts import artifact
+
 from pipelines.tables import TableWriter
 
 MASK = "<MASK>"
@@ -89,10 +90,7 @@ def head_of(row):
 
 def artifacts(folder):
     """What stands in a folder that `write_corpus` filled."""
-    return {
-        name: (Artifact(stage=name, partition="p", key="k", private_dir=folder / name, public_dir=folder / "public"),)
-        for name in STAGES
-    }
+    return {name: artifact(name, folder / name, "p") for name in STAGES}
 
 
 def write_stability(path, rows, num_tokens, unstable=(), loose=(), elsewhere=()):

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from support.contexts import artifact, stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
 from pipelines.stages.dedup import DedupConfig
@@ -48,20 +48,11 @@ class Pipeline:
 
     def run(self, stage, partition, inputs):
         name = f"{stage}-{partition}"
-        private_dir, scratch_dir = self.root / name, self.root / f"{name}.scratch"
-        private_dir.mkdir()
-        scratch_dir.mkdir(exist_ok=True)
-        ctx = StageContext(
-            stage=stage,
-            partition=partition,
-            configs={"dedup": self.config, "corpus": CorpusConfig(), "split": SplitConfig()},
-            inputs=inputs,
-            private_dir=private_dir,
-            scratch_dir=scratch_dir,
-            processes=self.processes,
-        )
+        configs = {"dedup": self.config, "corpus": CorpusConfig(), "split": SplitConfig()}
+        out = self.root / name
+        ctx = stage_context(stage, out, configs, inputs, partition=partition, processes=self.processes)
         self.counts[name] = GRAPH[stage].run()(ctx)
-        return Artifact(stage=stage, partition=partition, key=name, private_dir=private_dir)
+        return artifact(stage, out, partition, key=name)
 
     def split(self, partition, rows):
         private_dir = self.root / f"split-{partition}"
@@ -69,7 +60,7 @@ class Pipeline:
         with TableWriter(private_dir / "sentences.parquet", "sentences") as writer:
             for row in rows:
                 writer.append(**{**SENTENCE, **row})
-        return Artifact(stage="split", partition=partition, key=partition, private_dir=private_dir)
+        return artifact("split", private_dir, partition, key=partition)
 
 
 def dedup(root, partitions, **config):
@@ -79,8 +70,8 @@ def dedup(root, partitions, **config):
     keys = tuple(pipeline.run("dedup_keys", name, {"split": (artifact,)}) for name, artifact in split.items())
     resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": keys})
     decisions = {}
-    for name, artifact in split.items():
-        masked = pipeline.run("dedup_mask", name, {"split": (artifact,), "dedup_resolve": (resolved,)})
+    for name, sentences in split.items():
+        masked = pipeline.run("dedup_mask", name, {"split": (sentences,), "dedup_resolve": (resolved,)})
         decisions[name] = read_table(masked.private("decisions.parquet"), "decisions").to_pylist()
     figures = json.loads(resolved.private("figures.json").read_text())
     return decisions, figures, pipeline

@@ -6,8 +6,8 @@ import json
 
 import pytest
 from stage_corpora import write_stability
+from support.contexts import artifact, stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
@@ -114,24 +114,13 @@ class Corpus:
 
     def run(self, **config):
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}"
-        out.mkdir()
-
-        def artifacts(stage):
-            return tuple(
-                Artifact(stage=stage, partition=name, key="k", private_dir=self.folder / stage / name)
-                for name in ("a", "b")
-            )
-
-        sample = Artifact(stage="sample", partition=None, key="k", private_dir=self.folder / "sample")
-        ctx = StageContext(
-            stage="estimate",
-            partition=None,
-            configs={"estimate": EstimateConfig(**config)},
-            inputs={"sample": (sample,), **{name: artifacts(name) for name in ("split", "redact", "stability")}},
-            private_dir=out,
-            scratch_dir=self.folder,
-        )
-        self.counts = run(ctx)
+        inputs = {
+            stage: [artifact(stage, self.folder / stage / name, name) for name in ("a", "b")]
+            for stage in ("split", "redact", "stability")
+        }
+        inputs["sample"] = self.folder / "sample"
+        configs = {"estimate": EstimateConfig(**config)}
+        self.counts = run(stage_context("estimate", out, configs, inputs, scratch=self.folder))
         return json.loads((out / "figures.json").read_text())
 
 

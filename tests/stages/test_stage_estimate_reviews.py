@@ -6,8 +6,8 @@ import json
 
 import pytest
 from stage_corpora import write_stability
+from support.contexts import artifact, stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
@@ -108,26 +108,20 @@ class Reviewed:
 
     def run(self, **config):
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}"
-        out.mkdir()
-
-        def artifact(stage, partition="p"):
-            return (Artifact(stage=stage, partition=partition, key="k", private_dir=self.folder / stage),)
-
         has_log = self.log.path.exists()
-        ctx = StageContext(
-            stage="estimate",
-            partition=None,
-            configs={
+        ctx = stage_context(
+            "estimate",
+            out,
+            {
                 "estimate": EstimateConfig(**config),
                 "redact": RedactConfig(policies=("digits",)),
                 "corpus": CorpusConfig(),
             },
-            inputs={
-                "sample": artifact("sample", None),
-                **{name: artifact(name) for name in ("split", "redact", "stability")},
+            {
+                "sample": self.folder / "sample",
+                **{name: artifact(name, self.folder / name, "p") for name in ("split", "redact", "stability")},
             },
-            private_dir=out,
-            scratch_dir=self.folder,
+            scratch=self.folder,
             secret=STORE,
             reviews=(self.log.path, self.log.path.stat().st_size) if has_log else None,
         )

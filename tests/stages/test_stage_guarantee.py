@@ -9,8 +9,8 @@ import sys
 import pytest
 from pydantic import ValidationError
 from stage_corpora import EVENTS
+from support.contexts import stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU, not_measured
 from pipelines.stages.dedup import DedupConfig
@@ -59,25 +59,19 @@ def stated(
 ):
     (tmp_path / "train").mkdir()
     (tmp_path / "estimate").mkdir()
-    (tmp_path / "out").mkdir()
     (tmp_path / "train" / "events.json").write_text(json.dumps({**EVENTS, **events}))
     (tmp_path / "estimate" / "figures.json").write_text(json.dumps(estimate))
-    ctx = StageContext(
-        stage="guarantee",
-        partition=None,
-        configs={
+    ctx = stage_context(
+        "guarantee",
+        tmp_path / "out",
+        {
             "guarantee": GuaranteeConfig(**(guarantee or {})),
             "dedup": DedupConfig(**(dedup or {})),
             "redact": RedactConfig(**(redact or {})),
             "shard": ShardConfig(**(shard or {})),
             "report": ReportConfig(**(report or {})),
         },
-        inputs={
-            name: (Artifact(stage=name, partition=None, key="k", private_dir=tmp_path / name),)
-            for name in ("train", "estimate")
-        },
-        private_dir=tmp_path / "out",
-        scratch_dir=tmp_path,
+        {name: tmp_path / name for name in ("train", "estimate")},
         releases=releases,
     )
     counts = run(ctx)

@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.contexts import stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import PrivacyGateError
 from pipelines.policies.sharding import content_key
 from pipelines.stages.publish import run
@@ -19,8 +19,7 @@ ROWS = [("d2", 7, "again"), ("d1", 3, "hello there"), ("d1", 9, "again"), ("d3",
 
 
 def publish(root: Any, rows: Any = ROWS, method: str = "crt", publish: str = "auto", masked: int = 0) -> Any:
-    for name in ("shard", "private", "public", "scratch"):
-        (root / name).mkdir(parents=True)
+    (root / "shard").mkdir(parents=True)
     made = [
         {
             "doc_id": doc, "sentence_index": index, "redacted_text": text, "num_tokens": 2, "num_masked_tokens": masked,
@@ -32,17 +31,9 @@ def publish(root: Any, rows: Any = ROWS, method: str = "crt", publish: str = "au
     with TableWriter(root / "shard/public.parquet", "shard") as writer:
         for row in made:
             writer.append(**row)
-    ctx = StageContext(
-        stage="publish",
-        partition="p",
-        configs={"shard": ShardConfig(publish=publish), "train": TrainConfig(method=method)},
-        inputs={"shard": (Artifact(stage="shard", partition="p", key="k", private_dir=root / "shard"),)},
-        private_dir=root / "private",
-        public_dir=root / "public",
-        scratch_dir=root / "scratch",
-        secret=b"secret",
-    )
-    counts = run(ctx)
+    configs = {"shard": ShardConfig(publish=publish), "train": TrainConfig(method=method)}
+    more = {"public_dir": root / "public", "secret": b"secret"}
+    counts = run(stage_context("publish", root / "private", configs, {"shard": root / "shard"}, partition="p", **more))
     public = read_table(root / "public/public.parquet", "published").to_pylist()
     ids = read_table(root / "private/public_ids.parquet", "public_ids").to_pylist()
     assert counts == {"num_published": len(public)}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from support.contexts import stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, StageError
 from pipelines.mask import MASK
@@ -38,7 +38,7 @@ PLUGIN = f"{__name__}:FailsOnTrigger"
 
 def make_context(root, rows, config, decisions=None, format="auto"):
     """``rows``: (text, is_duplicate) or (text, is_duplicate, {column: value})."""
-    for name in ("split", "dedup", "out", "scratch"):
+    for name in ("split", "dedup"):
         (root / name).mkdir(parents=True)
     splitter = Splitter(mode="turns")
     with (
@@ -67,16 +67,12 @@ def make_context(root, rows, config, decisions=None, format="auto"):
                 sentence_index=i,
                 is_duplicate=is_duplicate,
             )
-    return StageContext(
-        stage="redact",
+    return stage_context(
+        "redact",
+        root / "out",
+        {"redact": config, "corpus": CorpusConfig(format=format)},
+        {"split": root / "split", "dedup_mask": root / "dedup"},
         partition="p",
-        configs={"redact": config, "corpus": CorpusConfig(format=format)},
-        inputs={
-            "split": (Artifact(stage="split", partition="p", key="k", private_dir=root / "split"),),
-            "dedup_mask": (Artifact(stage="dedup_mask", partition="p", key="k", private_dir=root / "dedup"),),
-        },
-        private_dir=root / "out",
-        scratch_dir=root / "scratch",
     )
 
 

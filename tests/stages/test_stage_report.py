@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from support import TESTS
+from support.contexts import artifact, stage_context
 
 from pipelines.context import Artifact, StageContext
 from pipelines.graph import GRAPH, config_class
@@ -48,7 +49,7 @@ def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
             for name, document in documents.items():
                 (folder / f"{name}.json").write_text(json.dumps(document), "utf-8")
             key = f"{len(inputs):02x}{index:02x}" * 16
-            artifacts.append(Artifact(stage=stage, partition=partition, key=key, private_dir=folder))
+            artifacts.append(artifact(stage, folder, partition, key=key))
         inputs[stage] = tuple(artifacts)
     return inputs
 
@@ -61,17 +62,8 @@ def _context(root: Path, **settings: Any) -> StageContext:
         "train": TrainConfig(speakers=(SECRET,)),
         "report": ReportConfig(**settings),
     }
-    for name in ("private", "public", "scratch"):
-        (root / name).mkdir(parents=True)
-    return StageContext(
-        stage="report",
-        partition=None,
-        configs=configs,
-        inputs=_artifacts(root / "inputs"),
-        private_dir=root / "private",
-        public_dir=root / "public",
-        scratch_dir=root / "scratch",
-    )
+    inputs = _artifacts(root / "inputs")
+    return stage_context("report", root / "private", configs, inputs, public_dir=root / "public")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

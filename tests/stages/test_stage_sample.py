@@ -6,8 +6,8 @@ import json
 
 import pytest
 from pydantic import ValidationError
+from support.contexts import artifact, stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError
 from pipelines.stages.sample import SampleConfig, run
 from pipelines.tables import TableWriter, read_table
@@ -35,19 +35,8 @@ def write_sentences(folder, doc_id, num_rows, text="plain text", fold_of=lambda 
 
 def context(tmp_path, folders, config, seed=5):
     out = tmp_path / f"out-{len(list(tmp_path.iterdir()))}"
-    out.mkdir()
-    artifacts = tuple(
-        Artifact(stage="split", partition=f"part{i}", key="k", private_dir=folder) for i, folder in enumerate(folders)
-    )
-    return StageContext(
-        stage="sample",
-        partition=None,
-        configs={"sample": config},
-        inputs={"split": artifacts},
-        private_dir=out,
-        scratch_dir=tmp_path,
-        seed=seed,
-    )
+    parts = [artifact("split", folder, f"part{i}") for i, folder in enumerate(folders)]
+    return stage_context("sample", out, {"sample": config}, {"split": parts}, scratch=tmp_path, seed=seed)
 
 
 @pytest.fixture

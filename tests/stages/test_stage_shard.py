@@ -7,8 +7,8 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.contexts import stage_context
 
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import PrivacyGateError
 from pipelines.mask import MASK
 from pipelines.policies import sharding
@@ -34,19 +34,12 @@ ROW = {
 
 
 def run_stage(root, rows):
-    for name in ("redact", "private", "public", "scratch"):
-        (root / name).mkdir(parents=True)
+    (root / "redact").mkdir(parents=True)
     with TableWriter(root / "redact/redacted.parquet", "redacted") as writer:
         for row in rows:
             writer.append(**{**ROW, **row})
-    ctx = StageContext(
-        stage="shard",
-        partition="p",
-        configs={"shard": ShardConfig()},
-        inputs={"redact": (Artifact(stage="redact", partition="p", key="k", private_dir=root / "redact"),)},
-        private_dir=root / "private",
-        scratch_dir=root / "scratch",
-    )
+    more = {"partition": "p", "public_dir": root / "public"}
+    ctx = stage_context("shard", root / "private", {"shard": ShardConfig()}, {"redact": root / "redact"}, **more)
     counts = run(ctx)
     figures = json.loads((root / "private/figures.json").read_text())
     assert figures == counts

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from support.contexts import stage_context
 
-from pipelines.context import StageContext
 from pipelines.corpus.customersim import write_customersim
 from pipelines.corpus.scan import Partition, scan
 from pipelines.stages.split import CorpusConfig, SplitConfig, run
@@ -29,18 +29,9 @@ def partitions(path: Path, corpus: CorpusConfig) -> list[Partition]:
 
 
 def execute(part: Partition, out: Path, corpus: CorpusConfig, split: SplitConfig | None = None) -> dict:
-    out.mkdir(parents=True, exist_ok=True)
-    ctx = StageContext(
-        stage="split",
-        partition=part.name,
-        configs={"corpus": corpus, "split": split or SplitConfig()},
-        inputs={},
-        pieces=part.pieces,
-        private_dir=out,
-        scratch_dir=out,
-        secret=SECRET,
-    )
-    returned = run(ctx)
+    configs = {"corpus": corpus, "split": split or SplitConfig()}
+    more = {"pieces": part.pieces, "secret": SECRET}
+    returned = run(stage_context("split", out, configs, partition=part.name, scratch=out, **more))
     figures = json.loads((out / "figures.json").read_text())
     assert {key: figures[key] for key in returned} == returned
     return figures

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from support.contexts import artifact, stage_context
 from transformers import AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NoEvent, from_json
-from pipelines.context import Artifact, StageContext
 from pipelines.errors import InputError, StageError
 from pipelines.graph import GRAPH
 from pipelines.stages import train as train_stage
@@ -86,25 +86,15 @@ def context(folder, *, public=None, private=None, folds=("test", "train") * 30, 
         write_shard(folder / f"shard-{part}" / "private.parquet", private[at::2])
         write_shard(folder / f"shard-{part}" / "public.parquet", public[at::2])
         write_sentences(folder / f"split-{part}" / "sentences.parquet", folds[at::2])
-        shards.append(
-            Artifact(
-                stage="shard",
-                partition=part,
-                key="k",
-                private_dir=folder / f"shard-{part}",
-            )
-        )
-        splits.append(Artifact(stage="split", partition=part, key="k", private_dir=folder / f"split-{part}"))
-    for name in ("private", "public", "scratch"):
-        (folder / name).mkdir(exist_ok=True)
-    return StageContext(
-        stage="train",
-        partition=None,
-        configs={"train": TrainConfig(**{**SMALL, **settings})},
-        inputs={"shard": tuple(shards), "split": tuple(splits)},
-        private_dir=folder / "private",
+        shards.append(artifact("shard", folder / f"shard-{part}", part))
+        splits.append(artifact("split", folder / f"split-{part}", part))
+    return stage_context(
+        "train",
+        folder / "private",
+        {"train": TrainConfig(**{**SMALL, **settings})},
+        {"shard": shards, "split": splits},
         public_dir=folder / "public",
-        scratch_dir=folder / "scratch",
+        scratch=folder / "scratch",
         seed=11,
         **({"progress": progress} if progress else {}),
     )
@@ -447,9 +437,9 @@ def test_control_tokens_that_do_not_go_together_are_refused(settings, message):
 def test_a_model_is_told_where_conversations_begin_and_end_and_of_what_domain(tmp_path):
     conversations = {"conversation_tokens": True, "domain_tokens": True, "domains": ("AIRLINE",), "record": "dialogue"}
     ctx = context(tmp_path, epochs=1, **conversations)
-    for artifact in ctx.inputs["split"]:
-        doc_ids = read_table(artifact.private("sentences.parquet"), "sentences").column("doc_id").to_pylist()
-        with TableWriter(artifact.private_dir / "documents.parquet", "documents") as writer:
+    for split in ctx.inputs["split"]:
+        doc_ids = read_table(split.private("sentences.parquet"), "sentences").column("doc_id").to_pylist()
+        with TableWriter(split.private_dir / "documents.parquet", "documents") as writer:
             for doc_id, num_sentences in Counter(doc_ids).items():
                 row = {"doc_id": doc_id, "source_file": "f", "source_row": 0, "source_id": None, "fold": "train"}
                 writer.append(**row, num_sentences=num_sentences, num_tokens=1, num_chars=1, has_gold=False)

@@ -1,7 +1,6 @@
 """kill -9 in each phase of each kind of method: the next attempt comes to the same steps, samples and epsilon."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from stage_corpora import artifacts
+from support import child_environment
 from test_stage_train_methods import read, run
 
 FAST = {"noise_multiplier": 1.0, "target_epsilon": None, "epochs": 3}
@@ -28,13 +28,13 @@ def killed(folder, method, stage):
     folder.mkdir()
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("train_and_die.py"), folder, method, stage, json.dumps(FAST)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env=child_environment(OMP_NUM_THREADS="1"),
         stderr=subprocess.PIPE,
         timeout=300,
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    scratch = "first_scratch" if stage == "train_phase1" else "scratch"
+    scratch = "first.scratch" if stage == "train_phase1" else "scratch"
     return int((folder / "died_after").read_text()), folder / "run" / scratch / "train.ckpt"
 
 

@@ -5,12 +5,13 @@ import math
 
 import pytest
 from stage_corpora import MASK, Row, artifacts, head_of, write_corpus
+from support.contexts import artifact, stage_context
 from transformers import AutoModelForCausalLM
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NeighboringRelation, NonPrivate, leaves
 from pipelines.accounting.facts import parse_training
-from pipelines.context import Artifact, Runtime, StageContext
+from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
 from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
@@ -81,33 +82,24 @@ def run(folder, inputs, name, progress=None, num_processes=1, **changes):
     method, _, variant = name.partition(" ")
     settings = {**SMALL, **METHODS.get(name, {}), "method": method, **changes}
     config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
-    folders = {kind: folder / kind for kind in ("private", "public", "scratch", "first", "first_scratch")}
-    for path in folders.values():
-        path.mkdir(parents=True, exist_ok=True)
     runtime = Runtime(device="cpu", num_processes=num_processes)
-    common = {"partition": None, "configs": {"train": config}, "seed": 3, "runtime": runtime}
-    common["failures_dir"] = folder / "failures"
+    common = {"seed": 3, "runtime": runtime, "failures_dir": folder / "failures"}
 
     def heard_in(stage):
         return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}
 
-    first = StageContext(
-        stage="train_phase1",
-        inputs=inputs,
-        **heard_in("train_phase1"),
-        private_dir=folders["first"],
-        scratch_dir=folders["first_scratch"],
-        **common,
+    first = stage_context(
+        "train_phase1", folder / "first", {"train": config}, inputs, **heard_in("train_phase1"), **common
     )
     train_phase1.run(first)
-    artifact = Artifact(stage="train_phase1", partition=None, key="k", private_dir=folders["first"])
-    ctx = StageContext(
-        stage="train",
-        inputs={**inputs, "train_phase1": (artifact,)},
+    ctx = stage_context(
+        "train",
+        folder / "private",
+        {"train": config},
+        {**inputs, "train_phase1": artifact("train_phase1", folder / "first")},
         **heard_in("train"),
-        private_dir=folders["private"],
-        public_dir=folders["public"],
-        scratch_dir=folders["scratch"],
+        public_dir=folder / "public",
+        scratch=folder / "scratch",
         **common,
     )
     train.run(ctx)

@@ -211,7 +211,7 @@ def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, fam
     kept = read_checkpoint(tmp_path / "a" / "scratch" / "train.ckpt")[1]["model"]
     assert kept
     assert all("lora_" in name for name in kept)
-    for folder in ("private", "public", "first", "first_scratch"):
+    for folder in ("private", "public", "first", "first.scratch"):
         shutil.rmtree(tmp_path / "a" / folder)
     resumed = pretrained(tmp_path / "a", inputs, "crt", families["llama"], **settings)
     whole = pretrained(tmp_path / "b", inputs, "crt", families["llama"], **settings)

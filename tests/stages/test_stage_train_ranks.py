@@ -1,7 +1,6 @@
 """Several processes train one model together, through the stage, on CPUs: what is the same as with one process."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
+from support import child_environment
+from support.contexts import stage_context
 from test_stage_train_kill import FAST, attempt, facts
 from test_stage_train_methods import METHODS, SMALL, corpus, read, run
 
-from pipelines.context import Runtime, StageContext
+from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
 from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
@@ -42,11 +43,9 @@ def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
 
         run(tmp_path / str(count), inputs, name, progress, num_processes=count, **EXACT)
     one, two = (
-        StageContext(
-            stage="train", partition=None, configs={}, inputs={}, scratch_dir=tmp_path,
-            private_dir=tmp_path / count / "private", public_dir=tmp_path / count / "public",
-        ) for count in "12"
-    )  # fmt: skip
+        stage_context("train", tmp_path / count / "private", {}, public_dir=tmp_path / count / "public")
+        for count in "12"
+    )
     assert said[1] == said[2]  # each step once
     assert read(one, "events.json") == read(two, "events.json")
     assert facts(one) == facts(two)
@@ -76,7 +75,7 @@ def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, victim, th
     changes = json.dumps({**FAST, "num_processes": 2})
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("train_and_die.py"), tmp_path, "crt", "train", changes, victim],
-        env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, timeout=300, check=False,
+        env=child_environment(OMP_NUM_THREADS="1"), stderr=subprocess.PIPE, timeout=300, check=False,
     )  # fmt: skip
     if victim == "this one":
         assert done.returncode == -signal.SIGKILL
@@ -116,10 +115,8 @@ def test_an_error_of_a_process_comes_back_with_its_rank_and_without_text(tmp_pat
 
 def test_what_cannot_be_shared_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
     def context(stage, device="cpu", **settings):
-        return StageContext(
-            stage=stage, partition=None, configs={"train": TrainConfig(**{**SMALL, **settings})}, inputs={},
-            private_dir=tmp_path, scratch_dir=tmp_path, runtime=Runtime(device=device, num_processes=3),
-        )  # fmt: skip
+        configs = {"train": TrainConfig(**{**SMALL, **settings})}
+        return stage_context(stage, tmp_path, configs, runtime=Runtime(device=device, num_processes=3))
 
     with pytest.raises(ConfigError, match="sdpsgd_lstm trains in one process"):
         train.run(context("train", method="sdpsgd_lstm"))

@@ -15,10 +15,11 @@ import pytest
 import torch
 from oracles import dp_reference
 from scipy import stats
+from support.contexts import stage_context
 from support.tiny import write_sentences, write_shard
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from pipelines.context import Artifact, Runtime, Spent, StageContext
+from pipelines.context import Runtime, Spent
 from pipelines.randomness import unpredictable
 from pipelines.stages.train import TrainConfig, run
 
@@ -101,7 +102,7 @@ class Seen:
 def run_stage(folder, private, public=PUBLIC, seed=11, insecure=True, microbatch_size=3, **settings):
     config = TrainConfig(**{**SMALL, "insecure_test_seed": insecure, **settings})
     assert config.public_learning_rate != config.private_learning_rate  # how the two optimizers are told apart
-    for name in ("private", "public", "scratch", "shard", "split"):
+    for name in ("shard", "split"):
         (folder / name).mkdir(parents=True)
     write_shard(folder / "shard" / "private.parquet", private)
     write_shard(folder / "shard" / "public.parquet", public)
@@ -114,24 +115,12 @@ def run_stage(folder, private, public=PUBLIC, seed=11, insecure=True, microbatch
         handed.append((group["lr"], flat, [p.numel() for p in group["params"]]))
 
     ledger = RecordingLedger(handed)
-    ctx = StageContext(
-        stage="train",
-        partition=None,
-        configs={"train": config},
-        inputs={
-            "shard": (
-                Artifact(
-                    stage="shard",
-                    partition="p0",
-                    key="k",
-                    private_dir=folder / "shard",
-                ),
-            ),
-            "split": (Artifact(stage="split", partition="p0", key="k", private_dir=folder / "split"),),
-        },
-        private_dir=folder / "private",
+    ctx = stage_context(
+        "train",
+        folder / "private",
+        {"train": config},
+        {"shard": folder / "shard", "split": folder / "split"},
         public_dir=folder / "public",
-        scratch_dir=folder / "scratch",
         seed=seed,
         runtime=Runtime(device="cpu", microbatch_size=microbatch_size),
         ledger=ledger,
