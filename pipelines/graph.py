@@ -53,20 +53,6 @@ _READ_OPTIONS = (
 )
 """How another corpus is read, too (`pipelines.corpus.options`)."""
 
-_POLICY_OPTIONS = (
-    "model",
-    "language",
-    "patterns",
-    "pattern_seconds",
-    "keywords",
-    "names",
-    "names_file",
-    "recognizers",
-    "classifier",
-    "classifier_threshold",
-)
-"""What policies of the same name may be told; a proxy is told the same."""
-
 GRAPH: Mapping[str, Stage] = {
     stage.name: stage
     for stage in (
@@ -177,7 +163,7 @@ GRAPH: Mapping[str, Stage] = {
             table="estimate",
             module=f"{_STAGES}.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
-            fields={"redact": _POLICY_OPTIONS, "corpus": ("format",)},
+            fields={"corpus": ("format",)},
             inputs=(
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),

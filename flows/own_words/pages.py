@@ -19,7 +19,7 @@ from pipelines.gate.own import HOLE
 from pipelines.graph import GRAPH
 from pipelines.miss_rate.estimate import Labelled, measured, not_measured
 from pipelines.miss_rate.review import ReviewTable, SentenceReview
-from pipelines.policies.registry import POLICIES
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.figures import Sources, build
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
@@ -28,7 +28,7 @@ from pipelines.stages.report import ReportConfig
 from pipelines.training.outputs import events_document, figures_document
 
 _SOURCES: Final = Sources(
-    redact=({"policies": list(POLICIES), "conservative": "conservative"},),
+    redact=({"policies": list(SPECS), "conservative": "conservative"},),
     shard=({"num_public": 3, "num_private": 4, "num_public_tokens": 30, "num_private_tokens": 40, "num_all_mask": 1},),
     dedup={
         "mode": "mask_later",
@@ -86,8 +86,8 @@ def _runs() -> Iterator[tuple[Sources, Any, bool]]:
 
 def _policies() -> Iterator[tuple[str, str | None]]:
     plug_in = "some.where:Policy"
-    yield from ((name, None) for name in (*POLICIES, plug_in))
-    yield from (("digits", name) for name in (*POLICIES, plug_in))
+    yield from ((name, None) for name in (*SPECS, plug_in))
+    yield from (("digits", name) for name in (*SPECS, plug_in))
 
 
 def _dedups() -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from flows.own_words.cards import notes_of_training
 from flows.own_words.variants import choices, variants
 from pipelines.accounting.claim_builder import Review
 from pipelines.accounting.composition import Publication
-from pipelines.accounting.corpus_facts import FITTED_POLICIES, corpus_facts
+from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
 from pipelines.accounting.facts import PUBLIC_BASES, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
@@ -25,7 +25,7 @@ from pipelines.gate.own import HOLE
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, Stability
-from pipelines.policies import registry
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.train_config import TrainConfig
 
@@ -152,8 +152,8 @@ def _variants_of_corpus(corpus: CorpusFacts) -> Iterator[CorpusFacts]:
     tried = {
         "dedup_reason": (),
         "has_conservative": (),
-        "reads_documents": (tuple(sorted(registry.DOCUMENT_POLICIES)), (HOLE,)),
-        "fitted": (tuple(sorted(FITTED_POLICIES)), (HOLE,)),
+        "reads_documents": (tuple(sorted(name for name, spec in SPECS.items() if spec.reads_documents)), (HOLE,)),
+        "fitted": (tuple(sorted(name for name, spec in SPECS.items() if spec.is_fitted)), (HOLE,)),
         "plugins": (("plug-in",), (HOLE,)),
     }
     yield from variants(corpus, tried)
@@ -170,7 +170,7 @@ def reasons() -> tuple[tuple[int | None, str], ...]:
     found: dict[tuple[int | None, str], None] = {}
     for values, (verify, has_public_rows, reads_places) in itertools.product(every, flags):
         dedup = SimpleNamespace(**dict(zip(fields, values, strict=True)), verify=verify, min_tokens=0)
-        for policy in ("digits", *registry.DOCUMENT_POLICIES):
+        for policy in ("digits", *(name for name, spec in SPECS.items() if spec.reads_documents)):
             redact = SimpleNamespace(policies=(policy,), conservative="conservative", collapse=True)
             facts = corpus_facts(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
             found[facts.dedup_stability, facts.dedup_reason] = None

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from flows.own_words.variants import choices
 from flows.settings import tables
 from pipelines.gate.own import HOLE
-from pipelines.policies.registry import POLICIES
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.numbers import plain
 from pipelines.report.settings import shown_settings
 from pipelines.training.models.shape import PRESETS
@@ -20,8 +20,8 @@ from pipelines.training.models.sources import WHEELS
 from pipelines.training.tasks.templates import TEMPLATES
 
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
-    "redact.policies": tuple(POLICIES),
-    "redact.conservative": tuple(POLICIES),
+    "redact.policies": tuple(SPECS),
+    "redact.conservative": tuple(SPECS),
     "train.model": (*PRESETS, *WHEELS),
     "train.template": tuple(TEMPLATES),
 }

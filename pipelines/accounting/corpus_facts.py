@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from pipelines.accounting.facts import CorpusFacts
 from pipelines.dedup.stability import Stability, dedup_stability
 from pipelines.policies import registry
-
-# A digit stays a digit: replacing masked tokens by others of their kind changes nothing that is masked, or not.
-STABLE_POLICIES: Final = frozenset({"digits"})
-FITTED_POLICIES: Final = frozenset({"classifier"})
+from pipelines.policies.detectors.specs import SPECS
 
 
 def stability_of_dedup(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> Stability:
@@ -22,8 +19,7 @@ def stability_of_dedup(dedup: Any, redact: Any, *, has_public_rows: bool, reads_
         unit=dedup.unit,
         has_public_set=has_public_rows and redact.conservative is not None,
         reads_places=reads_places,
-        # A plug-in may look at documents; nobody can tell.
-        reads_documents=any(n in registry.DOCUMENT_POLICIES or n not in registry.POLICIES for n in _policies(redact)),
+        reads_documents=any(map(registry.may_read_documents, _policies(redact))),
     )
 
 
@@ -40,15 +36,17 @@ def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places
         reads_places: whether training is told which records begin or end their conversation.
     """
     policies = _policies(redact)
+    told = [(name, registry.spec(name)) for name in policies]
     stability = stability_of_dedup(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
     return CorpusFacts(
         dedup_stability=stability.replace_one,
         dedup_reason=stability.reason,
         dedup_min_tokens=dedup.min_tokens,
         has_conservative=redact.conservative is not None,
-        reads_documents=tuple(name for name in policies if name in registry.DOCUMENT_POLICIES),
-        fitted=tuple(name for name in policies if name in FITTED_POLICIES),
-        plugins=tuple(name for name in policies if name not in registry.POLICIES),
+        reads_documents=tuple(name for name, said in told if said is not None and said.reads_documents),
+        fitted=tuple(name for name, said in told if said is not None and said.is_fitted),
+        plugins=tuple(name for name in policies if name not in SPECS),
         collapses=redact.collapse,
-        redactor_is_stable=set(policies) <= STABLE_POLICIES,
+        # Of a plug-in it could not be checked, and selective DP would rest on it.
+        redactor_is_stable=all(name in SPECS and SPECS[name].is_stable for name in policies),
     )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
     from spacy.tokens import Doc
 
 LABEL_PATTERN: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -75,6 +76,45 @@ class Sentence:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicySpec:
+    """What a policy is, as settings, keys, claims, the report and the documentation say it.
+
+    Attributes:
+        name: in the settings.
+        description: what it masks, in a sentence without its full stop.
+        reference: ``module:Class`` of a built-in policy.
+        components: spaCy components whose annotation it reads, as `Policy.needs`.
+        reads_documents: it looks at whole documents, so that it couples their rows (`DocumentPolicy`).
+        is_fitted: it was fitted on text, so that it couples rows where that text is the corpus.
+        reads_context: its finds hang on what surrounds them; a policy with ``components`` always counts as one.
+        is_stable: it masks the same tokens when those that it masks are replaced by others of their kind. Claims
+            believe that of built-in policies only.
+        packages: distributions whose version enters keys.
+        options: its settings: fields of ``[redact]`` for a built-in policy, ``[redact.options.NAME]`` for a plug-in.
+        requires: fields of ``options`` of which it needs one, and which are refused without it.
+        labels: what it may call its finds; None where that is known only when it is made.
+    """
+
+    name: str
+    description: str
+    reference: str = ""
+    components: frozenset[str] = frozenset()
+    reads_documents: bool = False
+    is_fitted: bool = False
+    reads_context: bool = False
+    is_stable: bool = False
+    packages: tuple[str, ...] = ()
+    options: type[BaseModel] | None = None
+    requires: tuple[str, ...] = ()
+    labels: frozenset[str] | None = None
+
+    @property
+    def couples_rows(self) -> bool:
+        """Whether a mask may depend on other rows than its own."""
+        return self.reads_documents or self.is_fitted
+
+
+@dataclass(frozen=True, kw_only=True)
 class PolicyOptions:
     """What a policy may be told when it is made. Policies take what concerns them and leave the rest.
 
@@ -82,27 +122,28 @@ class PolicyOptions:
         name: the policy's name in the settings; goes into its spans.
         model: the spaCy model of the run.
         language: its language code.
-        patterns: the caller's regular expressions by label.
-        pattern_seconds: how long one pattern may take on one sentence.
-        keywords: lists of 1- to 3-grams by domain.
-        names: the caller's names.
-        names_file: a file with more of them, one a line.
-        recognizers: import paths ``package.module:Class`` of the caller's Presidio recognisers.
-        classifier: folder of a trained sequence classifier (see `reticent train-policy`).
-        threshold: probability of a domain above which a window of tokens is masked.
+        own: of a plug-in whose spec declares options, these, validated.
+        patterns, pattern_seconds, names, names_file, keywords, recognizers, classifier, classifier_threshold: fields
+            of ``[redact]`` of the same names, which built-in policies declare.
     """
 
     name: str
     model: str = "en_core_web_sm"
     language: str = "en"
+    own: Any = None
     patterns: Mapping[str, str] = field(default_factory=dict)
     pattern_seconds: float = 1.0
-    keywords: Mapping[str, Sequence[str]] = field(default_factory=dict)
     names: Sequence[str] = ()
     names_file: str | None = None
+    keywords: Mapping[str, Sequence[str]] = field(default_factory=dict)
     recognizers: tuple[str, ...] = ()
     classifier: str | None = None
-    threshold: float = 0.96
+    classifier_threshold: float = 0.96
+
+    @property
+    def threshold(self) -> float:
+        """The same as ``classifier_threshold``."""
+        return self.classifier_threshold
 
 
 @runtime_checkable
@@ -119,6 +160,8 @@ class Policy(Protocol):
     found (`pipelines.policies.judging.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on
     their surroundings, as those of a model do, says so by an attribute ``reads_context = True`` and goes with the
     others.
+
+    A policy of another package may say what it is by an attribute ``spec`` of its class, a `PolicySpec`.
     """
 
     needs: frozenset[str]

@@ -1,50 +1,23 @@
-"""Finds policies by name. Nothing is imported until a policy is made, so settings can be checked cheaply.
+"""Finds policies by name, and what they say of themselves. No built-in policy is imported until it is made.
 
-The table is plain data on purpose: the code digest of a run covers the modules of the policies that it selects, and
-an edit to any other policy reruns nothing.
+Built-in policies are named as text on purpose: the code digest of a run covers the modules of the policies that it
+selects, and an edit to the code of any other policy reruns nothing.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pipelines.errors import ConfigError
-from pipelines.policies.protocol import Policy, PolicyOptions
-
-POLICIES: Final[Mapping[str, str]] = {
-    "addresses": "pipelines.policies.detectors.addresses:AddressesPolicy",
-    "classifier": "pipelines.policies.detectors.classifier:ClassifierPolicy",
-    "conservative": "pipelines.policies.detectors.conservative:ConservativePolicy",
-    "customersim": "pipelines.policies.detectors.customersim:CustomerSimPolicy",
-    "digits": "pipelines.policies.detectors.digits:DigitsPolicy",
-    "high_contextual": "pipelines.policies.detectors.contextual:HighContextualPolicy",
-    "high_entity": "pipelines.policies.detectors.entities:HighEntityPolicy",
-    "jft_code": "pipelines.policies.detectors.contextual:JftCodePolicy",
-    "jft_code_low": "pipelines.policies.detectors.contextual:JftCodeLowPolicy",
-    "keywords": "pipelines.policies.detectors.keywords:KeywordsPolicy",
-    "low_contextual": "pipelines.policies.detectors.contextual:LowContextualPolicy",
-    "low_entity": "pipelines.policies.detectors.entities:LowEntityPolicy",
-    "names": "pipelines.policies.detectors.names:NamesPolicy",
-    "presidio": "pipelines.policies.detectors.presidio:PresidioPolicy",
-    "propagate": "pipelines.policies.detectors.propagate:PropagatePolicy",
-    "regex": "pipelines.policies.detectors.regex:RegexPolicy",
-}
-"""Built-in policies: name -> ``module:Class``."""
-
-DOCUMENT_POLICIES: Final = frozenset({"propagate"})
-"""Those of them that look at whole documents."""
+from pipelines.plugins import check_import_path, check_options, installed, is_import_path, load, nearest
+from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec
 
 ENTRY_POINTS: Final = "reticent.policies"
 """Installed packages offer policies of their own under names in this group of entry points."""
-
-
-def is_plugin(name: str) -> bool:
-    """Whether ``name`` is an import path ``package.module:Class`` and not a registered name."""
-    return ":" in name
 
 
 def check_name(name: str) -> None:
@@ -53,13 +26,12 @@ def check_name(name: str) -> None:
     Raises:
         ValueError: neither a registered name nor an import path; the message gives the nearest name.
     """
-    if is_plugin(name):
-        module, _, attribute = name.partition(":")
-        if not attribute.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-            raise ValueError(f"'{name}' is not an import path of the form package.module:Class")
-    elif name not in POLICIES and name not in _installed():
+    if is_import_path(name):
+        check_import_path(name)
+    elif name not in SPECS and name not in installed(ENTRY_POINTS):
+        known = {*SPECS, *installed(ENTRY_POINTS)}
         raise ValueError(
-            f"unknown policy '{name}'; {_nearest(name)}known: {', '.join(sorted({*POLICIES, *_installed()}))}, "
+            f"unknown policy '{name}'; {nearest(name, known)}known: {', '.join(sorted(known))}, "
             "or an import path package.module:Class"
         )
 
@@ -67,20 +39,63 @@ def check_name(name: str) -> None:
 def reference(name: str) -> str:
     """``module:Class`` of a policy. Raises ValueError as `check_name`."""
     check_name(name)
-    return name if is_plugin(name) else POLICIES.get(name) or _installed()[name]
-
-
-@functools.cache
-def _installed() -> dict[str, str]:
-    """Policies of other installed packages; looked for only when a name is none of ours, since looking is slow."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point.value.replace(" ", "") for point in entry_points(group=ENTRY_POINTS)}
+    if name in SPECS:
+        return SPECS[name].reference
+    return name if is_import_path(name) else installed(ENTRY_POINTS)[name]
 
 
 def policy_modules(names: Iterable[str]) -> tuple[str, ...]:
     """The modules that hold the named policies, sorted, each once. Raises ValueError as `check_name`."""
     return tuple(sorted({reference(name).partition(":")[0] for name in names}))
+
+
+@functools.cache
+def spec(name: str) -> PolicySpec | None:
+    """What a policy says it is. A plug-in is imported; None where it cannot be, or says nothing.
+
+    Raises:
+        ValueError: as `check_name`.
+        ConfigError: the ``spec`` of a plug-in is no `PolicySpec`.
+    """
+    if name in SPECS:
+        return SPECS[name]
+    try:
+        found = getattr(load(reference(name)), "spec", None)
+    except Exception:
+        return None  # told with advice when the policy is made
+    if found is not None and not isinstance(found, PolicySpec):
+        raise ConfigError(f"policy '{name}': its spec must be a pipelines.policies.protocol.PolicySpec")
+    return found
+
+
+def specs(names: Iterable[str]) -> tuple[PolicySpec, ...]:
+    """The specs of the named policies that have one."""
+    return tuple(found for name in names if (found := spec(name)) is not None)
+
+
+def may_read_documents(name: str) -> bool:
+    """Whether a policy looks at whole documents; a plug-in without a spec may."""
+    found = spec(name)
+    return found is None or found.reads_documents
+
+
+def plugin_options(name: str, values: Mapping[str, Any]) -> Any:
+    """The options of a plug-in, validated by the model that its spec declares.
+
+    Raises:
+        ValueError: they do not fit it; or the policy is built in, or cannot be imported.
+    """
+    where = f"options.{name}"
+    if name in SPECS:
+        fields = SPECS[name].options
+        raise ValueError(
+            f"{where}: the settings of '{name}' are fields of the table itself"
+            + (f": {', '.join(fields.model_fields)}" if fields is not None else ", and it has none")
+        )
+    found = spec(name)
+    if found is None:
+        raise ValueError(f"{where}: policy '{name}' cannot be imported, or has no spec that declares options")
+    return check_options(found.options, values, where)
 
 
 def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Policy:
@@ -91,7 +106,7 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         setting: which setting named it, for the error message.
 
     Raises:
-        ConfigError: the name does not resolve, the class cannot be made, or it is no policy.
+        ConfigError: the name does not resolve, the class cannot be made, it is no policy, or not what its spec says.
     """
     name = options.name
     try:
@@ -104,17 +119,16 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         raise
     except (ImportError, AttributeError) as error:
         missing = f"module '{error.name}'" if isinstance(error, ImportError) and error.name else f"'{attribute}'"
-        raise ConfigError(
-            f"{setting}: policy '{name}' cannot be imported: {missing} not found. {_nearest(name)}"
-        ) from (error)
+        near = nearest(attribute, {*SPECS, *installed(ENTRY_POINTS)})
+        raise ConfigError(f"{setting}: policy '{name}' cannot be imported: {missing} not found. {near}") from (error)
     except Exception as error:
         raise ConfigError(f"{setting}: policy '{name}' could not be made ({type(error).__name__})") from error
     if not isinstance(made, Policy) or not isinstance(made.needs, frozenset):
         raise ConfigError(f"{setting}: policy '{name}' needs a method find(sentence) and a frozenset 'needs'")
+    said = spec(name)
+    if said is not None and said.reads_documents != isinstance(made, DocumentPolicy):
+        raise ConfigError(
+            f"{setting}: policy '{name}' {'has no' if said.reads_documents else 'has a'} method find_in_document, but "
+            f"its spec says reads_documents = {said.reads_documents}"
+        )
     return made
-
-
-def _nearest(name: str) -> str:
-    stem = name.rpartition(":")[2] if is_plugin(name) else name
-    near = difflib.get_close_matches(stem.lower(), {**POLICIES, **_installed()}, n=1, cutoff=0.4)
-    return f"did you mean '{near[0]}'? " if near else ""

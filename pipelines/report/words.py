@@ -5,22 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-POLICIES: Final[Mapping[str, str]] = {
-    "low_entity": "persons, organisations, dates and locations, found by a language model's entity recogniser",
-    "high_entity": "all 18 kinds of named entity that the OntoNotes corpus knows, found by a language model's entity "
-    "recogniser",
-    "low_contextual": "all named entities, proper nouns, pronouns, and the subjects and objects of sentences",
-    "high_contextual": "as low_contextual, and all verbs",
-    "customersim": "names, addresses, phone numbers, order numbers and tracking numbers of customers, by pattern",
-    "digits": "every token that holds a digit",
-    "regex": "what the patterns in the settings match (the patterns are not shown)",
-    "keywords": "the keywords of each domain",
-    "names": "the names on a list of the settings (the list is not shown)",
-    "presidio": "personal data, found by Microsoft Presidio's recognisers",
-    "classifier": "what a trained classifier takes for sensitive",
-    "propagate": "every further mention, in the same document, of what another policy found",
-    "conservative": "a sentence counts as public only if every word of it is an everyday word, used as one",
-}
+from pipelines.policies.detectors.specs import SPECS
+
 LABELS: Final[Mapping[str, str]] = {
     "PERSON": "people",
     "NORP": "nationalities, religious and political groups",
@@ -78,8 +64,8 @@ RESTS_ON_REVIEW: Final = frozenset(
 
 
 def policy(name: str) -> str:
-    """What a policy masks; a plug-in's name says nothing that could be checked here."""
-    return POLICIES.get(name, "a policy of the user's own")
+    """What a built-in policy masks, in its own words."""
+    return SPECS[name].description if name in SPECS else "a policy of the user's own"
 
 
 def label(name: str) -> str:

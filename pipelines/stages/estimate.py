@@ -55,6 +55,7 @@ from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import InputError
 from pipelines.policies import registry
+from pipelines.policies.detectors.specs import SPECS
 
 
 class EstimateConfig(StageConfig):
@@ -87,7 +88,7 @@ class EstimateConfig(StageConfig):
     def _known_proxy(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
             registry.check_name(name)
-            if name in registry.DOCUMENT_POLICIES:
+            if name in SPECS and SPECS[name].reads_documents:
                 raise ValueError(f"'{name}' looks at whole documents and cannot judge single sentences")
         return tuple(sorted(set(names)))
 

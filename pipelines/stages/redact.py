@@ -14,7 +14,17 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import StageError
+from pipelines.plugins import nearest
 from pipelines.policies import registry
+from pipelines.policies.detectors.specs import (
+    POLICY_FIELDS,
+    SPECS,
+    ClassifierOptions,
+    KeywordsOptions,
+    NamesOptions,
+    PresidioOptions,
+    RegexOptions,
+)
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
@@ -24,8 +34,8 @@ _ROWS_WORTH_A_PROCESS = 5_000
 """Starting a process and loading a model in it takes as long as so many rows do."""
 
 
-class RedactConfig(StageConfig):
-    """The ``[redact]`` table: which policies mask, and which one decides what is public."""
+class _Selection(StageConfig):
+    """The fields that stand before those of the policies, in the order of the documentation."""
 
     policies: tuple[str, ...] = Field(
         default=("high_entity",),
@@ -51,39 +61,11 @@ class RedactConfig(StageConfig):
         default=True,
         description="Whether to refuse text that is plainly in another language than `language`.",
     )
-    patterns: dict[str, str] = Field(
-        default_factory=dict,
-        description='Regular expressions of the policy "regex", by label: LABEL = "pattern".',
-    )
-    pattern_seconds: float = Field(
-        default=1.0,
-        gt=0,
-        le=60,
-        description="How long one pattern may take on one sentence; the row is masked whole if it takes longer.",
-    )
-    names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
-    names_file: str | None = Field(
-        default=None,
-        description='A file with more names for the policy "names", one a line; its path must be absolute.',
-    )
-    keywords: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict,
-        description='Keywords of 1 to 3 words of the policy "keywords", by domain: DOMAIN = ["word", ...].',
-    )
-    recognizers: tuple[str, ...] = Field(
-        default=(),
-        description='Your own recognisers for the policy "presidio", as package.module:Class.',
-    )
-    classifier: str | None = Field(
-        default=None,
-        description='Folder that `reticent train-policy` wrote, for the policy "classifier"; an absolute path.',
-    )
-    classifier_threshold: float = Field(
-        default=0.96,
-        gt=0,
-        lt=1,
-        description='Probability of a domain above which the policy "classifier" masks a window of tokens.',
-    )
+
+
+class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOptions, RegexOptions, _Selection):
+    """The ``[redact]`` table: which policies mask, and which one decides what is public."""
+
     exclude: tuple[str, ...] = Field(
         default=(), description="Words or phrases that stay although a policy finds exactly them, in any case."
     )
@@ -103,7 +85,12 @@ class RedactConfig(StageConfig):
         "masked is left in the text.",
     )
 
-    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude"})
+    options: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
+    )
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
     @field_validator("policies", "also_levels")
     @classmethod
@@ -119,56 +106,48 @@ class RedactConfig(StageConfig):
     def _known_conservative(cls, name: str | None) -> str | None:
         if name is not None:
             registry.check_name(name)
-        if name in registry.DOCUMENT_POLICIES:
-            raise ValueError(f"'{name}' looks at whole documents and cannot vouch for single sentences")
+            if name in SPECS and SPECS[name].reads_documents:
+                raise ValueError(f"'{name}' looks at whole documents and cannot vouch for single sentences")
         return name
-
-    @field_validator("names_file", "classifier")
-    @classmethod
-    def _absolute(cls, path: str | None) -> str | None:
-        if path is not None and not Path(path).is_absolute():
-            raise ValueError("the path must be absolute")
-        return path
-
-    @field_validator("recognizers")
-    @classmethod
-    def _import_paths(cls, references: tuple[str, ...]) -> tuple[str, ...]:
-        for reference in references:
-            if not registry.is_plugin(reference):
-                raise ValueError(f"'{reference}' is not an import path of the form package.module:Class")
-            registry.check_name(reference)
-        return references
 
     @model_validator(mode="after")
     def _settings_have_their_policy(self) -> RedactConfig:
         from pipelines.policies.detectors.patterns import compile_patterns
 
-        if self.policies == ("propagate",):
-            raise ValueError("'propagate' carries on what other policies find: name at least one more")
+        if all(name in SPECS and SPECS[name].reads_documents for name in self.policies):
+            raise ValueError(f"'{self.policies[0]}' carries on what other policies find: name at least one more")
         compile_patterns(self.patterns)
         if self.keywords:
             from pipelines.policies.detectors.keywords import check_keywords
 
             check_keywords(self.keywords)
-        for policy, given, fields in (
-            ("regex", bool(self.patterns), "'patterns'"),
-            ("keywords", bool(self.keywords), "'keywords'"),
-            ("names", bool(self.names or self.names_file), "'names' or 'names_file'"),
-            ("classifier", self.classifier is not None, "'classifier'"),
-        ):
-            if given != (policy in self._selected()):
-                raise ValueError(f"{fields} and the policy '{policy}' need each other: give both or neither")
-        if self.recognizers and "presidio" not in self._selected():
-            raise ValueError("'recognizers' need the policy 'presidio'")
+        selected = self._selected()
+        for spec in SPECS.values():
+            fields = spec.options.model_fields if spec.options is not None else {}
+            is_given = any(getattr(self, name) for name in spec.requires or fields)
+            named = " or ".join(f"'{name}'" for name in spec.requires or fields)
+            if spec.requires and is_given != (spec.name in selected):
+                raise ValueError(f"{named} and the policy '{spec.name}' need each other: give both or neither")
+            if fields and is_given and spec.name not in selected:
+                raise ValueError(f"{named} need the policy '{spec.name}'")
+        for name, values in self.options.items():
+            if name not in selected:
+                raise ValueError(f"options.{name}: no policy of that name is selected; {nearest(name, selected)}")
+            registry.plugin_options(name, values)
         return self
 
     def _selected(self) -> tuple[str, ...]:
         conservative = (self.conservative,) if self.conservative is not None else ()
         return tuple(dict.fromkeys((*self.policies, *conservative, *self.also_levels)))
 
+    def keyed(self, stage: str | None = None) -> dict[str, Any]:
+        """Of ``estimate``, what policies of the same name are told: a proxy is told it too."""
+        fields = super().keyed(stage)
+        return {name: fields[name] for name in (*POLICY_FIELDS, "options")} if stage == "estimate" else fields
+
     def may_look_at_documents(self) -> bool:
         """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
-        return any(n in registry.DOCUMENT_POLICIES or n not in registry.POLICIES for n in self.policies)
+        return any(map(registry.may_read_documents, self.policies))
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
@@ -182,12 +161,7 @@ class RedactConfig(StageConfig):
         """The spaCy model's distribution, and those of the selected policies' own libraries."""
         from pipelines.language import model_distribution
 
-        libraries = {
-            "presidio": ("presidio-analyzer", "phonenumbers"),
-            "regex": ("regex",),
-            "classifier": ("torch", "transformers", "tokenizers"),
-        }
-        more = (package for name in self._selected() for package in libraries.get(name, ()))
+        more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
         return (model_distribution(self.model), *more)
 
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
@@ -202,18 +176,8 @@ class RedactConfig(StageConfig):
             policies=self.policies,
             conservative=self.conservative,
             observed=self.also_levels,
-            options={
-                "model": self.model,
-                "language": self.language,
-                "patterns": self.patterns,
-                "pattern_seconds": self.pattern_seconds,
-                "keywords": self.keywords,
-                "names": self.names,
-                "names_file": self.names_file,
-                "recognizers": self.recognizers,
-                "classifier": self.classifier,
-                "threshold": self.classifier_threshold,
-            },
+            options={name: getattr(self, name) for name in POLICY_FIELDS},
+            own={name: registry.plugin_options(name, values) for name, values in self.options.items()},
             exclude=self.exclude,
             exclude_labels=self.exclude_labels,
             separator=separator,

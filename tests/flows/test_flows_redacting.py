@@ -294,19 +294,12 @@ def test_bad_gold_is_refused_without_a_quote(tmp_path: Path) -> None:
         evaluation_document(str(path), redactor_spec(["digits"], {}))
 
 
-def test_the_settings_the_policy_and_the_command_that_the_documentation_shows_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_settings_and_the_command_that_the_documentation_shows_work(tmp_path: Path) -> None:
     text = (REPOSITORY / "docs" / "policies.md").read_text(encoding="utf-8")
-    toml, shell, python = (re.search(rf"```{kind}\n(.*?)```", text, re.S) for kind in ("toml", "sh", "python"))
+    toml, shell = (re.search(rf"```{kind}\n(.*?)```", text, re.S) for kind in ("toml", "sh"))
     assert toml is not None
     assert shell is not None
-    assert python is not None
     config = RedactConfig.model_validate(tomllib.loads(toml[1])["redact"])
     assert (config.conservative, len(config.policies)) == ("conservative", 5)
-    (tmp_path / "shown_policy.py").write_text(python[1], encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "in.txt").write_text("Ask NASA about it.\n", encoding="utf-8")
-    assert lines_of(tmp_path / "in.txt", ["shown_policy:Capitals"])[0]["redacted_text"] == "Ask <MASK> about it."
     (tmp_path / "in.txt").write_text(shell[1].partition("'")[2].partition("\\n")[0], encoding="utf-8")
     assert lines_of(tmp_path / "in.txt", ["high_entity,digits"])[0]["redacted_text"] == "Ask <MASK> at <MASK>."

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, word_set
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
@@ -175,7 +176,7 @@ _STOP_TAIL: Final = word_set(
 class AddressesPolicy:
     """Masks street addresses, post boxes and postcodes. All by pattern, so every score is 1."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["addresses"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

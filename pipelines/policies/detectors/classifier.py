@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.keywords import label_of
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.windows import windows
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
@@ -27,8 +28,8 @@ DESCRIPTION: Final = "reticent.json"
 class ClassifierPolicy:
     """Masks windows that the classifier is sure of; the label is the domain, the score its probability."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
-    reads_context: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = SPECS["classifier"].components
+    reads_context: ClassVar[bool] = SPECS["classifier"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
         if options.classifier is None:
@@ -42,7 +43,7 @@ class ClassifierPolicy:
 
         from pipelines.quiet import quiet_transformers
 
-        self._name, self._threshold = options.name, options.threshold
+        self._name, self._threshold = options.name, options.classifier_threshold
         self._labels = [label_of(domain) for domain in described["domains"]]
         self._window, self._overlap = int(described["window_tokens"]), int(described["overlap_tokens"])
         with quiet_transformers():

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from pipelines.policies.detectors.announced import find_announced
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     COMMON_WORDS,
     COURTESY_WORDS,
@@ -73,7 +74,7 @@ class ConservativePolicy:
             punctuation: an answer or a fragment and not a sentence ("blue horse").
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["conservative"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ VERB_TAGS: Final = frozenset({"VERB", "AUX"})
 class LowContextualPolicy:
     """Masks entities, proper nouns, pronouns, subjects and objects."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"ner", "parser", "tagger", "attribute_ruler"})
+    needs: ClassVar[frozenset[str]] = SPECS["low_contextual"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from pipelines.policies.detectors.addresses import CAPITALISED, MILITARY, find_addresses
 from pipelines.policies.detectors.name_lists import personal_names
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.spelled import find_spelled
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
@@ -134,7 +135,7 @@ _BETWEEN_NAMES: Final = re.compile(r"\.?,?\s{1,2}|-")
 class CustomerSimPolicy:
     """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All by pattern, so every score is 1."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["customersim"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 
 class DigitsPolicy:
     """A token is masked when any of its characters is a digit in Unicode's sense (superscripts included)."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["digits"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

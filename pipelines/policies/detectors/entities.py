@@ -6,35 +6,16 @@ own token vectors, so neither parser nor tagger runs.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
+from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
-
-LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
-"""The four low-level kinds: person, organisation, date, location (which OntoNotes splits into GPE and LOC)."""
-
-HIGH_LABELS: Final = LOW_LABELS | {
-    "CARDINAL",
-    "EVENT",
-    "FAC",
-    "LANGUAGE",
-    "LAW",
-    "MONEY",
-    "NORP",
-    "ORDINAL",
-    "PERCENT",
-    "PRODUCT",
-    "QUANTITY",
-    "TIME",
-    "WORK_OF_ART",
-}
-"""All 18 entity types of OntoNotes 5."""
 
 
 class HighEntityPolicy:
     """Masks every entity of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
 
-    needs: ClassVar[frozenset[str]] = frozenset({"ner"})
+    needs: ClassVar[frozenset[str]] = SPECS["high_entity"].components
     labels: ClassVar[frozenset[str]] = HIGH_LABELS
 
     def __init__(self, options: PolicyOptions) -> None:

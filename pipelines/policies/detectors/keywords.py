@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
 
 MAX_WORDS: Final = 3
@@ -37,7 +38,7 @@ def check_keywords(keywords: Mapping[str, Sequence[str]]) -> None:
 class KeywordsPolicy:
     """Masks every listed 1- to 3-gram of every domain; the domain is the label, so coverage can be told apart."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["keywords"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -7,13 +7,14 @@ from typing import ClassVar
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 
 class NamesPolicy:
     """Masks every listed name, in any case; a name of several words only where all of them stand together."""
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["names"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
 from pipelines.language import PARSED_ENTITIES
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class PresidioPolicy:
     (``redact.recognizers``) run as well.
     """
 
-    needs: frozenset[str] = frozenset({"ner", PARSED_ENTITIES})
+    needs: frozenset[str] = SPECS["presidio"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         if importlib.util.find_spec("presidio_analyzer") is None:

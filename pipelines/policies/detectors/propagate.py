@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, NUMBER_WORDS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
@@ -27,7 +28,7 @@ class PropagatePolicy:
     they stand for something else elsewhere.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["propagate"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

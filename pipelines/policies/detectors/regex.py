@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.patterns import compile_patterns
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 
@@ -15,7 +16,7 @@ class RegexPolicy:
     A pattern that takes longer than ``redact.pattern_seconds`` on one sentence has failed on it, so its row is masked.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset()
+    needs: ClassVar[frozenset[str]] = SPECS["regex"].components
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

@@ -41,7 +41,8 @@ class RedactorSpec:
 
     Attributes:
         policies, conservative, observed: names, as in the settings.
-        options: what the policies are told, but for their name.
+        options: what all policies are told.
+        own: what single ones are told besides, by their name (`PolicyOptions.own`).
         exclude, exclude_labels: as `Exclusions`.
         separator, stabilise: as `Judge`.
     """
@@ -50,6 +51,7 @@ class RedactorSpec:
     conservative: str | None = None
     observed: tuple[str, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = field(default_factory=dict)
     exclude: tuple[str, ...] = ()
     exclude_labels: tuple[str, ...] = ()
     separator: str | None = None
@@ -63,7 +65,7 @@ class RedactorSpec:
         """
 
         def made(name: str, setting: str) -> Policy:
-            return registry.make_policy(PolicyOptions(name=name, **self.options), setting)
+            return registry.make_policy(PolicyOptions(name=name, own=self.own.get(name), **self.options), setting)
 
         model = self.options.get("model", PolicyOptions.model)
         language = self.options.get("language", PolicyOptions.language)

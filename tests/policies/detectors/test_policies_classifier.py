@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
 
 
 def test_every_word_of_a_sure_sentence_is_masked_up_to_the_last(folder):
-    policy = make_policy(PolicyOptions(name="classifier", classifier=str(folder), threshold=0.6))
+    policy = make_policy(PolicyOptions(name="classifier", classifier=str(folder), classifier_threshold=0.6))
     text = "my flight lands at gate nine my flight lands at gate nine today"
     words = text.split()
     starts = [sum(len(w) + 1 for w in words[:i]) for i in range(len(words))]
@@ -34,7 +34,7 @@ def test_every_word_of_a_sure_sentence_is_masked_up_to_the_last(folder):
 
 
 def test_a_window_of_more_pieces_than_the_model_reads_is_read_in_parts(folder):
-    policy = make_policy(PolicyOptions(name="classifier", classifier=str(folder), threshold=0.6))
+    policy = make_policy(PolicyOptions(name="classifier", classifier=str(folder), classifier_threshold=0.6))
     words = ["flight-" * 200, "flight-" * 200, "gate"]
     text = " ".join(words)
     starts = [0, 1_401, 2_802]

@@ -12,13 +12,14 @@ from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
 from pipelines.policies.detectors import presidio
+from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, apart
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
-from pipelines.policies.registry import POLICIES, check_name, make_policy, policy_modules
+from pipelines.policies.registry import check_name, make_policy, policy_modules
 
 MODEL = "en_core_web_sm"
 NER = frozenset({"ner"})
@@ -272,7 +273,7 @@ def test_registry_names_the_nearest_policy_and_the_setting():
 
 
 def test_registry_holds_only_policies_that_resolve():
-    for name in sorted(set(POLICIES) - {"classifier"}):  # needs a trained model
+    for name in sorted(set(SPECS) - {"classifier"}):  # needs a trained model
         options = PolicyOptions(name=name, patterns={"A": "a"}, names=["A"], keywords={"d": ["a"]})
         policy = make_policy(options)
         assert isinstance(policy.needs, frozenset)

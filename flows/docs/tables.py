@@ -1,0 +1,48 @@
+"""The tables of policies in the documentation, made from what each says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pipelines.policies.detectors.specs import SPECS
+
+_DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGES: Final = {"policies": _DOCS / "policies.md"}
+
+
+def policies() -> str:
+    """One row a policy."""
+    lines = ["| name | masks | reads | settings |", "|---|---|---|---|"]
+    for name, spec in SPECS.items():
+        reads = [f"`{component}`" for component in sorted(spec.components)] or ["text"]
+        coupling = ["whole documents: couples rows"] if spec.reads_documents else []
+        coupling += ["what it was fitted on: couples rows"] if spec.is_fitted else []
+        settings = [f"`{field}`" for field in (spec.options.model_fields if spec.options else ())]
+        lines.append(f"| `{name}` | {spec.description} | {', '.join(reads + coupling)} | {', '.join(settings)} |")
+    return "\n".join(lines)
+
+
+def page(text: str, name: str, table: str) -> str:
+    """The page with the table between its marks; all else stays.
+
+    Raises:
+        ValueError: the marks are missing.
+    """
+    begin, end = f"<!-- {name}: made by `make docs` -->", "<!-- end -->"
+    before, mark, rest = text.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not (mark and closing):
+        raise ValueError(f"no marks for {name}")
+    return f"{before}{begin}\n{table}\n{end}{after}"
+
+
+def pages() -> dict[Path, str]:
+    """Every page with its table as the code says it."""
+    tables = {"policies": policies()}
+    return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, "utf-8")

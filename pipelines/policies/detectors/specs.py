@@ -1,0 +1,230 @@
+"""What the built-in policies are: one description each, light to import. Their code is in the other modules here.
+
+The settings of a policy are a model of their own, from which ``[redact]`` inherits its fields and their checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, Field, field_validator
+
+from pipelines.language import PARSED_ENTITIES
+from pipelines.plugins import check_import_path
+from pipelines.policies.protocol import PolicySpec
+
+
+def _absolute(path: str | None) -> str | None:
+    if path is not None and not Path(path).is_absolute():
+        raise ValueError("the path must be absolute")
+    return path
+
+
+class RegexOptions(BaseModel):
+    """Settings of the policy ``regex``."""
+
+    patterns: dict[str, str] = Field(
+        default_factory=dict,
+        description='Regular expressions of the policy "regex", by label: LABEL = "pattern".',
+    )
+    pattern_seconds: float = Field(
+        default=1.0,
+        gt=0,
+        le=60,
+        description="How long one pattern may take on one sentence; the row is masked whole if it takes longer.",
+    )
+
+
+class NamesOptions(BaseModel):
+    """Settings of the policy ``names``."""
+
+    names: tuple[str, ...] = Field(default=(), description='Names that the policy "names" masks, in any case.')
+    names_file: str | None = Field(
+        default=None,
+        description='A file with more names for the policy "names", one a line; its path must be absolute.',
+    )
+
+    _absolute_file = field_validator("names_file")(_absolute)
+
+
+class KeywordsOptions(BaseModel):
+    """Settings of the policy ``keywords``."""
+
+    keywords: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        description='Keywords of 1 to 3 words of the policy "keywords", by domain: DOMAIN = ["word", ...].',
+    )
+
+
+class PresidioOptions(BaseModel):
+    """Settings of the policy ``presidio``."""
+
+    recognizers: tuple[str, ...] = Field(
+        default=(),
+        description='Your own recognisers for the policy "presidio", as package.module:Class.',
+    )
+
+    @field_validator("recognizers")
+    @classmethod
+    def _import_paths(cls, references: tuple[str, ...]) -> tuple[str, ...]:
+        for reference in references:
+            check_import_path(reference)
+        return references
+
+
+class ClassifierOptions(BaseModel):
+    """Settings of the policy ``classifier``."""
+
+    classifier: str | None = Field(
+        default=None,
+        description='Folder that `reticent train-policy` wrote, for the policy "classifier"; an absolute path.',
+    )
+    classifier_threshold: float = Field(
+        default=0.96,
+        gt=0,
+        lt=1,
+        description='Probability of a domain above which the policy "classifier" masks a window of tokens.',
+    )
+
+    _absolute_folder = field_validator("classifier")(_absolute)
+
+
+LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
+"""The four low-level kinds: person, organisation, date, location (which OntoNotes splits into GPE and LOC)."""
+
+HIGH_LABELS: Final = LOW_LABELS | {
+    *("CARDINAL", "EVENT", "FAC", "LANGUAGE", "LAW", "MONEY", "NORP", "ORDINAL"),
+    *("PERCENT", "PRODUCT", "QUANTITY", "TIME", "WORK_OF_ART"),
+}
+"""All 18 entity types of OntoNotes 5."""
+
+_HERE: Final = "pipelines.policies.detectors"
+_PARSED: Final = frozenset({"ner", "parser", "tagger", "attribute_ruler"})
+
+SPECS: Final[Mapping[str, PolicySpec]] = {
+    spec.name: spec
+    for spec in (
+        PolicySpec(
+            name="low_entity",
+            reference=f"{_HERE}.entities:LowEntityPolicy",
+            description="persons, organisations, dates and locations, found by a language model's entity recogniser",
+            components=frozenset({"ner"}),
+            labels=LOW_LABELS,
+        ),
+        PolicySpec(
+            name="high_entity",
+            reference=f"{_HERE}.entities:HighEntityPolicy",
+            description="all 18 kinds of named entity that the OntoNotes corpus knows, found by a language model's "
+            "entity recogniser",
+            components=frozenset({"ner"}),
+            labels=HIGH_LABELS,
+        ),
+        PolicySpec(
+            name="low_contextual",
+            reference=f"{_HERE}.contextual:LowContextualPolicy",
+            description="all named entities, proper nouns, pronouns, and the subjects and objects of sentences",
+            components=_PARSED,
+        ),
+        PolicySpec(
+            name="high_contextual",
+            reference=f"{_HERE}.contextual:HighContextualPolicy",
+            description="as low_contextual, and all verbs",
+            components=_PARSED,
+        ),
+        PolicySpec(
+            name="jft_code_low",
+            reference=f"{_HERE}.contextual:JftCodeLowPolicy",
+            description="all named entities, proper nouns, pronouns, and what the dependency parse labels as some kind "
+            "of subject or object, as the code of Just Fine-tune Twice decides it",
+            components=_PARSED,
+        ),
+        PolicySpec(
+            name="jft_code",
+            reference=f"{_HERE}.contextual:JftCodePolicy",
+            description="as jft_code_low, and verbs without auxiliaries, and the root of each parse",
+            components=_PARSED,
+        ),
+        PolicySpec(
+            name="digits",
+            reference=f"{_HERE}.digits:DigitsPolicy",
+            description="every token that holds a digit",
+            is_stable=True,  # a digit stays a digit: another one in its place changes nothing that is masked, or not
+            labels=frozenset({"DIGITS"}),
+        ),
+        PolicySpec(
+            name="customersim",
+            reference=f"{_HERE}.customersim:CustomerSimPolicy",
+            description="names, addresses, phone numbers, order numbers and tracking numbers of customers, by pattern",
+            labels=frozenset({"NAME", "ADDRESS", "PHONE", "ORDER", "TRACKING"}),
+        ),
+        PolicySpec(
+            name="addresses",
+            reference=f"{_HERE}.addresses:AddressesPolicy",
+            description="street addresses, post boxes and postcodes, by pattern",
+            labels=frozenset({"ADDRESS"}),
+        ),
+        PolicySpec(
+            name="regex",
+            reference=f"{_HERE}.regex:RegexPolicy",
+            description="what the patterns in the settings match (the patterns are not shown)",
+            packages=("regex",),
+            options=RegexOptions,
+            requires=("patterns",),
+        ),
+        PolicySpec(
+            name="keywords",
+            reference=f"{_HERE}.keywords:KeywordsPolicy",
+            description="the keywords of each domain",
+            options=KeywordsOptions,
+            requires=("keywords",),
+        ),
+        PolicySpec(
+            name="names",
+            reference=f"{_HERE}.names:NamesPolicy",
+            description="the names on a list of the settings (the list is not shown)",
+            options=NamesOptions,
+            requires=("names", "names_file"),
+            labels=frozenset({"NAME"}),
+        ),
+        PolicySpec(
+            name="presidio",
+            reference=f"{_HERE}.presidio:PresidioPolicy",
+            description="personal data, found by Microsoft Presidio's recognisers",
+            components=frozenset({"ner", PARSED_ENTITIES}),
+            packages=("presidio-analyzer", "phonenumbers"),
+            options=PresidioOptions,
+        ),
+        PolicySpec(
+            name="propagate",
+            reference=f"{_HERE}.propagate:PropagatePolicy",
+            description="every further mention, in the same document, of what another policy found",
+            reads_documents=True,
+        ),
+        PolicySpec(
+            name="classifier",
+            reference=f"{_HERE}.classifier:ClassifierPolicy",
+            description="what a trained classifier takes for sensitive",
+            is_fitted=True,
+            reads_context=True,
+            packages=("torch", "transformers", "tokenizers"),
+            options=ClassifierOptions,
+            requires=("classifier",),
+        ),
+        PolicySpec(
+            name="conservative",
+            reference=f"{_HERE}.conservative:ConservativePolicy",
+            description="a sentence counts as public only if every word of it is an everyday word, used as one",
+            labels=frozenset(["BARE", "CAPITAL", "CHARACTER", "NAME_WORD", "NUMBER_WORDS", "TIES", "WORD"]),
+        ),
+    )
+}
+"""Built-in policies by name, from those of the entity levels on."""
+
+POLICY_FIELDS: Final = (
+    "model",
+    "language",
+    *(name for spec in SPECS.values() if spec.options is not None for name in spec.options.model_fields),
+)
+"""Fields of ``[redact]`` that say how policies of a name find, and not which ones are asked."""

@@ -1,0 +1,48 @@
+"""The plug-ins that the documentation shows work as they stand there."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flows.commands.redact import redact_lines, redactor_spec
+from flows.settings import load_settings
+from pipelines.errors import ConfigError
+from pipelines.policies import registry
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+def blocks(title, kind):
+    """The code of one kind in a section of the page."""
+    section = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.M)
+    (text,) = [part for part in section if part.startswith(f"{title}\n")]
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.S)
+
+
+def redacted(folder, options):
+    lines = redact_lines(str(folder / "in.txt"), redactor_spec(options.pop("policies"), options), check_language=False)
+    return [json.loads(line)["redacted_text"] for line in lines]
+
+
+def test_the_policy_of_the_documentation(tmp_path, monkeypatch):
+    (code,) = blocks("A policy", "python")
+    settings, package = (tomllib.loads(text) for text in blocks("A policy", "toml"))
+    (tmp_path / "shouting.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "in.txt").write_text("Ask NASA for a USB key by 5.\n", "utf-8")
+    assert redacted(tmp_path, dict(settings["redact"])) == ["Ask <MASK> for a USB key by <MASK>."]
+    assert redacted(tmp_path, {"policies": ["shouting:Capitals"]}) == ["Ask <MASK> for a <MASK> key by 5."]
+    ((name, reference),) = package["project"]["entry-points"]["reticent.policies"].items()
+    assert registry.spec(reference).name == name
+
+
+def test_a_wrong_option_is_told_with_the_nearest_one(tmp_path, monkeypatch):
+    (tmp_path / "shouting.py").write_text(blocks("A policy", "python")[0], "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = blocks("A policy", "toml")[0].replace("keep =", "kept =")
+    (tmp_path / "reticent.toml").write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match=r"shouting:Capitals\.kept: unknown option; did you mean 'keep'"):
+        load_settings(tmp_path / "reticent.toml", {})
