@@ -3,16 +3,16 @@
 import json
 import re
 import tomllib
-from pathlib import Path
 
 import pytest
+from support import REPOSITORY
 
 from flows.commands.redact import redact_lines, redactor_spec
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.policies import registry
 
-PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+PAGE = REPOSITORY / "docs" / "extending.md"
 
 
 def blocks(title, kind):

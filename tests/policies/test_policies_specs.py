@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
-from simple_offsets import words_of
+from support.simple_offsets import words_of
 
 from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.errors import ConfigError
