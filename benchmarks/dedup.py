@@ -231,7 +231,7 @@ def warm(folder: Path) -> None:
     import polars  # noqa: F401
 
     import pipelines.dedup.mask
-    import pipelines.dedup.other
+    import pipelines.dedup.other_corpus
     import pipelines.dedup.resolve  # noqa: F401
     from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
 

@@ -49,7 +49,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.records import Source
 from pipelines.corpus.split import Splitter
 from pipelines.language import model_module
-from pipelines.miss_rate.stability import Piece, Scope, judge_all
+from pipelines.miss_rate.stability import Scope, SecretPiece, judge_all
 from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import Judge, Request
 from pipelines.policies.judging.stabilise import PLACEHOLDER
@@ -87,7 +87,7 @@ class Row(NamedTuple):
     """A sentence as the split and dedup stages give it, with the pieces of secrets in it."""
 
     columns: dict[str, Any]
-    pieces: list[tuple[Piece, Secret]]
+    pieces: list[tuple[SecretPiece, Secret]]
 
 
 def conversations(folder: Path) -> Iterator[Labelled]:
@@ -145,9 +145,9 @@ def rows_of(corpus: Corpus, splitter: Splitter) -> list[Row]:
     found = []
     documents = splitter.split_each(corpus.documents(), lambda labelled: (labelled[0], None))
     for number, ((_, spans), sentences) in enumerate(documents):
-        pieces: dict[int, list[tuple[Piece, Secret]]] = {}
+        pieces: dict[int, list[tuple[SecretPiece, Secret]]] = {}
         for gold in map_gold(spans, sentences):
-            piece = Piece(0, gold.start, gold.end, gold.start_token, gold.end_token)
+            piece = SecretPiece(0, gold.start, gold.end, gold.start_token, gold.end_token)
             secret = Secret(number, gold.secret_id, gold.label)
             pieces.setdefault(gold.sentence_index, []).append((piece, secret))
         for index, s in enumerate(sentences):

@@ -38,7 +38,7 @@ def die_with_parent() -> None:
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def ignore_interrupts() -> Iterator[None]:
     """Processes that are started inside never see an interrupt from the keyboard, which reaches them as well.
 
     The parent alone decides. Until a process has said so itself it would print its traceback.
@@ -69,7 +69,7 @@ def worker_pool(
 
     context = multiprocessing.get_context("forkserver")  # plain fork hangs after polars or torch ran in the parent
     context.set_forkserver_preload(list(preload))
-    with deaf_to_interrupts():
+    with ignore_interrupts():
         forkserver.ensure_running()
     return ProcessPoolExecutor(workers, mp_context=context, initializer=start, initargs=arguments)
 

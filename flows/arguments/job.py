@@ -135,8 +135,8 @@ def ledger(
     from flows.commands.ledger import acknowledge, ledger_document, ledger_text
 
     if acknowledge_damage is not None:
-        told, text = acknowledge(config, os.environ, acknowledge_damage)
-        emit(told, as_json, text)
+        document, text = acknowledge(config, os.environ, acknowledge_damage)
+        emit(document, as_json, text)
         return
 
     document = ledger_document(config, os.environ)

@@ -31,8 +31,8 @@ def verify(
     checked = verify_store(open_store(load_settings(config, os.environ), create=repair), repair=repair)
     damaged = [{"stage": c.stage, "key": c.key, "problem": c.problem} for c in checked if c.problem]
     lines = [f"{d['stage']} {str(d['key'])[:12]}: {d['problem']}" for d in damaged]
-    told = "\n".join([*lines, f"{len(checked)} artifacts checked, {len(damaged)} damaged"])
-    emit({"num_checked": len(checked), "damaged": damaged, "repaired": repair}, as_json, told)
+    text = "\n".join([*lines, f"{len(checked)} artifacts checked, {len(damaged)} damaged"])
+    emit({"num_checked": len(checked), "damaged": damaged, "repaired": repair}, as_json, text)
     kinds = {d["stage"] for d in damaged}
     if LEDGER in kinds:
         raise typer.Exit(4)
@@ -54,8 +54,8 @@ def gc(
 
     done = collect(open_store(load_settings(config, os.environ)), keep_runs=keep_runs, dry_run=dry_run)
     verb = "would remove" if dry_run else "removed"
-    told = f"{verb} {done['num_objects']} folders, {done['num_bytes'] / 1e6:.1f} MB; kept {done['num_kept']} artifacts"
-    emit({**done, "dry_run": dry_run}, as_json, told)
+    text = f"{verb} {done['num_objects']} folders, {done['num_bytes'] / 1e6:.1f} MB; kept {done['num_kept']} artifacts"
+    emit({**done, "dry_run": dry_run}, as_json, text)
 
 
 @app.command()

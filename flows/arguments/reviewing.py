@@ -80,8 +80,8 @@ def review(
         emit(document, as_json, reviewing.status_text(document))
     elif export is not None:
         document = reviewing.export_document(config, os.environ, export, file_format, screening=screening)
-        told = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
-        emit(document, as_json, f"{told}\nthe file holds secrets: keep it where the corpus is kept")
+        written = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
+        emit(document, as_json, f"{written}\nthe file holds secrets: keep it where the corpus is kept")
     elif import_file is not None:
         document = reviewing.import_document(config, os.environ, import_file, file_format, name, screening=screening)
         emit(document, as_json, f"added {document['num_reviews']:,} reviews")

@@ -31,7 +31,7 @@ def write_filter(
     from pipelines.dedup.bloom import ScalableBloomFilter
     from pipelines.dedup.filters import save_filter
     from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.other import ReadCounts, read_keys
+    from pipelines.dedup.other_corpus import ReadCounts, read_keys
 
     if not is_filter(out.name):
         raise ConfigError(f"--out must end in {SUFFIX}, by which dedup.against knows a filter")

@@ -369,6 +369,6 @@ def runs_text(document: Mapping[str, Any]) -> str:
     rows = []
     for run in document["runs"]:
         built = ", ".join(f"{name} {count}" if count > 1 else name for name, count in run["built"].items())
-        told = f"built {built}" if built else ("nothing to do" if run["state"] == "completed" else "")
-        rows.append(f"{run['run_id']:<26} {run['started'] or '':<21} {run['state']:<10} {told}".rstrip())
+        what = f"built {built}" if built else ("nothing to do" if run["state"] == "completed" else "")
+        rows.append(f"{run['run_id']:<26} {run['started'] or '':<21} {run['state']:<10} {what}".rstrip())
     return "\n".join(rows) or "no run yet"

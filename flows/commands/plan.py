@@ -99,10 +99,10 @@ def plan_text(document: Mapping[str, Any]) -> str:
     lines = [f"warning        {text}" for text in document["warnings"]]
     for name, rows in _by_stage(document["stages"]).items():
         actions = Counter(row["action"] for row in rows)
-        told = (
+        what = (
             ", ".join(f"{count} {action}" for action, count in actions.items()) if len(rows) > 1 else rows[0]["action"]
         )
-        lines.append(f"{name:<14} {told}")
+        lines.append(f"{name:<14} {what}")
         reasons = Counter(reason for row in rows for reason in row["reasons"])
         for reason, count in reasons.most_common(8):
             lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))

@@ -60,12 +60,12 @@ def sizes() -> str:
     for room, count in lines.most_common():
         name = {"base": "pipelines"}.get(room, room if room in _TOPS else f"pipelines.{room}")
         title = (importlib.import_module(name).__doc__ or "").splitlines()[0]
-        told = (
+        what = (
             "Single modules that many rooms use: the graph, tables, intervals, spaCy's models."
             if room == "base"
             else title
         )
-        rows.append(f"| `{room}` | {count:,} | {count / total:.0%} | {told} |")
+        rows.append(f"| `{room}` | {count:,} | {count / total:.0%} | {what} |")
     return "\n".join([*rows, f"| all | {total:,} | | |"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flows.own_words.scenes import Scene, scenes
+from flows.own_words.cases import Case, cases
 from pipelines.accounting.claim_documents import withheld
 from pipelines.accounting.claims import build_claims
 from pipelines.gate.files import json_units
@@ -19,21 +19,21 @@ _GROUPS: Final = (2, 10, 100_000)
 
 
 def texts() -> Iterator[str]:
-    """What the public report says of the claims of all scenes."""
+    """What the public report says of the claims of all cases."""
     full = build(Sources(), title=HOLE)
-    for scene in scenes():
-        for document in documents(scene):
-            for warnings in {(), scene.training.notes[-1:]}:
+    for case in cases():
+        for document in documents(case):
+            for warnings in {(), case.training.notes[-1:]}:
                 public = public_version({**full, "warnings": warnings}, document)
                 yield from (unit.text for part in ("claims", "accountants") for unit in json_units(public[part]))
                 yield from _sentences(public["claims"])
 
 
-def documents(scene: Scene) -> Iterator[dict[str, Any]]:
-    """What the guarantee stage may write of a scene for the public."""
-    found = build_claims(scene.training, scene.corpus, scene.review, _GROUPS, scene.publication, scene.others)
+def documents(case: Case) -> Iterator[dict[str, Any]]:
+    """What the guarantee stage may write of a case for the public."""
+    found = build_claims(case.training, case.corpus, case.review, _GROUPS, case.publication, case.others)
     yield found
-    if scene.training.is_noise_from_private_text:
+    if case.training.is_noise_from_private_text:
         yield withheld(found)
 
 

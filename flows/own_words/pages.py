@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from flows.own_words import settings
 from flows.own_words.cards import runs
+from flows.own_words.cases import few_cases, reasons
 from flows.own_words.claims import documents
-from flows.own_words.scenes import few_scenes, reasons
 from flows.own_words.variants import choices
 from pipelines.gate.files import json_units, page_units
 from pipelines.gate.own import HOLE
@@ -79,9 +79,9 @@ def _runs() -> Iterator[tuple[Sources, Any, bool]]:
         yield replace(plain, estimate=estimate, redact=({"policies": [], "conservative": None},), shard=()), None, True
     for run in runs():
         yield replace(plain, train=figures_document(run), events=events_document(run)), None, False
-    for scene in few_scenes():
-        for document in documents(scene):
-            yield replace(plain, claims=document), document, scene.publication.publishes_counts
+    for case in few_cases():
+        for document in documents(case):
+            yield replace(plain, claims=document), document, case.publication.publishes_counts
 
 
 def _policies() -> Iterator[tuple[str, str | None]]:

@@ -114,12 +114,12 @@ def summary(run_id: str, state: str, stages: list[dict[str, Any]], metrics: Mapp
         "",
         f"Built: {', '.join(built) if built else 'nothing, all of it was up to date'}. Taken from the store: {cached}.",
     ]
-    told = [(label, metrics[name], name in _BOUNDS) for name, label in _HEADLINES if name in metrics]
-    if told:
+    headlines = [(label, metrics[name], name in _BOUNDS) for name, label in _HEADLINES if name in metrics]
+    if headlines:
         lines += ["", "| figure | value |", "|---|---|"]
         lines += [
             f"| {label} | {'no bound' if is_bound and value is None else _number(value)} |"
-            for label, value, is_bound in told
+            for label, value, is_bound in headlines
         ]
     lines += [
         "",

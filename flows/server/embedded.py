@@ -17,7 +17,7 @@ from functools import lru_cache
 from flows.environment import on_server
 from flows.server.credentials import check_password_is_needed, close_home
 from pipelines.errors import ConfigError, StoreError
-from pipelines.processes import deaf_to_interrupts
+from pipelines.processes import ignore_interrupts
 
 # Nobody tells a server whose parent was killed by SIGKILL; it looks for itself.
 _SERVE = """
@@ -114,7 +114,7 @@ def _replace_server() -> None:
 
         def _run_uvicorn_command(self) -> subprocess.Popen[bytes]:
             # Deaf until it has said how to die: without a traceback.
-            with contextlib.closing(self._bound) as bound, deaf_to_interrupts():
+            with contextlib.closing(self._bound) as bound, ignore_interrupts():
                 return subprocess.Popen(
                     [sys.executable, "-P", "-c", _SERVE, str(bound.fileno()), str(os.getpid())],
                     env={

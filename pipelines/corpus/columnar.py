@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.corpus.formats import RowKind
-from pipelines.corpus.open_files import Standing, StandingFiles, key_of
 from pipelines.corpus.opening import DamagedFile, open_ordinary
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
 
 _BATCH_ROWS = 1_024
 _BUFFER_BYTES = 1 << 20  # of a column; without it Arrow holds whole columns of a row group
@@ -124,21 +124,21 @@ class _Rows:
 
     def __init__(self, rows: Generator[Values, None, None]) -> None:
         self._rows = rows
-        self._ahead: list[Values] = []
+        self._peeked: list[Values] = []
 
     def __iter__(self) -> _Rows:
         return self
 
     def __next__(self) -> Values:
-        return self._ahead.pop() if self._ahead else next(self._rows)
+        return self._peeked.pop() if self._peeked else next(self._rows)
 
     def is_at_end(self) -> bool:
         """Whether there are no more; damage is an end too."""
         try:
-            self._ahead.extend(islice(self, 1))
+            self._peeked.extend(islice(self, 1))
         except DamagedFile:
             return True
-        return not self._ahead
+        return not self._peeked
 
     def close(self) -> None:
         """Closes the file."""
@@ -146,14 +146,14 @@ class _Rows:
 
 
 # A row group further on is entered faster at its own start.
-_STANDING: StandingFiles[_Rows] = StandingFiles(at_most=4, reach=100_000)
+_READERS: ReaderCache[_Rows] = ReaderCache(at_most=4, reach=100_000)
 
 
 def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop: int) -> Iterator[Values]:
     """`read_rows` up to ``stop``; for pieces in order, each row group is read once by a process. Raises as it does."""
     with ExitStack() as stack:
         key = key_of(path, (kind, options))
-        rows, at = _STANDING.take(key, start) or (_Rows(read_rows(path, kind, options, start)), start)
+        rows, at = _READERS.take(key, start) or (_Rows(read_rows(path, kind, options, start)), start)
         stack.enter_context(closing(rows))
         for values in islice(rows, stop - at):
             if at >= start:
@@ -161,7 +161,7 @@ def take_rows(path: Path, kind: RowKind, options: ReadOptions, start: int, stop:
             at += 1
         if at == stop and not rows.is_at_end():
             stack.pop_all()
-            _STANDING.leave(key, Standing(rows, stop))
+            _READERS.keep(key, OpenReader(rows, stop))
 
 
 def _has_plain_name(path: Path) -> bool:

@@ -159,10 +159,10 @@ def personachat(source: Source, text: str) -> Items:
             continue
         persona = next((start for start in _PERSONAS if match[2].startswith(start)), None)
         if persona is not None:
-            said = [(_PERSONAS[persona], match[2][len(persona) :])]
+            lines = [(_PERSONAS[persona], match[2][len(persona) :])]
         else:
-            said = list(zip(("PARTNER", "SELF"), match[2].split("\t"), strict=False))
-        for speaker, utterance in said:
+            lines = list(zip(("PARTNER", "SELF"), match[2].split("\t"), strict=False))
+        for speaker, utterance in lines:
             utterance = _BREAKS.sub(" ", utterance).strip()
             if utterance and utterance != "__SILENCE__":
                 turns.append(f"{speaker}: {utterance}")

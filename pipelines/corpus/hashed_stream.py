@@ -24,29 +24,29 @@ class HashedStream:
         self._left = num_bytes
         self._start = hashlib.sha256(prefix)
         self._hash = self._start.copy()
-        self._ahead: deque[bytes] = deque()
+        self._peeked: deque[bytes] = deque()
         self.position = start_byte
 
-    def peek(self, ahead: int = 0) -> bytes:
-        """The segment that the next but ``ahead`` call of `readline` would give; empty at the end of the range."""
-        while len(self._ahead) <= ahead:
+    def peek(self, number: int = 0) -> bytes:
+        """The segment that the next but ``number`` call of `readline` would give; empty at the end of the range."""
+        while len(self._peeked) <= number:
             size = SEGMENT_BYTES if self._left is None else min(SEGMENT_BYTES, self._left)
             data = self._file.readline(size) if size else b""
             if not data:
                 return b""
             if self._left is not None:
                 self._left -= len(data)
-            self._ahead.append(data)
-        return self._ahead[ahead]
+            self._peeked.append(data)
+        return self._peeked[number]
 
     def readline(self, at_most: int = SEGMENT_BYTES) -> bytes:
         """The rest of the line, at most `SEGMENT_BYTES` or ``at_most`` of it; empty at the end of the range."""
         data = self.peek()
         if not data:
             return data
-        self._ahead.popleft()
+        self._peeked.popleft()
         if len(data) > at_most:
-            self._ahead.appendleft(data[at_most:])
+            self._peeked.appendleft(data[at_most:])
             data = data[:at_most]
         self._hash.update(data)
         self.position += len(data)

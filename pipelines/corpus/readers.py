@@ -18,9 +18,9 @@ from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
-from pipelines.corpus.open_files import Standing, StandingFiles, key_of
 from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
 from pipelines.corpus.records import Source, over_long
 from pipelines.corpus.rows import BOM, Row, RowReader
 from pipelines.corpus.scan import DAMAGED, NOT_A_FILE
@@ -33,7 +33,7 @@ _OTHER_BYTES = 1 << 20
 _LARGEST_COLUMN = (1 << 31) - 1  # the limit is the process's, so that each thread has to set the same one
 
 # However far behind: what is left out has to be decompressed from the start otherwise.
-_BYTES: StandingFiles[RowReader] = StandingFiles(at_most=4, reach=1 << 62)
+_BYTES: ReaderCache[RowReader] = ReaderCache(at_most=4, reach=1 << 62)
 
 _CHANGED = "an input file changed while it was being read. Run again when nothing writes to it."
 
@@ -76,12 +76,12 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
     path = Path(piece.path)
     with ExitStack() as stack:
         key = key_of(path, (piece.format, options))
-        standing = _BYTES.take(key, piece.start_byte)
-        if standing is None:
+        opened = _BYTES.take(key, piece.start_byte)
+        if opened is None:
             file = stack.enter_context(open_bytes(path))
             reader = RowReader(file, piece.name, piece.format, options)
         else:
-            reader = stack.enter_context(closing(standing.reader))
+            reader = stack.enter_context(closing(opened.reader))
         columns = _Columns(reader.header, piece, options)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         at_file_start = piece.start_byte == 0
@@ -96,7 +96,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
             raise InputError(_CHANGED)
         if not reader.file.seekable() and not is_at_end(reader.file):
             stack.pop_all()
-            _BYTES.leave(key, Standing(reader, piece.end_byte))
+            _BYTES.keep(key, OpenReader(reader, piece.end_byte))
 
 
 def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:

@@ -20,7 +20,7 @@ import spacy
 from spacy.attrs import IDX  # type: ignore[import-not-found]
 from spacy.language import Language
 
-from pipelines.corpus.borders import MAX_TOKENS, load_model, model_borders
+from pipelines.corpus.boundaries import MAX_TOKENS, load_model, model_boundaries
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
 
@@ -197,7 +197,7 @@ class Splitter:
                         spaces = [end < start for end, start in zip(ends[low:high], after, strict=True)]
                         yield [text[s:e] for s, e in zip(starts[low:high], ends[low:high], strict=True)], spaces
 
-        return model_borders(self._nlp, words()) if self._by_model else iter(())
+        return model_boundaries(self._nlp, words()) if self._by_model else iter(())
 
     def _is_for_model(self, block: _Block, low: int, high: int) -> bool:
         return self._by_model and not block.is_turn and high - low <= MAX_TOKENS
@@ -211,7 +211,7 @@ class Splitter:
             elif self._is_for_model(block, low, high):
                 borders = [low + border for border in next(found)]
             else:
-                borders = _sentence_borders(text, starts, ends, low, high)
+                borders = _sentence_boundaries(text, starts, ends, low, high)
             for border in borders:
                 is_overlong = border - low > self._max_tokens
                 for first in range(low, border, self._max_tokens):
@@ -322,7 +322,7 @@ def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> li
     return blocks
 
 
-def _sentence_borders(text: str, starts: list[int], ends: list[int], low: int, high: int) -> list[int]:
+def _sentence_boundaries(text: str, starts: list[int], ends: list[int], low: int, high: int) -> list[int]:
     """The token indices, each exclusive, at which the sentences of tokens ``low`` to ``high`` end."""
     borders: list[int] = []
     first = low

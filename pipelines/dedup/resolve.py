@@ -29,10 +29,10 @@ from types import ModuleType
 import numpy as np
 import pyarrow as pa
 
-from pipelines.dedup.ahead import ahead
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.bloom_rate import BLOCK_BITS
 from pipelines.dedup.buckets import CANDIDATES, DUPLICATES, MAX_BUCKETS, Buckets, Int64Array, decide, open_writer
+from pipelines.dedup.prefetch import prefetch
 from pipelines.dedup.stability import Mode
 
 MARK_BITS = 2
@@ -175,11 +175,11 @@ def resolve(
     Yields:
         The ``duplicates`` of each partition, in corpus order.
     """
-    side_by_side = ahead if num_threads > 1 else iter
+    prefetched = prefetch if num_threads > 1 else iter
     marks: BloomFilter | None = None
     if bloom is not None:
         marks = BloomFilter(1 + MARK_BITS * num_rows // BLOCK_BITS, kernels=kernels)
-        batches = (batch for _, batch in side_by_side(_numbered(partitions)))
+        batches = (batch for _, batch in prefetched(_numbered(partitions)))
         for batch, rows in nominate(batches, bloom, tally):
             marks.add_and_test(batch.high[rows], batch.low[rows])
         tally.describe(bloom)
@@ -188,7 +188,7 @@ def resolve(
         max_rows_in_memory = max(max_rows_in_memory, tally.num_bits // 8 // _ROW_BYTES // num_threads)
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
-    keys = side_by_side(_numbered(partitions))
+    keys = prefetched(_numbered(partitions))
     ends = _sort_out(keys, len(partitions), marks, tally, scratch_dir, num_buckets)
     marks = None
     found = [scratch_dir / f"found-{n}" for n in range(num_buckets)]
@@ -197,7 +197,7 @@ def resolve(
             lambda n: decide(scratch_dir / f"bucket-{n}", found[n], mode, num_buckets), range(num_buckets)
         )
         tally.num_repeats = sum(decided)
-    yield from side_by_side(_merge([scratch_dir / "other", *found], ends, tally))
+    yield from prefetched(_merge([scratch_dir / "other", *found], ends, tally))
 
 
 def _numbered(partitions: Sequence[KeyPartition]) -> Iterator[tuple[int, KeyBatch]]:

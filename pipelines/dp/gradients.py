@@ -10,10 +10,10 @@ from typing import Final, Literal, TypeVar
 import torch
 
 from pipelines.dp.attach import attach
-from pipelines.dp.cancelling import WholeGradients, cancelling
+from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, clip_factors
+from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, NotFiniteError, UnsupportedLayerError
-from pipelines.dp.separating import separating_sets
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
 from pipelines.dp.uses import Direction, MemoryBudget, Sums
@@ -71,7 +71,7 @@ class GradientEngine:
     Formal guarantees, for any batch in which an example's loss and gradient depend on that example only:
         * every example's share of the sum has norm at most max_grad_norm (1 + 1e-6) in float32 (1e-13 in float64),
           shared parameters, adapters and recurrences included. Terms that would round too coarsely, because they are
-          huge and cancel, are added up apart (`pipelines.dp.cancelling`); below that limit their rounding
+          huge and cancel, are added up apart (`pipelines.dp.cancellation`); below that limit their rounding
           adds less than 1e-4 max_grad_norm in float32;
         * the share is the example's gradient times its clip factor, to 1e-5 relative in float32;
         * a trainable parameter that is used outside a layer with a rule raises: nothing is ever left out silently.

@@ -3,7 +3,7 @@
 A graph shows what a loss is differentiated through. It does not show a mean that was detached, a count of tokens, a
 Python number, a decision, or what a collate function did. So the whole way from records to losses is gone several
 times before the first step, on small batches that share some records and differ in the others, or hold the same
-records at other places (`pipelines.dp.company`). The losses of the shared records, the norms of their
+records at other places (`pipelines.dp.compositions`). The losses of the shared records, the norms of their
 gradients and the projections of their gradients on a random direction must be the same. A place is no less private than
 the records before it: under Poisson sampling one record more moves all that follow.
 
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import torch
 
-from pipelines.dp.company import Composition, compose
+from pipelines.dp.compositions import Composition, compose
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import GradientEngine, Observation
 from pipelines.dp.random_states import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pipelines.dp.company import Composition
+from pipelines.dp.compositions import Composition
 from pipelines.dp.gradients import Clipped, GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noise import add_noise

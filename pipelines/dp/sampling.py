@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import DataLoader
 
-from pipelines.dp.company import Composition, candidates, compose, content_of, num_compositions
+from pipelines.dp.compositions import Composition, candidates, compose, content_of, num_compositions
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.random_states import kept_random_states
 from pipelines.dp.ranks import ALONE, Ranks

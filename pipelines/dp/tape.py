@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from pipelines.dp.cancelling import WholeGradients
+from pipelines.dp.cancellation import WholeGradients
 from pipelines.dp.errors import IsolationError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.head_use import HeadUse

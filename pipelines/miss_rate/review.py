@@ -36,7 +36,7 @@ REASONS: Final[tuple[Reason, ...]] = ("stable", "length", "sentence", "document"
 """From harmless to worst."""
 
 
-class Verdict(NamedTuple):
+class StabilityVerdict(NamedTuple):
     """What is known of one caught secret.
 
     Attributes:
@@ -51,29 +51,29 @@ class Verdict(NamedTuple):
     reason: Reason
 
 
-def worse(first: Verdict, second: Verdict) -> Verdict:
+def worse(first: StabilityVerdict, second: StabilityVerdict) -> StabilityVerdict:
     """What holds where both do: of two secrets on the same tokens, or of two pieces of one."""
-    return Verdict(
+    return StabilityVerdict(
         first.is_stable and second.is_stable,
         first.is_stable_together and second.is_stable_together,
         max(first.reason, second.reason, key=REASONS.index),
     )
 
 
-def read_verdicts(path: Path | None) -> dict[Row, dict[Tokens, Verdict]] | None:
+def read_verdicts(path: Path | None) -> dict[Row, dict[Tokens, StabilityVerdict]] | None:
     """The verdicts of a ``stability`` table: by row, and in it by the secret's tokens. None without a table."""
     if path is None:
         return None
-    found: dict[Row, dict[Tokens, Verdict]] = {}
+    found: dict[Row, dict[Tokens, StabilityVerdict]] = {}
     for batch in iter_batches(path, "stability"):
         for row in batch.to_pylist():
             tokens = row["start_token"], row["end_token"]
-            verdict = Verdict(row["is_stable"], row["is_stable_together"], row["reason"])
+            verdict = StabilityVerdict(row["is_stable"], row["is_stable_together"], row["reason"])
             found.setdefault((row["doc_id"], row["sentence_index"]), {})[tokens] = verdict
     return found
 
 
-Verdicts = Mapping[Row, Mapping[Tokens, Verdict]]
+StabilityVerdicts = Mapping[Row, Mapping[Tokens, StabilityVerdict]]
 
 
 class SecretSpan(NamedTuple):
@@ -105,7 +105,7 @@ class SentenceReview(NamedTuple):
     is_kept: bool
     is_public: bool
     secrets: tuple[tuple[str, bool], ...]
-    verdicts: tuple[Verdict | None, ...] = ()
+    verdicts: tuple[StabilityVerdict | None, ...] = ()
 
 
 def review_sentence(
@@ -116,7 +116,7 @@ def review_sentence(
     is_duplicate: bool,
     failed_closed: bool,
     is_flagged: bool,
-    verdicts: Mapping[Tokens, Verdict] | None = None,
+    verdicts: Mapping[Tokens, StabilityVerdict] | None = None,
 ) -> SentenceReview:
     """Judges one sentence.
 
@@ -145,7 +145,7 @@ def review_sentence(
         is_masked[:] = b"\x01" * num_tokens
     is_sensitive = bytearray(num_tokens)
     found = []
-    judged: list[Verdict | None] = []
+    judged: list[StabilityVerdict | None] = []
     for secret in secrets:
         start, end = secret.start_token, secret.end_token
         _check_range(start, end, num_tokens)
@@ -166,9 +166,9 @@ def review_sentence(
     )
 
 
-def _verdict(verdicts: Mapping[Tokens, Verdict], start: int, end: int) -> Verdict:
+def _verdict(verdicts: Mapping[Tokens, StabilityVerdict], start: int, end: int) -> StabilityVerdict:
     if start == end:  # nothing to mask by hand, so nothing shows that it is stable
-        return Verdict(False, False, "sentence")
+        return StabilityVerdict(False, False, "sentence")
     return verdicts[start, end]
 
 
@@ -178,7 +178,7 @@ def _check_range(start: int, end: int, num_tokens: int) -> None:
 
 
 def judge_row(
-    row: Mapping[str, Any], secrets: Sequence[SecretSpan], verdicts: Verdicts | None = None
+    row: Mapping[str, Any], secrets: Sequence[SecretSpan], verdicts: StabilityVerdicts | None = None
 ) -> SentenceReview:
     """Compares the secrets of a sentence with its row of the redacted table.
 
@@ -218,7 +218,7 @@ class JudgedSecret(NamedTuple):
     label: str
     is_missed: bool
     is_escaped: bool
-    verdict: Verdict | None = None
+    verdict: StabilityVerdict | None = None
 
     @property
     def is_unstable(self) -> bool:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.gold_labels import gold_rows, labelled_documents
-from pipelines.miss_rate.review import REASONS, Reason, Verdict
+from pipelines.miss_rate.review import REASONS, Reason, StabilityVerdict
 from pipelines.miss_rate.sampling import Partition, Row, joined
 from pipelines.policies.judging.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
 from pipelines.policies.judging.judge import Request
@@ -50,7 +50,7 @@ _GOLD: Final = ("doc_id", "sentence_index", "start", "end", "start_token", "end_
 _CARRIED: Final = ("redacted_text",)
 
 
-class Piece(NamedTuple):
+class SecretPiece(NamedTuple):
     """A secret, or the part of one that stands in one row.
 
     Attributes:
@@ -76,7 +76,7 @@ class Scope:
     """
 
     rows: Sequence[Mapping[str, Any]]
-    secrets: Sequence[Sequence[Piece]]
+    secrets: Sequence[Sequence[SecretPiece]]
 
 
 @dataclass
@@ -104,7 +104,7 @@ class _Found:
 
 def judge_all(
     scopes: Iterable[Scope], redact: Redact, tokenise: Tokenise, *, min_tokens: int = 0
-) -> Iterator[tuple[Scope, list[Verdict]]]:
+) -> Iterator[tuple[Scope, list[StabilityVerdict]]]:
     """Masks every caught secret by hand, redacts again, and compares.
 
     Args:
@@ -130,7 +130,7 @@ def judge_all(
 
 def _judged(
     waiting: Sequence[tuple[Scope, Sequence[_World]]], redact: Redact, min_tokens: int
-) -> Iterator[tuple[Scope, list[Verdict]]]:
+) -> Iterator[tuple[Scope, list[StabilityVerdict]]]:
     if not waiting:
         return
     texts = iter(
@@ -150,7 +150,7 @@ def _judged(
         yield (
             scope,
             [
-                Verdict(
+                StabilityVerdict(
                     number not in found.alone,
                     number not in found.loose and is_tried,
                     found.alone.get(number, "stable"),
@@ -173,7 +173,7 @@ def _worlds(scope: Scope, tokenise: Tokenise) -> Iterator[_World]:
                 yield _World(together, by_tokens)
 
 
-def _masked(scope: Scope, pieces: Iterable[Piece], tokenise: Tokenise, *, widen: bool) -> dict[int, Request]:
+def _masked(scope: Scope, pieces: Iterable[SecretPiece], tokenise: Tokenise, *, widen: bool) -> dict[int, Request]:
     """The rows that change when these pieces are masked by hand."""
     ranges: dict[int, list[Range]] = {}
     for piece in pieces:
@@ -290,8 +290,8 @@ def _caught(
     chosen: Collection[Row],
     gold: Mapping[Row, Sequence[Mark]],
     marks_of: MarkRow,
-) -> list[list[Piece]]:
-    secrets: dict[tuple[str, int], list[Piece]] = {}
+) -> list[list[SecretPiece]]:
+    secrets: dict[tuple[str, int], list[SecretPiece]] = {}
     for number, row in enumerate(rows):
         identity = row["doc_id"], row["sentence_index"]
         if row["is_duplicate"]:
@@ -303,6 +303,6 @@ def _caught(
         for mark in marks:
             tokens = range(mark.start_token, mark.end_token)
             if mark.start < mark.end and (row["failed_closed"] or (tokens and masked.issuperset(tokens))):
-                secrets.setdefault(mark.secret, []).append(Piece(number, *mark[1:]))
+                secrets.setdefault(mark.secret, []).append(SecretPiece(number, *mark[1:]))
     # What two sources mark alike is one secret here: masked together, it is the same world twice.
     return list({tuple(pieces): pieces for pieces in secrets.values()}.values())

@@ -108,15 +108,15 @@ def can_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
             f"Nothing about the {count(num)} releases on these files together: {not_together(shown)}. For this model "
             f"alone, which is one of them: {_promise(shown, _numbers(shown), shown)}"
         )
-    return _promise(shown, numbers, {**shown, **_said_of(whole_of(shown))})
+    return _promise(shown, numbers, {**shown, **_statement_of(whole_of(shown))})
 
 
-def _promise(shown: Mapping[str, Any], numbers: str, said: Mapping[str, Any]) -> str:
+def _promise(shown: Mapping[str, Any], numbers: str, stated: Mapping[str, Any]) -> str:
     sure = "" if shown["confidence"] in (None, 1, 1.0) else f" with confidence {percent(shown['confidence'])}"
-    num = len(said["assumptions"])
+    num = len(stated["assumptions"])
     rests = f", provided that {_counted(num, 'assumption')} hold{'s' if num == 1 else ''}" if num else ""
     about = f" It is about {shown['covers']}." if shown["covers"] else ""
-    return f"{shown['title']}, {numbers} for one {unit_of(shown)}{sure}{rests}. {said['statement'] or ''}{about}"
+    return f"{shown['title']}, {numbers} for one {unit_of(shown)}{sure}{rests}. {stated['statement'] or ''}{about}"
 
 
 def cannot_be_claimed(claims: Sequence[Mapping[str, Any]]) -> str:
@@ -147,7 +147,7 @@ def whole_of(claim: Mapping[str, Any]) -> Mapping[str, Any]:
     return whole
 
 
-def _said_of(figures: Mapping[str, Any]) -> dict[str, Any]:
+def _statement_of(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Statement and assumptions that belong to figures, as far as they are there."""
     return {key: figures[key] for key in ("statement", "assumptions") if figures.get(key) is not None}
 

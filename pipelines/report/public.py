@@ -234,7 +234,7 @@ def _claim(claim: Mapping[str, Any], counted: frozenset[str], policies: Iterable
     """The claim with coarse figures, and with neither private counts nor import paths among its assumptions."""
     plugins = [name for name in policies if ":" in name]
 
-    def told(assumptions: Iterable[str]) -> list[str]:
+    def published(assumptions: Iterable[str]) -> list[str]:
         kept = [_COUNTED_WARNING if text in counted else text for text in assumptions]
         for name in plugins:
             kept = [text.replace(name, "plug-in") for text in kept]
@@ -248,8 +248,8 @@ def _claim(claim: Mapping[str, Any], counted: frozenset[str], policies: Iterable
         and {
             **claim["together"],
             **{key: coarse(claim["together"][key], _CLAIM_DIGITS, "up") for key in ("epsilon", "delta")},
-            "assumptions": told(claim["together"].get("assumptions") or ()),
+            "assumptions": published(claim["together"].get("assumptions") or ()),
         },
-        "assumptions": told(claim["assumptions"]),
+        "assumptions": published(claim["assumptions"]),
         "as_in_paper": _coarse_rates(claim["as_in_paper"]),
     }

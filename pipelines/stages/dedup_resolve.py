@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pipelines.dedup.bloom import UInt64Array
-    from pipelines.dedup.other import OtherCorpus, ReadCounts
+    from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts
     from pipelines.dedup.resolve import KeyBatch
 
 
@@ -51,7 +51,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
     """
     from pipelines.corpus.split import Splitter
     from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.other import OtherCorpus, read_keys
+    from pipelines.dedup.other_corpus import OtherCorpus, read_keys
 
     config, corpus, split = (ctx.configs[name] for name in ("dedup", "corpus", "split"))
 
@@ -79,7 +79,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     from pipelines.dedup.bloom import ScalableBloomFilter
     from pipelines.dedup.kernels import compiled
-    from pipelines.dedup.other import ReadCounts
+    from pipelines.dedup.other_corpus import ReadCounts
     from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
     from pipelines.dedup.stability import dedup_stability
     from pipelines.tables import TableWriter, open_table

@@ -89,12 +89,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
     training = parse_training(json.loads(ctx.one("train").private("events.json").read_text(encoding="utf-8")))
     figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
     publication, others = _releases(ctx, training.method)
-    told = {
+    method_facts = {
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **told)
-    stability = stability_of_dedup(ctx.configs["dedup"], redact, **told)
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts)
+    stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
         source=figures["source"],
         is_trusted=figures["source"] in _TRUSTED_SOURCES,

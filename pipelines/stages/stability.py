@@ -21,7 +21,7 @@ from pipelines.context import StageContext
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
-    from pipelines.miss_rate.review import Verdict
+    from pipelines.miss_rate.review import StabilityVerdict
     from pipelines.miss_rate.sampling import Row
     from pipelines.miss_rate.stability import Mark, Scope
     from pipelines.policies.judging.apply import Redactor
@@ -47,7 +47,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     num_secrets = num_loose = 0
     with ExitStack() as stack, TableWriter(ctx.private_dir / "stability.parquet", "stability") as writer:
         for scope, verdicts in _judged(ctx, stack):
-            found: dict[tuple[int, int, int], Verdict] = {}
+            found: dict[tuple[int, int, int], StabilityVerdict] = {}
             for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
                 num_secrets += 1
                 reasons[verdict.reason] += 1
@@ -71,7 +71,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     }
 
 
-def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[Verdict]]]:
+def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
     """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
     from pipelines.corpus.split import Splitter
     from pipelines.miss_rate.sampling import Partition

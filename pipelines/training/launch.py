@@ -32,7 +32,7 @@ import torch
 from pipelines import errors
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError, ReticentError, StageError
-from pipelines.processes import deaf_to_interrupts, die_with_parent, withhold_library_messages
+from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
 from pipelines.training.devices import is_on_gpu
 
 GRACE_SECONDS: Final = 2.0
@@ -99,7 +99,7 @@ def launch(
             ours, theirs = context.Pipe(duplex=False)
             common = (rank, count, device, meeting, theirs)
             process = context.Process(target=_main, args=(*common, work, arguments), daemon=True, name=f"rank {rank}")
-            with deaf_to_interrupts():
+            with ignore_interrupts():
                 process.start()
             theirs.close()  # so that the pipe ends when the process does
             running[ours] = (rank, process)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from pipelines.dp.company import candidates
+from pipelines.dp.compositions import candidates
 from pipelines.dp.errors import NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import PROBE_SIZE, check_isolation

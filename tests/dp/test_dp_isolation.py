@@ -15,9 +15,9 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from pipelines.dp import privacy
+from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.language import causal_lm_losses
-from pipelines.dp.separating import separating_sets
 
 
 @given(count=st.integers(0, 300))

@@ -7,7 +7,7 @@ from private_loops import PrivateLoop, Texts, by_targets, cross_entropies, netwo
 from torch import nn
 from torch.utils.data import default_collate
 
-from pipelines.dp.company import compose
+from pipelines.dp.compositions import compose
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.isolation import check_isolation

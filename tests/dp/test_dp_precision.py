@@ -6,7 +6,7 @@ from engine_models import TinyLM, gpt2, seeded
 from torch import nn
 
 from pipelines.dp import gradients
-from pipelines.dp.cancelling import cancelling
+from pipelines.dp.cancellation import cancelling
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.head import fused_losses
 from pipelines.dp.language import causal_lm_losses

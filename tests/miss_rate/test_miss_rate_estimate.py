@@ -17,9 +17,9 @@ from pipelines.miss_rate.rates import (
     miss_rate_of,
     worst_label_of,
 )
-from pipelines.miss_rate.review import ReviewTable, SecretSpan, Verdict, review_sentence
+from pipelines.miss_rate.review import ReviewTable, SecretSpan, StabilityVerdict, review_sentence
 
-STABLE = Verdict(True, True, "stable")
+STABLE = StabilityVerdict(True, True, "stable")
 
 
 def table(rows, num_replicates=2, verdicts=None):

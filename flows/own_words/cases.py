@@ -40,7 +40,7 @@ _RATE: Final = MissRate(value=0.005, upper=0.01, confidence=0.95)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene:
+class Case:
     """What the claims of a run are built from: the arguments of `pipelines.accounting.claims.build_claims`."""
 
     training: TrainingFacts
@@ -50,44 +50,44 @@ class Scene:
     others: tuple[Release, ...] = ()
 
 
-def scenes() -> Iterator[Scene]:
+def cases() -> Iterator[Case]:
     """All of them."""
     for training, has_conservative in itertools.product(_trainings(_NOISED, _UNNOISED), (False, True)):
-        yield from _by_review(_scene(training, has_conservative))
+        yield from _by_review(_case(training, has_conservative))
     for training, has_conservative in itertools.product(_trainings(_NOISED), (False, True)):
-        first = _scene(training, has_conservative)
-        for scene in (first, replace(first, review=_review())):
-            yield from (replace(scene, training=found) for found in _variants_of_training(training))
-            yield from (replace(scene, corpus=found) for found in _variants_of_corpus(scene.corpus))
-            yield from (replace(scene, publication=found) for found in _publications())
+        first = _case(training, has_conservative)
+        for case in (first, replace(first, review=_review())):
+            yield from (replace(case, training=found) for found in _variants_of_training(training))
+            yield from (replace(case, corpus=found) for found in _variants_of_corpus(case.corpus))
+            yield from (replace(case, publication=found) for found in _publications())
     for training, has_conservative in itertools.product(_trainings(_HARDLY_NOISED), (False, True)):
-        first = _scene(training, has_conservative)
+        first = _case(training, has_conservative)
         for review in (first.review, _review()):
             yield from (replace(first, review=review, others=found) for found in _others(training))
 
 
-def few_scenes() -> Iterator[Scene]:
+def few_cases() -> Iterator[Case]:
     """Some of them, in which every kind of claim is issued, estimated and refused: for what a page makes of it."""
-    yield from (_scene(training) for training in _trainings(_NOISED))
+    yield from (_case(training) for training in _trainings(_NOISED))
     for training in _trainings(_HARDLY_NOISED, _UNNOISED):
-        first = replace(_scene(training), review=_review(0.0, 0.0, confidence=1.0, is_census=True))
-        scene = replace(first, corpus=replace(first.corpus, redactor_is_stable=True))
-        yield from (replace(scene, publication=publication) for publication in _publications())
+        first = replace(_case(training), review=_review(0.0, 0.0, confidence=1.0, is_census=True))
+        case = replace(first, corpus=replace(first.corpus, redactor_is_stable=True))
+        yield from (replace(case, publication=publication) for publication in _publications())
         for review, others in itertools.product((Review.withheld(), _review()), ((), *_others(training))):
-            yield replace(scene, review=review, others=others)
-        yield replace(scene, corpus=replace(scene.corpus, dedup_stability=2))
+            yield replace(case, review=review, others=others)
+        yield replace(case, corpus=replace(case.corpus, dedup_stability=2))
         for record in _RECORDS:
-            yield replace(scene, training=replace(training, insecure_test_seed=True, record=record))
+            yield replace(case, training=replace(training, insecure_test_seed=True, record=record))
 
 
-def _scene(training: TrainingFacts, has_conservative: bool = False) -> Scene:
+def _case(training: TrainingFacts, has_conservative: bool = False) -> Case:
     corpus = CorpusFacts(dedup_stability=1, dedup_reason=HOLE, has_conservative=has_conservative)
-    return Scene(training=training, corpus=corpus, review=Review.withheld())
+    return Case(training=training, corpus=corpus, review=Review.withheld())
 
 
-def _by_review(scene: Scene) -> Iterator[Scene]:
+def _by_review(case: Case) -> Iterator[Case]:
     for review, is_stable in itertools.product(_reviews(), (False, True)):
-        yield replace(scene, corpus=replace(scene.corpus, redactor_is_stable=is_stable), review=review)
+        yield replace(case, corpus=replace(case.corpus, redactor_is_stable=is_stable), review=review)
 
 
 def _publications() -> Iterator[Publication]:

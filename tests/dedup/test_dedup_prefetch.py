@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.dedup.ahead import ahead
+from pipelines.dedup.prefetch import prefetch
 
 
 @given(st.lists(st.integers() | st.none()))
 def test_items_come_in_order(items):
-    assert list(ahead(iter(items))) == items
+    assert list(prefetch(iter(items))) == items
 
 
 def test_another_thread_makes_them_one_at_a_time_and_not_far_ahead():
@@ -22,7 +22,7 @@ def test_another_thread_makes_them_one_at_a_time_and_not_far_ahead():
             made.append(threading.get_ident())
             yield number
 
-    used = ahead(items())
+    used = prefetch(items())
     assert [next(used), next(used)] == [0, 1]
     used.close()
     assert len(made) <= 4
@@ -35,7 +35,7 @@ def test_what_making_raises_is_raised_where_the_item_was_due():
         yield 1
         raise ValueError("broken")
 
-    used = ahead(items())
+    used = prefetch(items())
     assert next(used) == 1
     with pytest.raises(ValueError, match="broken"):
         next(used)

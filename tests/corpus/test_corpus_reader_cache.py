@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.corpus import columnar, opening, readers
-from pipelines.corpus.open_files import StandingFiles
 from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.reader_cache import ReaderCache
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import InputError
@@ -32,14 +32,14 @@ def opened(monkeypatch):
 
     read_rows.original = columnar.read_rows
     monkeypatch.setattr(readers, "open_bytes", open_bytes)
-    monkeypatch.setattr(readers, "_BYTES", StandingFiles(at_most=4, reach=1 << 62))
+    monkeypatch.setattr(readers, "_BYTES", ReaderCache(at_most=4, reach=1 << 62))
     monkeypatch.setattr(columnar, "read_rows", read_rows)
-    monkeypatch.setattr(columnar, "_STANDING", StandingFiles(at_most=4, reach=50))
+    monkeypatch.setattr(columnar, "_READERS", ReaderCache(at_most=4, reach=50))
     return paths
 
 
-def standing():
-    return {**readers._BYTES._standing, **columnar._STANDING._standing}.values()
+def kept_readers():
+    return {**readers._BYTES._readers, **columnar._READERS._readers}.values()
 
 
 def text(row):
@@ -89,7 +89,7 @@ def test_rows_far_ahead_are_entered_at_their_row_group(tmp_path, opened):
     assert texts(pieces[0])
     assert texts(pieces[8]) == [text(row) for row in range(56, 60)]  # 49 rows on: within reach
     assert texts(pieces[0])
-    columnar._STANDING._reach = 48
+    columnar._READERS._reach = 48
     assert texts(pieces[8]) == [text(row) for row in range(56, 60)]
     assert opened == [path] * 3
 
@@ -145,10 +145,10 @@ def test_few_files_stay_open_and_none_at_its_end(tmp_path, opened, kind):
     made = [corpus(tmp_path, kind, name)[1] for name in "abcdef"]
     for pieces in made:
         texts(pieces[0])
-    assert len(standing()) == 4
+    assert len(kept_readers()) == 4
     for pieces in made:
         texts(pieces[-1])
-    assert not standing()
+    assert not kept_readers()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,7 +157,7 @@ def test_a_piece_that_is_given_up_leaves_no_file_open(tmp_path, opened, kind):
     rows = read_documents(pieces[0], ReadOptions())
     next(rows)
     rows.close()
-    assert not standing()
+    assert not kept_readers()
 
 
 @pytest.mark.parametrize("kind", ["csv.gz", "jsonl.gz"])
@@ -168,4 +168,4 @@ def test_damage_behind_a_piece_does_not_harm_it(tmp_path, opened, kind):
     *good, damaged = [item for part in parts for item in read_documents(part.pieces[0], ReadOptions())]
     assert [item.text for item in good] == [text(row) for row in range(len(good))]
     assert damaged.reason == "damaged"
-    assert not standing()
+    assert not kept_readers()

@@ -13,7 +13,7 @@ _WAITING = 2  # items at most: enough to even out, and little to hold
 _END = object()
 
 
-def ahead(items: Iterable[T]) -> Iterator[T]:
+def prefetch(items: Iterable[T]) -> Iterator[T]:
     """The same items in the same order, made by a thread of their own while the last one is used.
 
     Pays where making and using both spend their time in Arrow, numpy or compiled code, which let go of the

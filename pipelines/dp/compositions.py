@@ -1,4 +1,4 @@
-"""Batches of the same records in different company, to see who depends on whom.
+"""Batches of the same records composed differently, to see who depends on whom.
 
 Public versus private: which records are taken depends on their number, and on the shapes and digests of what they are
 collated to. What becomes of them is compared (`pipelines.dp.isolation`), and goes nowhere.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,7 +19,6 @@ import numpy.typing as npt
 import torch
 
 from pipelines.dp.random_states import kept_random_states, random_states_digest
-from pipelines.dp.separating import separating_sets
 
 IntArray = npt.NDArray[np.int64]
 
@@ -184,3 +185,23 @@ def content_of(batch: Any) -> bytes:
 
 def _num_values(shape: Shape) -> int:
     return sum(int(np.prod(size)) for _, _, size in shape)
+
+
+def separating_sets(count: int) -> torch.Tensor:
+    """Sets such that, for any two examples, one holds the first and not the second, and one the other way round.
+
+    Each example is in half of the sets, no two in the same half (Sperner 1928: no smaller number of sets can do it).
+
+    Args:
+        count: examples.
+
+    Returns:
+        (m, count) bool, True where the example is in the set; m is 0 for one example, 5 for 10, 8 for 64, 13 for 1,024.
+    """
+    num_sets = 0
+    while math.comb(num_sets, num_sets // 2) < count:
+        num_sets += 1
+    sets = torch.zeros(num_sets, count, dtype=torch.bool)
+    for example, chosen in enumerate(itertools.islice(itertools.combinations(range(num_sets), num_sets // 2), count)):
+        sets[list(chosen), example] = True
+    return sets

@@ -24,7 +24,7 @@ class Closable(Protocol):
 T = TypeVar("T", bound=Closable)
 
 
-class Standing(NamedTuple, Generic[T]):
+class OpenReader(NamedTuple, Generic[T]):
     """What reads a file, and where it is.
 
     Attributes:
@@ -36,7 +36,7 @@ class Standing(NamedTuple, Generic[T]):
     position: int
 
 
-class StandingFiles(Generic[T]):
+class ReaderCache(Generic[T]):
     """The readers of one process.
 
     Args:
@@ -47,10 +47,10 @@ class StandingFiles(Generic[T]):
     def __init__(self, at_most: int, reach: int) -> None:
         self._at_most = at_most
         self._reach = reach
-        self._standing: OrderedDict[Hashable, Standing[T]] = OrderedDict()
+        self._readers: OrderedDict[Hashable, OpenReader[T]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def take(self, key: Hashable, position: int) -> Standing[T] | None:
+    def take(self, key: Hashable, position: int) -> OpenReader[T] | None:
         """Gives up a reader that stands at ``position`` or before it.
 
         Args:
@@ -58,18 +58,18 @@ class StandingFiles(Generic[T]):
             position: of what is read next.
         """
         with self._lock:
-            found = self._standing.get(key)
+            found = self._readers.get(key)
             if found is None or not found.position <= position <= found.position + self._reach:
                 return None
-            return self._standing.pop(key)
+            return self._readers.pop(key)
 
-    def leave(self, key: Hashable, standing: Standing[T]) -> None:
+    def keep(self, key: Hashable, reader: OpenReader[T]) -> None:
         """Keeps a reader for the next `take`; ``key`` is that of the file when it was opened."""
         with self._lock:
-            closed = [other] if (other := self._standing.pop(key, None)) is not None else []
-            self._standing[key] = standing
-            while len(self._standing) > self._at_most:
-                closed.append(self._standing.popitem(last=False)[1])
+            closed = [other] if (other := self._readers.pop(key, None)) is not None else []
+            self._readers[key] = reader
+            while len(self._readers) > self._at_most:
+                closed.append(self._readers.popitem(last=False)[1])
         for one in closed:
             one.reader.close()
 

@@ -1,4 +1,4 @@
-"""Sentence borders from a spaCy model, over tokens that are given."""
+"""Sentence boundaries from a spaCy model, over tokens that are given."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load_model(model: str, component: Literal["senter", "parser"]) -> Language:
     return nlp
 
 
-def model_borders(nlp: Language, blocks: Iterable[tuple[Sequence[str], Sequence[bool]]]) -> Iterator[list[int]]:
+def model_boundaries(nlp: Language, blocks: Iterable[tuple[Sequence[str], Sequence[bool]]]) -> Iterator[list[int]]:
     """The token indices, each exclusive, at which the sentences of each block end.
 
     Args:
