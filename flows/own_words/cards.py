@@ -17,6 +17,7 @@ from pipelines.accounting.events import NonPrivate
 from pipelines.context import Spent
 from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
+from pipelines.methods.registry import METHODS
 from pipelines.stages.train_config import TrainConfig
 from pipelines.training.data.control import (
     BOS,
@@ -27,7 +28,6 @@ from pipelines.training.data.control import (
     OTHER_SPEAKER,
     ControlTokens,
 )
-from pipelines.training.methods import METHODS
 from pipelines.training.methods.sdpsgd_lstm import NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
@@ -187,7 +187,7 @@ def _run(
         scores=scores or {},
         context_length=128,
         warnings=warnings_about(
-            num_private=1, target_delta=1.0, insecure_test_seed=True, noise_multiplier=0.0, is_unnoised=True
+            num_private=1, target_delta=1.0, insecure_test_seed=True, noise_multiplier=0.0, unprotected_by="no_dp"
         ),
     )
 

@@ -20,8 +20,9 @@ from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
 from pipelines.accounting.facts import PUBLIC_BASES, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
-from pipelines.accounting.methods import RULES, MethodRule, Rows
 from pipelines.gate.own import HOLE
+from pipelines.methods.registry import RULES
+from pipelines.methods.rule import MethodRule, Rows
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate, Stability

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.methods import MethodRule
+from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, Stability
 
 Fact = Literal[

@@ -24,7 +24,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.methods import MethodRule
+from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 NOT_MEASURED: Final = "not_measured"

@@ -27,8 +27,9 @@ from pipelines.accounting.confidentiality_claims import bayesian, caught, confid
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
-from pipelines.accounting.methods import ClaimName, MethodRule, rule_of
 from pipelines.accounting.selective_claims import light_noise, masked, selective, selective_of_the_policy
+from pipelines.methods.registry import rule_of
+from pipelines.methods.rule import ClaimName, MethodRule
 
 __all__ = ["Claim", "Review", "build_claims"]
 

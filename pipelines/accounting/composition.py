@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from pipelines.accounting.events import Composed, NonPrivate
 from pipelines.accounting.facts import CorpusFacts, Phase, TrainingFacts
 from pipelines.accounting.ledger import Release, reads_without_noise
-from pipelines.accounting.methods import MethodRule, rule_of
+from pipelines.methods.registry import rule_of
+from pipelines.methods.rule import MethodRule
 
 
 @dataclass(frozen=True, kw_only=True)

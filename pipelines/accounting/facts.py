@@ -17,7 +17,8 @@ from pipelines.accounting.events import (
     leaves,
     to_json,
 )
-from pipelines.accounting.methods import Rows, rule_of
+from pipelines.methods.registry import rule_of
+from pipelines.methods.rule import Rows
 from pipelines.miss_rate.rates import MissRate
 
 SCHEMA_VERSION = 1

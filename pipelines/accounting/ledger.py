@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from pipelines.accounting.events import Composed, Event, Gaussian, Leaf, NonPrivate, SelfComposed, leaves
 from pipelines.accounting.facts import ReleaseFacts
-from pipelines.accounting.methods import rule_of
+from pipelines.methods.registry import rule_of
 
 State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]

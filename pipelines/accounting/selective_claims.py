@@ -13,7 +13,7 @@ from pipelines.accounting.assumptions import about_caught, one_sentence
 from pipelines.accounting.claim_builder import WITHHELD, Claim, ClaimBuilder, finite
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
-from pipelines.accounting.methods import THEOREM_SELECTIVE
+from pipelines.methods.rule import THEOREM_SELECTIVE
 
 _UNSTABLE = (
     "no review can mend this: selective DP needs a redactor that reads the same in both worlds, redact(D) = "

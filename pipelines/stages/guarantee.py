@@ -81,7 +81,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
     from pipelines.accounting.facts import parse_training
     from pipelines.accounting.ledger import releases_digest
-    from pipelines.accounting.methods import rule_of
+    from pipelines.methods.registry import rule_of
     from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 
     config: GuaranteeConfig = ctx.configs["guarantee"]
@@ -129,8 +129,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
 def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release]]:
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
-    from pipelines.stages.shard import TRAINS_ON_PUBLIC_ROWS, publishes_rows
-    from pipelines.training.methods import PRIVATE_ROOT_ONLY
+    from pipelines.methods.registry import METHODS
+    from pipelines.stages.shard import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known = list(ctx.releases.published) if ctx.releases else []
@@ -141,14 +141,14 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
     if (
         own is not None
         and own.facts is not None
-        and (method in TRAINS_ON_PUBLIC_ROWS or any(phase.rows != "original" for phase in own.facts.phases))
+        and (METHODS[method].trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
     ):
         redactions |= own.facts.redactions  # what it read is what is there now, or it would have been trained anew
     tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
     publishes = publishes_rows(ctx.configs, method)
     was_published = any(not found.isdisjoint(redactions) for found in tables)
     publication = Publication(
-        publishes_model=method not in PRIVATE_ROOT_ONLY,
+        publishes_model=METHODS[method].publishes_model,
         publishes_rows=publishes or was_published,
         is_withdrawn=was_published and not publishes,
         foreign_tables=any(found.isdisjoint(redactions) for found in tables),

@@ -6,15 +6,12 @@ Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
-
-TRAINS_ON_PUBLIC_ROWS: Final = frozenset({"crt"})
-"""Methods that train on whole rows without noise because the conservative policy let them pass."""
 
 
 class ShardConfig(StageConfig):
@@ -35,7 +32,9 @@ class ShardConfig(StageConfig):
 
     def publishes(self, method: str) -> bool:
         """Whether a run with this training method publishes the rows of the public side."""
-        return self.publish == "always" or (self.publish == "auto" and method in TRAINS_ON_PUBLIC_ROWS)
+        from pipelines.methods.registry import METHODS
+
+        return self.publish == "always" or (self.publish == "auto" and METHODS[method].trains_on_public_rows)
 
 
 def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:

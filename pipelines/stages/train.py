@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from pipelines.stages.train_config import TrainConfig
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from pipelines.methods.view import View
     from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
     from pipelines.training.data.records import Batch
     from pipelines.training.data.vocabulary import Vocabulary
@@ -28,7 +30,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
     from pipelines.stages.train_ranks import check_ranks, on_ranks
-    from pipelines.training.methods import PRIVATE_ROOT_ONLY
 
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
@@ -41,7 +42,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             to_json(account.event),
             config.target_delta,
             facts=release_facts(config, prepared.corpus, account),
-            is_public=config.method not in PRIVATE_ROOT_ONLY,
+            is_public=config.spec().publishes_model,
             insecure_test_seed=config.insecure_test_seed,
         )
     if ctx.runtime.num_processes == 1:
@@ -63,9 +64,8 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
     """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     from pipelines.accounting.events import to_json
     from pipelines.accounting.facts import is_from_private_text
-    from pipelines.accounting.methods import rule_of
 
-    rule = rule_of(config.method, account.variant)
+    rule = config.spec().rule(account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
         "method": config.method,
@@ -91,14 +91,15 @@ class _Prepared(NamedTuple):
 
 
 def _prepare(ctx: StageContext) -> _Prepared:
-    from pipelines.training.methods import load_method
     from pipelines.training.methods.phases import load_phase
 
     config: TrainConfig = ctx.configs["train"]
-    first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.method == "jft" else None
+    first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.spec().first_phase else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
-    corpus, task = read(ctx, config, config.method, start)
-    training = load_method(config.method).prepare(corpus, settings_of(ctx, config, first.record if first else None))
+    corpus, task = read(ctx, config, config.view(), start)
+    training = importlib.import_module(config.spec().module).prepare(
+        corpus, settings_of(ctx, config, first.record if first else None)
+    )
     return _Prepared(first, start, corpus, task, training)
 
 
@@ -109,7 +110,6 @@ def _train(
     from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.methods import PRIVATE_ROOT_ONLY
     from pipelines.training.run import Run
     from pipelines.training.scoring.evaluation import Evaluation
     from pipelines.training.scoring.token_scores import write_token_scores
@@ -150,7 +150,7 @@ def _train(
             spent=spent,
         ),
         private=ctx.private_dir,
-        model_folder=(ctx.private_dir if config.method in PRIVATE_ROOT_ONLY else ctx.public_root_dir()) / "model",
+        model_folder=(ctx.public_root_dir() if config.spec().publishes_model else ctx.private_dir) / "model",
     )
     return {
         "num_public_records": len(corpus.plain),
@@ -160,8 +160,8 @@ def _train(
     }
 
 
-def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) -> tuple[TrainingCorpus, Task]:
-    """What a view (`pipelines.training.data.views.VIEWS`) reads, as examples of the task.
+def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -> tuple[TrainingCorpus, Task]:
+    """What a view reads, as examples of the task.
 
     Raises:
         ConfigError: the texts to be generated do not fit into the model's context.
@@ -188,7 +188,7 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
     corpus = read_corpus(
         _tables(ctx, config, view),
         CorpusSettings(
-            view=config.view(view),
+            view=view,
             unit=config.unit(),
             speakers=config.speakers or SPEAKERS.get(config.task, ()),
             domains=config.domains,
@@ -208,13 +208,13 @@ def read(ctx: StageContext, config: TrainConfig, view: str, network: Network) ->
     return corpus, made[0]
 
 
-def _tables(ctx: StageContext, config: TrainConfig, view: str) -> TrainingTables:
+def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
     """The tables among the inputs that are read for this view."""
     from pipelines.training.data.corpus import TrainingTables
 
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
-    estimate = ctx.inputs.get("estimate", ()) if view == "jft_screened" else ()
+    estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
     return TrainingTables(
         public=[artifact.private("public.parquet") for artifact in shard],
         private=[artifact.private("private.parquet") for artifact in shard],
@@ -250,7 +250,7 @@ def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, 
         schedule_scale=config.schedule_scale,
         max_private_spans=config.max_private_spans,
         max_state_norm=config.max_state_norm,
-        variant=config.jft_variant if config.method == "jft" else None,
+        variant=config.variant(),
         phase_one=phase_one,
     )
 

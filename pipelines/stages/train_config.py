@@ -8,12 +8,16 @@ from pydantic import Field, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.errors import ConfigError
+from pipelines.methods.registry import METHODS
+from pipelines.methods.view import unread_stages, with_typed_masks
 from pipelines.stages.train_checks import LEAST_MISS_RATE, check_together
 from pipelines.stages.train_uses import OF_LIGHT_NOISE, method_uses, unused_fields, unused_in_phase_one
 
 if TYPE_CHECKING:
+    from pipelines.methods.spec import MethodSpec
+    from pipelines.methods.view import View
     from pipelines.training.data.control import AddedTokens
-    from pipelines.training.data.views import RecordUnit, View
+    from pipelines.training.data.record_unit import RecordUnit
     from pipelines.training.models.shape import ModelShape
 
 Size = Annotated[int, Field(strict=True)]
@@ -252,7 +256,7 @@ class TrainConfig(StageConfig):
             return self.tokenizer
         if self.is_pretrained():
             return "pretrained"
-        return "bpe_public" if self.view(self.method).learns_words else "bytes"
+        return "bpe_public" if self.view().learns_words else "bytes"
 
     def shape(self) -> ModelShape:
         """The sizes of a model from scratch."""
@@ -268,17 +272,17 @@ class TrainConfig(StageConfig):
 
     def unit(self) -> RecordUnit:
         """What one record is."""
-        from pipelines.training.data.views import RecordUnit
+        from pipelines.training.data.record_unit import RecordUnit
 
         return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
 
     def architecture(self) -> str:
         """The kind of network from scratch: ``gpt2`` or ``lstm``."""
-        return "lstm" if self.model == "lstm" or self.method == "sdpsgd_lstm" else "gpt2"
+        return "lstm" if self.model == "lstm" or self.spec().needs_lstm else "gpt2"
 
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
         """What the chosen method uses; for phase 1, what phase 1 uses."""
-        if stage == "train_phase1" and self.method != "jft":
+        if stage == "train_phase1" and self.spec().first_phase is None:
             return {}
         fields = {name: value for name, value in super().keyed().items() if name not in self._unused_by_the_model()}
         fields |= {"tokenizer": self.tokenizer_kind(), **self._identity_of_the_model()}
@@ -341,25 +345,41 @@ class TrainConfig(StageConfig):
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """What the chosen method does not read."""
-        from pipelines.training.data.views import unread_stages
-
         learns = self.tokenizer_kind() == "bpe_public"
         if stage == "train_phase1":
-            if self.method != "jft":
+            if self.spec().first_phase is None:
                 return frozenset({"shard", "split", "redact", "estimate"})
             needed = {"direct": None, "conservative_light_noise": "redact"}.get(self.jft_variant, "estimate")
             if self.is_light_noise() and self.jft_miss_rate is not None:
                 needed = None
             return frozenset({"redact", "estimate"} - {needed})
-        unread = unread_stages(self.view(self.method), tokenizer_reads_public_rows=learns)
-        return unread if self.method == "jft" else unread | {"train_phase1"}
+        unread = unread_stages(self.view(), tokenizer_reads_public_rows=learns)
+        return unread if self.spec().first_phase else unread | {"train_phase1"}
 
-    def view(self, name: str) -> View:
-        """What the method, or the named phase of it, reads."""
-        from pipelines.training.data.views import VIEWS, with_typed_masks
+    def spec(self) -> MethodSpec:
+        """What the chosen method is."""
+        return METHODS[self.method]
 
-        is_typed = self.typed_masks and method_uses(self.method, "typed_masks")
-        return with_typed_masks(VIEWS[name]) if is_typed else VIEWS[name]
+    def variant(self) -> str | None:
+        """That of the chosen method; None where it has none."""
+        setting = self.spec().variant_setting
+        return None if setting is None else str(getattr(self, setting))
+
+    def view(self) -> View:
+        """What the method reads."""
+        view = self.spec().view
+        return with_typed_masks(view) if self.typed_masks and method_uses(self.method, "typed_masks") else view
+
+    def first_view(self) -> View:
+        """What its first phase reads.
+
+        Raises:
+            ConfigError: it has none.
+        """
+        phase, variant = self.spec().first_phase, self.variant()
+        if phase is None or variant is None:
+            raise ConfigError(f"method {self.method} has no first phase")
+        return phase.view_of(variant)
 
     def control_tokens(self) -> AddedTokens:
         """Those that the vocabulary has beside begin, end and padding."""
@@ -385,7 +405,6 @@ class TrainConfig(StageConfig):
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the chosen method and task."""
-        from pipelines.training.methods import METHODS
         from pipelines.training.tasks import TASKS
 
-        return METHODS[self.method], TASKS[self.task]
+        return self.spec().module, TASKS[self.task]

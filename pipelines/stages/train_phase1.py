@@ -16,7 +16,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.methods.phases import write_no_phase
 
     config: TrainConfig = ctx.configs["train"]
-    if config.method != "jft":
+    if config.spec().first_phase is None:
         write_no_phase(ctx.private_dir)
         return {}
     from pipelines.stages.train_ranks import check_ranks, on_ranks
@@ -38,7 +38,7 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     seed = seed_of(ctx, config)
     start = open_network(ctx, config, seed)
     try:
-        corpus, task = read(ctx, config, "jft_screened" if is_screened else "jft_phase_one", start)
+        corpus, task = read(ctx, config, config.first_view(), start)
     except InputError:
         if not is_screened:
             raise

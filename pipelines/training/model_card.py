@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.accounting.facts import is_from_private_text
-from pipelines.accounting.methods import rule_of
 from pipelines.dp.language import base_of, has_prefix
+from pipelines.methods.registry import METHODS, rule_of
 from pipelines.report.numbers import real
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks.templates import choose_template
@@ -16,16 +16,6 @@ from pipelines.training.tasks.templates import choose_template
 if TYPE_CHECKING:
     from pipelines.training.run import Run
 
-_DESCRIPTIONS: Final[Mapping[str, str]] = {
-    "crt": "AdamW on public text and DP-AdamW on redacted private text",
-    "jft": "a redacted fine-tune, then DP-AdamW on the original text",
-    "dpsgd": "DP-AdamW on the original text",
-    "redaction_schedule": "AdamW on redacted and DP-AdamW on original text, by a schedule drawn up front",
-    "sdpsgd_lstm": "SGD on public and DP-SGD on private spans, states clipped and noised between them",
-    "redacted": "AdamW on redacted text, without noise",
-    "anonymized": "AdamW on redacted text, masks learnt like words, without noise",
-    "no_dp": "AdamW on the original text, without any protection: keep it private",
-}
 _AUTO: Final = "Load it with `{}.from_pretrained(FOLDER)` and `AutoTokenizer.from_pretrained(FOLDER)`."
 _HEADS: Final[Mapping[str, tuple[str, str]]] = {
     "causal": ("AutoModelForCausalLM", "text-generation"),
@@ -113,13 +103,14 @@ def model_card(run: Run) -> str:
     about_record = _RECORDS[config["task"]].format(begin=begin, end=end, marks=marks, **_inputs_of(config))
     about_names = "\n".join(names)
     auto, use = _HEADS[run.head]
+    described = METHODS[method].description
     return f"""---
 library_name: transformers
 pipeline_tag: {use}
 ---
 # A language model trained with Reticent
 
-A {kind}, {origin} with the method `{method}`: {_DESCRIPTIONS[method]}. {_cost(run)}What this promises, and under which
+A {kind}, {origin} with the method `{method}`: {described}. {_cost(run)}What this promises, and under which
 assumptions, is stated in the report, not here; a model that is trained on the same files later adds to what is given
 away, and the newest report says what all of them cost together.
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
 from pipelines.files import write_json
-from pipelines.training.data.views import VIEWS
+from pipelines.methods.registry import METHODS
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
@@ -72,10 +72,11 @@ _BASE_NOTE: Final = (
 def events_document(run: Run) -> dict[str, Any]:
     """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
     config, corpus, account = run.config, run.corpus, run.account
+    method = METHODS[config["method"]]
     vocabulary = corpus.vocabulary
     notes = [
         _SAMPLING_NOTES,
-        *([_PUBLIC_NOTE] if config["method"] == "crt" else [_PLAIN_NOTE] if len(corpus.plain) else []),
+        *([_PUBLIC_NOTE] if method.trains_on_public_rows else [_PLAIN_NOTE] if len(corpus.plain) else []),
         "of the training, only the final weights are released; checkpoints, losses, figures and curves are not, and "
         "epsilon does not cover them",
         "an interrupted run resumes from its last checkpoint with fresh samples and noise; this is one release if "
@@ -84,7 +85,7 @@ def events_document(run: Run) -> dict[str, Any]:
         "floating-point noise are taken for ideal ones",
         _TOKENIZER_NOTES.get(vocabulary.trained_on, _TOKENIZER_NOTE).format(
             vocabulary.trained_on,
-            names="public rows and settings" if VIEWS[config["method"]].learns_words else "settings only",
+            names="public rows and settings" if method.view.learns_words else "settings only",
         ),
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),

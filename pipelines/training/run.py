@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.context import Spent
+from pipelines.methods.registry import METHODS
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account
@@ -19,7 +20,7 @@ def warnings_about(
     target_delta: float,
     insecure_test_seed: bool,
     noise_multiplier: float | None,
-    is_unnoised: bool = False,
+    unprotected_by: str | None = None,
 ) -> list[str]:
     """What the trusted side should hear loudly about a run."""
     found = []
@@ -30,8 +31,8 @@ def warnings_about(
         )
     if insecure_test_seed:
         found.append("insecure_test_seed is on: samples and noise can be repeated by anyone, so no guarantee holds.")
-    if is_unnoised:
-        found.append("the method is no_dp: original text is trained on without any protection.")
+    if unprotected_by:
+        found.append(f"the method is {unprotected_by}: original text is trained on without any protection.")
     if noise_multiplier == 0:
         found.append("noise_multiplier is 0: private records are trained on without protection.")
     return found
@@ -86,10 +87,11 @@ class Run:
     @property
     def warnings(self) -> list[str]:
         """What the trusted side should hear loudly."""
+        method = self.config["method"]
         return warnings_about(
             num_private=self.num_private,
             target_delta=self.config["target_delta"],
             insecure_test_seed=self.config["insecure_test_seed"],
             noise_multiplier=self.noise_multiplier,
-            is_unnoised=self.config["method"] == "no_dp",
+            unprotected_by=method if METHODS[method].is_unprotected else None,
         )

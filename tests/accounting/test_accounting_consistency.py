@@ -13,7 +13,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.accounting.facts import parse_training
-from pipelines.accounting.methods import rule_of
+from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.redact import RedactConfig

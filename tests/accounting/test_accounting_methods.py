@@ -13,7 +13,7 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError, from_json
 from pipelines.accounting.facts import CorpusFacts, parse_training
-from pipelines.accounting.methods import RULES
+from pipelines.methods.registry import RULES
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "one kind of secret of a test"

@@ -20,7 +20,7 @@ from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import Composed, Gaussian, SelfComposed, from_json
 from pipelines.accounting.facts import CorpusFacts, Phase, ReleaseFacts, TrainingFacts, parse_training
 from pipelines.accounting.ledger import Release, composed_epsilon
-from pipelines.accounting.methods import RULES, rule_of
+from pipelines.methods.registry import RULES, rule_of
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "one kind of secret of a test"

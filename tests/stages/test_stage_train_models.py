@@ -16,8 +16,8 @@ from pipelines.accounting.assumptions import common, voids
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import parse_training
-from pipelines.accounting.methods import rule_of
 from pipelines.errors import ConfigError
+from pipelines.methods.registry import rule_of
 from pipelines.stages.train import TrainConfig
 from pipelines.store.code import CodeDigests
 from pipelines.store.statcache import StatCache

@@ -16,14 +16,14 @@ from test_stage_train_methods import METHODS, SMALL, corpus, read, run
 
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
+from pipelines.methods import registry
 from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
-from pipelines.training.methods import ONE_PROCESS_ONLY
 
 # Every record in every private step and no noise: then nothing is random but what is public.
 EXACT = {"expected_batch_size": 1_000, "noise_multiplier": 0.0, "target_epsilon": None, "epochs": 2}
 EXACT |= {"insecure_test_seed": True, "jft_phase1_epochs": 2}
-SHARED = [name for name in METHODS if name.partition(" ")[0] not in ONE_PROCESS_ONLY]
+SHARED = [name for name in METHODS if registry.METHODS[name.partition(" ")[0]].shares_steps]
 
 
 def weights(ctx):

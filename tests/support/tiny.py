@@ -4,15 +4,16 @@ from dataclasses import fields
 
 import numpy as np
 
+from pipelines.methods.registry import METHODS
 from pipelines.tables import TableWriter
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Records, frame_of, target_positions
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.tokenizer import byte_tokenizer, loadable
-from pipelines.training.data.views import VIEWS, RecordUnit
 from pipelines.training.data.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.shape import ModelShape
@@ -102,7 +103,7 @@ def making(kind, vocab_size=400, **changes):
 def read_tables(tables, scratch, **changes):
     """`read_corpus` as most tests want it; ``changes`` are its own arguments, or those of its settings."""
     settings = {
-        "view": VIEWS["crt"],
+        "view": METHODS["crt"].view,
         "unit": RecordUnit(),
         "min_speaker_rows": 1,
         "evaluate_fold": "test",

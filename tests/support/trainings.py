@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.accounting.methods import RULES
+from pipelines.methods.registry import RULES
 
 DP = {
     "type": "self_composed",

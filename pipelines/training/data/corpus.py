@@ -1,6 +1,6 @@
 """Reads the text that a method needs into encoded records, through files in the scratch folder.
 
-Which text that is says `pipelines.training.data.views`, and what is held in memory `pipelines.training.data.rows`.
+Which text that is says `pipelines.methods.view`, and what is held in memory `pipelines.training.data.rows`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
+from pipelines.methods.view import View
 from pipelines.training.data.control import RESERVED, common_names, name_token
 from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Examples, IntArray
 from pipelines.training.data.row_store import RowStore, StoredRecords, document_lengths
 from pipelines.training.data.rows import original_rows, shard_rows, typed_rows
-from pipelines.training.data.views import RecordUnit, View
 from pipelines.training.data.vocabulary import Vocabulary
 
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from pipelines.tables import iter_batches
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.rows import BATCH_ROWS, Range, Row
-from pipelines.training.data.views import RecordUnit
 
 _DIGEST_BYTES = 16
 _HASH_BYTES = 32

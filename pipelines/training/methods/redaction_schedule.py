@@ -35,7 +35,7 @@ from pipelines.training.methods.base import Account, LoopTraining, Settings
 Kind = Literal["step", "linear", "expconcave", "expconvex"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 PRECONDITIONS: Final = ("schedule_drawn_up_front",)
-"""What this module sees to, by the names under which claims ask for it (`pipelines.accounting.methods`)."""
+"""What this module sees to, by the names under which claims ask for it (`pipelines.methods`)."""
 
 
 def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1.0) -> float:

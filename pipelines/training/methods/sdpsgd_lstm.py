@@ -64,7 +64,7 @@ PRECONDITIONS: Final = (
     "queries_counted",
     "samples_public",
 )
-"""What `train` sees to, by the names under which claims ask for it (`pipelines.accounting.methods`)."""
+"""What `train` sees to, by the names under which claims ask for it (`pipelines.methods`)."""
 
 
 @dataclass(frozen=True, kw_only=True)

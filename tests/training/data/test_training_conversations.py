@@ -12,10 +12,11 @@ from support.small_models import load_model, save_family
 from support.tiny import all_ids, making, read_tables, rows_of
 from support.training_tables import row_of, write_tables
 
+from pipelines.methods.registry import METHODS
 from pipelines.training.data.control import RESERVED, AddedTokens, common_names, name_token
 from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import frame_of, target_positions
-from pipelines.training.data.views import VIEWS, RecordUnit
 from pipelines.training.data.vocabulary import learn_vocabulary
 from pipelines.training.models.loading import complete_model, open_model
 from pipelines.training.tasks.dialogue import dialogue_example
@@ -33,7 +34,7 @@ def read(folder, rows, method="crt", unit=None, context_length=400, kind="bytes"
     kept = [row for row in rows if row not in without]
     tables = replace(write_tables(folder / "kept", kept), documents=documents)
     arguments = {
-        "view": VIEWS[method],
+        "view": METHODS[method].view,
         "unit": unit or RecordUnit(),
         "make_vocabulary": making(kind, **TOLD),
         "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),
@@ -92,7 +93,7 @@ def test_a_conversation_begins_and_ends_once_and_every_turn_has_its_domain(tmp_p
     corpus = read(tmp_path_factory.mktemp("corpus"), rows, method, unit)
     control = corpus.vocabulary.control
     found = all_ids(corpus.plain) + all_ids(corpus.noised)
-    column = "redacted_text" if VIEWS[method].reads_shards else "text"
+    column = "redacted_text" if METHODS[method].view.reads_shards else "text"
     marked = method == "sdpsgd_lstm"  # private pieces are encoded apart; bytes come out the same
     assert sorted(found) == expected_ids(rows, control, corpus.vocabulary.encoder, column, unit)
     flat = Counter(token for ids in found for token in ids)

@@ -12,10 +12,12 @@ from support.tiny import all_ids, making, read_tables
 from support.training_tables import row_of, write_tables
 
 from pipelines.errors import ConfigError, StageError
+from pipelines.methods.registry import METHODS
+from pipelines.methods.view import unread_stages, with_typed_masks
 from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.row_store import RowStore
 from pipelines.training.data.rows import original_rows, private_ranges, split_private, typed_rows
-from pipelines.training.data.views import VIEWS, RecordUnit, unread_stages, with_typed_masks
 
 BLOCKS = RecordUnit(kind="block", sentences_per_block=3)
 DIALOGUES = RecordUnit(kind="dialogue")
@@ -38,6 +40,9 @@ def corpus_rows(secret="Ann Lee", extra=()):
     rows += [row_of("other", i, text) for i, text in enumerate(["No secret here.", "None at all.", "Nor any here."])]
     rows += [row_of("held", i, f"Held {{{secret}}} out {i}.", "USR", "test") for i in range(4)]
     return [*rows, *extra]
+
+
+VIEWS = {name: spec.view for name, spec in METHODS.items()} | {"jft_phase_one": METHODS["jft"].first_phase.view}
 
 
 def read(folder, rows, method="crt", unit=None, num_partitions=1, context_length=400, unread=(), **changes):
@@ -64,7 +69,7 @@ def texts_of(rows, column, keep=lambda redacted: True):
     return sorted(text.replace(" <MASK>", "").replace("<MASK>", "") for text in found)
 
 
-@pytest.mark.parametrize("method", [name for name in VIEWS if name != "jft_screened"])
+@pytest.mark.parametrize("method", VIEWS)
 def test_each_method_reads_the_text_that_the_design_gives_it(tmp_path, method):
     rows = corpus_rows()
     corpus = read(tmp_path, rows, method)
@@ -158,7 +163,7 @@ def test_what_need_not_be_read_is_known_beforehand():
 
 
 @pytest.mark.parametrize(
-    ("method", "unit"), [(m, u) for m in VIEWS if m != "jft_screened" for u in (RecordUnit(), BLOCKS, DIALOGUES)],
+    ("method", "unit"), [(m, u) for m in VIEWS for u in (RecordUnit(), BLOCKS, DIALOGUES)],
     ids=lambda value: getattr(value, "kind", value),
 )  # fmt: skip
 def test_a_longer_secret_changes_exactly_one_record(tmp_path, method, unit):

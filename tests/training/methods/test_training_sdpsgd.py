@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from pipelines.accounting.accountants import epsilon, gdp_epsilon
 from pipelines.accounting.events import Gaussian, NoEvent, SelfComposed
-from pipelines.accounting.methods import RULES
 from pipelines.errors import ConfigError, StageError
+from pipelines.methods.registry import RULES
 from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.ragged import RaggedArray

@@ -14,8 +14,8 @@ from pipelines.training.data.alignment import NO_WORD, right_words, starts_word,
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import read_held_out
 from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.tokenizer import loadable, train_bpe
-from pipelines.training.data.views import RecordUnit
 from pipelines.training.data.vocabulary import control_tokens_of, vocabulary_of
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.scoring.evaluation import evaluate

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from support.tiny import SHAPE, making, read_tables
 from support.training_tables import TOKEN, row_of, write_tables
 
+from pipelines.methods.registry import METHODS
 from pipelines.tables import TableWriter, read_table
 from pipelines.training.data.encoding import RecordEncoder
-from pipelines.training.data.views import VIEWS, RecordUnit
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.scoring.evaluation import evaluate
 from pipelines.training.scoring.token_scores import write_token_scores
@@ -116,7 +117,7 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
     corpus = read_tables(
         write_tables(tmp_path, rows, 2),
         tmp_path,
-        view=VIEWS[method],
+        view=METHODS[method].view,
         unit=unit,
         make_vocabulary=making(kind, has_conversations=is_told, has_domains=is_told),
         make_encoder=lambda vocabulary: RecordEncoder(vocabulary, WIDE.context_length),

@@ -1,0 +1,20 @@
+"""CRT: confidentially redacted training (Zhao, Li & Wang 2022, Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.methods.rule import MethodRule
+from pipelines.methods.spec import MethodSpec
+from pipelines.methods.view import View
+
+SPEC: Final = MethodSpec(
+    name="crt",
+    module="pipelines.training.methods.crt",
+    description="AdamW on public text and DP-AdamW on redacted private text",
+    without_noise="public rows",
+    with_noise="redacted text of private rows",
+    source="CRT, Algorithm 1",
+    view=View(plain="public_shard", noised="private_shard", learns_words=True),
+    rules={None: MethodRule(claims=("dp", "confidentiality", "caught", "group", "bayesian"), rows="redacted")},
+)

@@ -1,0 +1,20 @@
+"""DP-SGD on everything (Abadi et al. 2016, Algorithm 1; Li et al. 2022 for language models)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.methods.rule import MethodRule
+from pipelines.methods.spec import MethodSpec
+from pipelines.methods.view import View
+
+SPEC: Final = MethodSpec(
+    name="dpsgd",
+    module="pipelines.training.methods.dpsgd",
+    description="DP-AdamW on the original text",
+    without_noise="",
+    with_noise="original text",
+    source="Abadi et al. 2016; Li et al. 2022",
+    view=View(plain="none", noised="original"),
+    rules={None: MethodRule(claims=("dp", "confidentiality", "group", "selective"), rows="original")},
+)

@@ -1,0 +1,30 @@
+"""Redaction schedule: from redacted to original text in one run (Kabra & Elenberg 2023, section 5.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.methods.rule import THEOREM_SELECTIVE, UNNOISED, MethodRule
+from pipelines.methods.spec import MethodSpec
+from pipelines.methods.view import View
+
+SPEC: Final = MethodSpec(
+    name="redaction_schedule",
+    module="pipelines.training.methods.redaction_schedule",
+    description="AdamW on redacted and DP-AdamW on original text, by a schedule drawn up front",
+    without_noise="redacted text, at steps drawn up front",
+    with_noise="original text, at the others",
+    source="Domain privacy, 5.2",
+    view=View(plain="redacted", noised="original"),
+    rules={
+        None: MethodRule(
+            claims=UNNOISED,
+            is_unnoised=True,
+            theorem=THEOREM_SELECTIVE,
+            requires={
+                "schedule_drawn_up_front": "it is not recorded that the schedule was drawn up front, from public "
+                "randomness of its own, so which steps were private may itself tell something",
+            },
+        )
+    },
+)

@@ -1,0 +1,40 @@
+"""Selective-DPSGD on an LSTM (Shi et al. 2022, "Selective Differential Privacy for Language Modeling", Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipelines.methods.rule import THEOREM_SELECTIVE, MethodRule
+from pipelines.methods.spec import MethodSpec
+from pipelines.methods.view import View
+
+SPEC: Final = MethodSpec(
+    name="sdpsgd_lstm",
+    module="pipelines.training.methods.sdpsgd_lstm",
+    description="SGD on public and DP-SGD on private spans, states clipped and noised between them",
+    without_noise="public tokens",
+    with_noise="private tokens, and the states after them",
+    source="Selective DP, Algorithm 1",
+    view=View(plain="none", noised="original", marks_tokens=True),
+    rules={
+        None: MethodRule(
+            claims=("dp", "selective", "selective_policy"),
+            is_unnoised=True,
+            theorem=THEOREM_SELECTIVE,
+            requires={
+                "states_noised": "it is not recorded that hidden and cell states after a private span were clipped and "
+                "noised for each record",
+                "states_detached": "it is not recorded that those states were detached, so private gradients may flow "
+                "into public updates without noise",
+                "private_spans_capped": "it is not recorded that the private spans of a record were capped, so the "
+                "number of queries about it has no bound",
+                "queries_counted": "it is not recorded that every noised query of a sampled step (gradient, hidden "
+                "state, cell state, for each span) is in the event",
+                "samples_public": "it is not recorded that the event takes no credit for sampling, while public spans "
+                "are trained on without noise and may show which records a step sampled",
+            },
+        )
+    },
+    shares_steps=False,  # its updates go from span to span through a record
+    needs_lstm=True,
+)

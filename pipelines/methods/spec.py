@@ -1,0 +1,88 @@
+"""What the description of a training method says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pipelines.methods.rule import MethodRule
+from pipelines.methods.view import View
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstPhase:
+    """A phase that is an artifact of its own (``train_phase1``), whose weights the method goes on from.
+
+    Attributes:
+        view: what it reads.
+        views: what it reads instead, by variant.
+        recipe: as `MethodSpec.recipe`.
+    """
+
+    view: View
+    views: Mapping[str, View] = field(default_factory=dict)
+    recipe: int = 1
+
+    def view_of(self, variant: str) -> View:
+        """What it reads in a variant."""
+        return self.views.get(variant, self.view)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodSpec:
+    """A training method, as settings, checks, claims, model card and documentation see it.
+
+    Attributes:
+        name: as ``train.method`` gives it.
+        module: what trains: a module with ``prepare(corpus, settings)`` (`pipelines.training.methods.base`).
+        recipe: version of what it does to records. To be raised by whoever changes what the weights come from: a model
+            of an earlier version is then told from one of this version, and nothing else does that.
+        description: for the model card: what is done to which text.
+        without_noise, with_noise: for the table of methods: what it trains on in each way; empty for nothing.
+        source: where it comes from.
+        view: which text it reads, and as what.
+        rules: what can be claimed of it, by variant; a method without variants has the one variant None.
+        variant_setting: the setting that names the variant.
+        first_phase: a phase before it, for those that have one.
+        publishes_model: whether its model may lie in the public root; not one with no bound on what it tells of
+            private rows.
+        shares_steps: whether several processes may take its steps together.
+        needs_lstm: whether it trains the LSTM of its paper and no other network.
+    """
+
+    name: str
+    module: str
+    recipe: int = 1
+    description: str
+    without_noise: str
+    with_noise: str
+    source: str
+    view: View
+    rules: Mapping[str | None, MethodRule]
+    variant_setting: str | None = None
+    first_phase: FirstPhase | None = None
+    publishes_model: bool = True
+    shares_steps: bool = True
+    needs_lstm: bool = False
+
+    @property
+    def trains_on_public_rows(self) -> bool:
+        """Whether it trains on whole rows without noise because the conservative policy let them pass.
+
+        They are then published, too, for its model gives them away.
+        """
+        return self.view.plain == "public_shard"
+
+    @property
+    def is_unprotected(self) -> bool:
+        """Whether it trains on original text without noise."""
+        return self.view.plain == "original"
+
+    def rule(self, variant: str | None) -> MethodRule:
+        """What can be claimed of it, or of one of its variants.
+
+        Raises:
+            KeyError: it has no such variant.
+        """
+        found = self.rules[variant]
+        return replace(found, has_public_set=self.trains_on_public_rows, reads_spans=self.view.marks_tokens)
