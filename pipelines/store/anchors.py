@@ -8,6 +8,7 @@ from typing import Any
 
 from pipelines.files import read_json, sha256_file
 from pipelines.graph import GRAPH
+from pipelines.store import versions
 from pipelines.store.identity import FILE as IDENTITY
 from pipelines.store.identity import anchor_of
 from pipelines.store.ledger_file import Anchor
@@ -81,7 +82,7 @@ def remember_release(roots: Roots, stage: str, key: str) -> None:
     events = events_of(roots, stage, key)
     anchor = _of_lineage(read_json(roots.manifest_path(stage, key)))
     document: Mapping[str, Any] = {
-        "schema_version": 1,
+        "schema_version": versions.REMOVED,
         "stage": stage,
         "key": key,
         "events": events,

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.files import fsync_path
-from pipelines.store import ledger_file
+from pipelines.store import ledger_file, versions
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
 from pipelines.store.identity import write_anchor
@@ -299,7 +299,7 @@ class StoreLedger:
             if not any(r.release_id == release_id for r in listed):
                 new = replace(new, epsilon=finite(epsilon_alone(new)))
                 # The mark comes first: an entry without its mark would be counted again when training goes on.
-                mark = {"schema_version": 1, "release_id": release_id, "key": self.key}
+                mark = {"schema_version": versions.MARK, "release_id": release_id, "key": self.key}
                 write_sealed(self.scratch_dir / _MARK, mark, "training", roots.secret)
                 adopted = [line for r in lost for line in (document_of(r), published(r.release_id))]
                 append(roots, path, [*adopted, document_of(new)])

@@ -1,8 +1,8 @@
 """The version of each kind of document that a store holds. One kind may change without making the others look damaged.
 
 ``store.json`` of an older version is read through its migration, and a newer one is refused by name. A manifest of any
-other version is no artifact, and such a line no entry of the ledger. Small documents of one kind and version, such as
-marks of a training and what stays of a removed release, say their version where they are written.
+other version is no artifact, and such a line no entry of the ledger. Tests read stores that hold the earlier versions
+(``tests/store/test_store_document_versions.py``).
 """
 
 from __future__ import annotations
@@ -20,3 +20,7 @@ LEDGER: Final = 2
 """Lines of ``ledger/releases.jsonl``. 1 was a bare line; 2 is chained, sealed, and knows facts of the release."""
 RUN: Final = 2
 """Specifications and records of runs, and ``latest.json``. 1 was not sealed."""
+MARK: Final = 1
+"""Marks of a training, in its scratch folder. That of 0.1.0 had neither a version nor a seal."""
+REMOVED: Final = 1
+"""What stays of a release whose model was removed."""

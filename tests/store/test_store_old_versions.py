@@ -10,38 +10,29 @@ import hashlib
 import json
 import re
 import shutil
-import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from support.old_stores import (
+    BEFORE,
+    COMMITS,
+    FIRST,
+    artifacts_of,
+    document,
+    manifest_of,
+    open_store,
+    reticent,
+    run_stages,
+    said,
+    unpack,
+)
 
-from flows.arguments import app
-from flows.running.spec import begin
 from pipelines.errors import PrivacyGateError
-from pipelines.graph import GRAPH
-from pipelines.store import manifest as manifests
-from pipelines.store import runs, versions
-from pipelines.store.execute import execute
+from pipelines.store import versions
 from pipelines.store.ledger import append, ledger_dir, locked, read_documents
 from pipelines.store.ledger_file import FILE, OLDER
-from pipelines.store.manifest import Manifest
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.session import open_session
-
-FOLDER = Path(__file__).parent / "old_stores"
-FIRST, BEFORE = "8044d3b", "e586264"
-COMMITS = (FIRST, BEFORE)
-
-
-def unpack(commit: str, folder: Path) -> Path:
-    """A copy of an old project, as it was but for its place."""
-    with tarfile.open(FOLDER / f"{commit}.tar.xz") as archive:
-        archive.extractall(folder, filter="tar")  # keeps modes: a private root that others can read is refused
-    return folder
 
 
 @pytest.fixture(params=COMMITS)
@@ -58,29 +49,8 @@ def first(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
-    """The project of the commit before the redesign."""
+    """The project of the commit before 0.2.0 was begun."""
     return unpack(BEFORE, tmp_path)
-
-
-def said(commit: str) -> dict[str, Any]:
-    """What the old code printed of its store."""
-    return json.loads((FOLDER / f"{commit}.json").read_text())
-
-
-def reticent(*arguments: str | Path) -> str:
-    """A command in this process; what it printed."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments], standalone_mode=False)
-    if done.exception is not None:
-        raise done.exception
-    return done.stdout
-
-
-def document(*arguments: str | Path) -> dict[str, Any]:
-    return json.loads(reticent(*arguments, "--json").splitlines()[-1])
-
-
-def open_store(project: Path, *, create: bool = False) -> Roots:
-    return open_roots(project / "store/private", project / "store/public", create=create)
 
 
 def everything(folder: Path) -> dict[str, tuple[int, int, str]]:
@@ -251,52 +221,20 @@ def test_models_of_an_old_store_can_be_opened(old: tuple[str, Path]) -> None:
         assert torch.isfinite(found.logits).all()
 
 
-PREPARATION = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
-
-
-def rebuild(
-    project: Path, names: Sequence[str], environ: Mapping[str, str]
-) -> dict[str, list[tuple[Manifest, Manifest]]]:
-    """Runs stages with today's code, by name: what the last run of the old code made, and what came out now."""
-    roots = open_store(project)
-    before = {(stage, partition): key for stage, partition, key in runs.latest(roots)["artifacts"]}
-    session = open_session(begin(project / "crt.toml", environ))
-    keys, found = {}, {}
-    for name in names:
-        stage = GRAPH[name]
-        outcomes = [execute(session, name, p, stage.input_keys(p, keys)) for p in session.partition_names(name)]
-        keys[name] = [(outcome.partition, outcome.key) for outcome in outcomes]
-        found[name] = [
-            (manifests.load(roots, name, before[name, o.partition]), manifests.load(roots, name, o.key))
-            for o in outcomes
-        ]
-    return found
-
-
-def test_preparation_rebuilds_to_equal_bytes(before: Path) -> None:
-    """Partitions have the same names, and tables the same digests, so that all later stages are found by their keys."""
-    names = [*PREPARATION, "sample", "stability", "estimate", "gate_strings", "gate", "shard", "publish"]
-    for name, pairs in rebuild(before, names, {}).items():
-        for then, now in pairs:
-            tables = {path: entry for path, entry in now.files.items() if path.endswith(".parquet")}
-            assert tables or name == "estimate", name
-            assert tables.items() <= then.files.items(), name
-
-
 def test_preparation_since_the_first_version_differs_where_it_was_corrected(first: Path) -> None:
     """Tokens: a full stop behind a code that ends with a letter is one by itself. Redaction: `redact.stabilise`, which
     reads each row again, is switched off here; then nothing else differs.
     """
-    found = rebuild(first, PREPARATION, {"RETICENT__REDACT__STABILISE": "false"})
+    names = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
+    before = artifacts_of(first)
+    found = run_stages(first / "crt.toml", names, environ={"RETICENT__REDACT__STABILISE": "false"})
+    keys = {name: (before[name, outcome.partition], outcome.key or "") for name, (outcome,) in found.items()}
     for name in ("dedup_keys", "dedup_resolve", "dedup_mask"):  # they compare texts
-        for then, now in found[name]:
-            assert then.output_digest() == now.output_digest(), name
+        then, now = (manifest_of(first, name, key) for key in keys[name])
+        assert then.output_digest() == now.output_digest(), name
 
-    def tables(stage: str, file: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-        folder = first / "store/private/objects" / stage
-        (pair,) = found[stage]
-        then, now = (pl.read_parquet(folder / manifest.key / file) for manifest in pair)
-        return then, now
+    def tables(stage: str, file: str) -> list[pl.DataFrame]:
+        return [pl.read_parquet(first / "store/private/objects" / stage / key / file) for key in keys[stage]]
 
     then, now = tables("split", "sentences.parquet")
     tokens = ["token_starts", "token_ends"]
