@@ -77,8 +77,13 @@ def drive(
     Args:
         environment: overrides, as ``RETICENT__TABLE__FIELD``.
     """
-    run = begin(config, {**os.environ, **environment}, selected=stages, forced=forced)
+    return drive_begun(begin(config, {**os.environ, **environment}, selected=stages, forced=forced))
+
+
+def drive_begun(run: str) -> list[Outcome]:
+    """The same for a run that has begun, given by its specification."""
     session = open_session(run)
+    stages = session.spec.selected
     outcomes: dict[tuple[str, str | None], Outcome] = {}
     with running(run):
         for name in stages:

@@ -13,7 +13,10 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+Purpose = Literal["release", "audit", "comparison"]
+"""What a run is for. All but a release are child runs, which publish nothing (`pipelines.store.session.child_of`)."""
 
 
 class Progress(Protocol):

@@ -1,7 +1,8 @@
 """``reticent compare``: the same corpus, several methods, several repetitions; one table and one figure.
 
-Each variant is a run of its own, cached like any other, that does not become the latest one. The comparison lies in the
-private root: every model of it is a release on the same data, and choosing one by its figures is another.
+Each variant is a child run of the latest run, cached like any other, and publishes nothing. Every model of it is
+charged for as a release on the same data all the same, since any may be chosen by its figures: a run with its settings
+then publishes it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from flows.commands.run import run_job
-from flows.running.spec import open_store
+from flows.commands.run import child_run
+from flows.running.progress import Console
+from flows.running.spec import make_spec, open_store, read_corpus
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import read_json, write_json
@@ -164,18 +166,16 @@ def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
         "dropped": list(variant.dropped),
     }
     try:
-        record = run_job(
-            variant.config,
-            from_stage=None,
-            only=None,
-            force=(),
-            verify=None,
-            environ={**environ, **variant.environment},
-            make_latest=False,
-        )
+        settings = load_settings(variant.config, {**environ, **variant.environment})
+        roots = open_store(settings)
+        latest = runs.latest(roots)
+        spec = make_spec(settings, read_corpus(settings, roots, read=True))
+        parent = spec if latest is None else replace(spec, run_id=latest["run_id"])
+        for warning in settings.warnings:
+            Console().say(f"warning: {warning}")
+        record = child_run(parent, purpose="comparison")
     except ReticentError as error:
         return {**row, "state": "failed", "reason": str(error)}
-    roots = open_store(load_settings(variant.config, environ))
     return {**row, "state": "completed", "run_id": record["run_id"], **_figures(roots, record)}
 
 

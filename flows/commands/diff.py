@@ -78,7 +78,10 @@ def diff_document(
     roots = open_store(load_settings(config, environ), create=False)
     one, two = (_load(roots, name) for name in (before, after))
     return {
-        "runs": [{"run_id": r.record["run_id"], "state": r.record["state"]} for r in (one, two)],
+        "runs": [
+            {"run_id": r.record["run_id"], "state": r.record["state"], "purpose": r.record.get("purpose", "release")}
+            for r in (one, two)
+        ],
         "inputs": _inputs(roots, one, two, show_names),
         "config": _config(one, two, show_names),
         "code": _code(one, two),
@@ -285,7 +288,7 @@ def _pairs(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str
 
 def diff_text(document: Mapping[str, Any]) -> str:
     """For people: only what differs, in the order in which it takes effect."""
-    one, two = (run["run_id"] for run in document["runs"])
+    one, two = (f"{run['run_id']}{_for(run['purpose'])}" for run in document["runs"])
     lines = [f"{one} → {two}"]
     inputs = document["inputs"]
     files = [f"{inputs['num_files'][0]} → {inputs['num_files'][1]} files"]
@@ -314,6 +317,10 @@ def diff_text(document: Mapping[str, Any]) -> str:
     lines += _section("guarantee", [_claim_line(claim) for claim in document["guarantee"] if claim["changed"]])
     lines += _section("utility", _changed_pairs(document["utility"]))
     return "\n".join(lines)
+
+
+def _for(purpose: str) -> str:
+    return "" if purpose == "release" else f" ({purpose})"
 
 
 def _section(title: str, rows: Sequence[str]) -> list[str]:
@@ -370,5 +377,6 @@ def runs_text(document: Mapping[str, Any]) -> str:
     for run in document["runs"]:
         built = ", ".join(f"{name} {count}" if count > 1 else name for name, count in run["built"].items())
         what = f"built {built}" if built else ("nothing to do" if run["state"] == "completed" else "")
+        what += _for(run["purpose"])
         rows.append(f"{run['run_id']:<26} {run['started'] or '':<21} {run['state']:<10} {what}".rstrip())
     return "\n".join(rows) or "no run yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,6 +114,7 @@ def _row(release: Release, group: int) -> dict[str, Any]:
         "num_private_records": release.facts.num_private_records if release.facts else None,
         "method": release.facts.method if release.facts else None,
         "is_public": release.is_public,
+        "purpose": release.purpose,
         "insecure_test_seed": release.insecure_test_seed,
     }
 
@@ -133,7 +135,7 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
     if manifest is None or manifests.damage(roots, manifest, full=True):
         return {**none, "reason": "no run has stated claims about these releases"}
     document = read_json(roots.object_dir("private", "guarantee", manifest.key) / "claims.json") or {}
-    if document.get("releases") != releases_digest(r for r in members if r.state == "published"):
+    if document.get("releases") != releases_digest(r for r in members if r.is_claimed):
         return {**none, "reason": "the latest run's claims are about other releases; run `reticent run` again"}
     return {**none, **credit_of(document)}
 
@@ -176,10 +178,11 @@ def ledger_text(document: Mapping[str, Any]) -> str:
             f"{tables} table{plural} of public rows {'were' if plural else 'was'} published: no epsilon; how often a "
             "missed secret stands in one is delta2, which claims on these files count from then on"
         )
-    private = sum(not r["is_public"] and r["state"] != "abandoned" for r in document["releases"])
-    if private:
-        plural = "s" if private > 1 else ""
-        lines.append(f"{private} model{plural} kept on the trusted side: no cost while it stays there")
+    private = Counter(r["purpose"] for r in document["releases"] if not r["is_public"] and r["state"] != "abandoned")
+    if number := private.total():
+        plural = "s" if number > 1 else ""
+        audits = f" ({private['audit']} of audits)" if private["audit"] else ""
+        lines.append(f"{number} model{plural} kept on the trusted side{audits}: no cost while it stays there")
     abandoned = sum(r["state"] == "abandoned" for r in document["releases"])
     if abandoned:
         lines.append(f"{abandoned} training{'s' if abandoned > 1 else ''} ended before a model was published: no cost")
@@ -192,6 +195,7 @@ def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         f"  {r['started'] or 'before the ledger':<21} {r['state']:<12} epsilon {_number(r['epsilon']):<9} delta "
         f"{r['delta']:g}  data {(r['data'] or 'unknown')[:12]:<12} model {r['key'][:12]}"
+        + ("" if r["purpose"] == "release" else f"  {r['purpose']}")
         for r in members
         if r["state"] != "abandoned"
     ]

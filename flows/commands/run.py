@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from flows.running.lifecycle import fail, finish, retire, running, silence_libraries
@@ -13,7 +14,10 @@ from flows.running.spec import begin, selection, stages_named
 from flows.running.unchanged import finish_unchanged
 from flows.server.embedded import protect_server
 from flows.settings import load_settings
+from pipelines.context import Purpose
 from pipelines.errors import ConfigError, StoreError
+from pipelines.store.runs import new_run_id
+from pipelines.store.session import RunSpec, child_of, make_session, save_spec
 
 
 def run_job(
@@ -24,7 +28,6 @@ def run_job(
     force: Sequence[str],
     verify: str | None,
     environ: Mapping[str, str] | None = None,
-    make_latest: bool = True,
 ) -> dict[str, Any]:
     """Runs everything that changed and returns the run's record.
 
@@ -32,7 +35,6 @@ def run_job(
         config: the settings file.
         from_stage, only, force, verify: as on the command line.
         environ: where overrides are read; None for the process's own environment.
-        make_latest: whether the run becomes the latest one, with its tables under ``latest/``.
 
     Raises:
         ReticentError: as the stages raise it; what was finished before is kept.
@@ -52,16 +54,34 @@ def run_job(
         verify=verify,
         progress=console.reading,
     )
-    record = finish_unchanged(run, make_latest=make_latest)
-    if record is None:
-        record = _run_flow(run, console, make_latest=make_latest)
-    console.close()
-    if make_latest:
-        record["num_superseded_removed"] = retire(run)
+    record = _run_begun(run, console)
+    record["num_superseded_removed"] = retire(run)
     return record
 
 
-def _run_flow(run: str, console: Console, *, make_latest: bool) -> dict[str, Any]:
+def child_run(
+    parent: RunSpec,
+    *,
+    purpose: Purpose,
+    changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    selected: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Runs a child of a run (`pipelines.store.session.child_of`) and returns its record.
+
+    Raises:
+        ReticentError: as `child_of` and the stages raise it; what was finished before is kept.
+    """
+    spec = child_of(parent, new_run_id(), purpose=purpose, changes=changes, selected=selected)
+    return _run_begun(str(save_spec(make_session(spec))), Console())
+
+
+def _run_begun(run: str, console: Console) -> dict[str, Any]:
+    record = finish_unchanged(run) or _run_flow(run, console)
+    console.close()
+    return record
+
+
+def _run_flow(run: str, console: Console) -> dict[str, Any]:
     console.say("starting Prefect")
     # Prefect is imported only after the settings and the input were found to be in order: it takes a second.
     protect_server()
@@ -78,7 +98,7 @@ def _run_flow(run: str, console: Console, *, make_latest: bool) -> dict[str, Any
         except BaseException:
             fail(run)
             raise
-        return finish(run, make_latest=make_latest)
+        return finish(run)
 
 
 def requested(

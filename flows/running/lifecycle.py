@@ -123,13 +123,13 @@ def fail(run: str) -> dict[str, Any]:
     return runs.record(session, session.outcomes, extra, make_latest=False)
 
 
-def finish(run: str, *, make_latest: bool = True) -> dict[str, Any]:
-    """Publishes ``latest/``, writes the run's record, and returns it."""
+def finish(run: str) -> dict[str, Any]:
+    """Publishes ``latest/`` unless it is a child run, writes the run's record, and returns it."""
     session = open_session(run)
-    outputs = publish_views(session, session.outcomes) if make_latest else {}
+    outputs = publish_views(session, session.outcomes)
     session.stat_cache.save()
     extra = {"outputs": outputs, "metrics": run_metrics(session), "state": "completed"}
-    return runs.record(session, session.outcomes, extra, make_latest=make_latest)
+    return runs.record(session, session.outcomes, extra)
 
 
 def retire(run: str) -> int | None:

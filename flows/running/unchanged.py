@@ -22,12 +22,11 @@ from pipelines.store.session import Session, open_session
 _Found = dict[str, tuple[Outcome, ...]]
 
 
-def finish_unchanged(run: str, *, make_latest: bool = True) -> dict[str, Any] | None:
+def finish_unchanged(run: str) -> dict[str, Any] | None:
     """Ends a run of which no stage has to be built.
 
     Args:
         run: path of the run's specification.
-        make_latest: as for `flows.running.lifecycle.finish`.
 
     Returns:
         The run's record; None if a stage has to be built, or if a server of its own is to show the run.
@@ -51,7 +50,7 @@ def finish_unchanged(run: str, *, make_latest: bool = True) -> dict[str, Any] | 
         except BaseException:
             fail(run)
             raise
-        return finish(run, make_latest=make_latest)
+        return finish(run)
 
 
 def _find_all(session: Session) -> _Found | None:

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from pipelines.accounting.events import Composed, Event, Gaussian, Leaf, NonPrivate, SelfComposed, leaves
 from pipelines.accounting.facts import ReleaseFacts
+from pipelines.context import Purpose
 from pipelines.methods.registry import rule_of
 
 State = Literal["published", "in_training", "abandoned"]
@@ -46,7 +47,9 @@ class Release:
         overlaps: earlier releases that it shares a token with.
         num_partitions: partitions of the private set.
         facts: what later claims need to know of it; None for one that an older version entered.
-        is_public: whether the model goes to the public root. One that stays on the trusted side costs nothing there.
+        is_public: whether the model is charged for: it goes to the public root, or is one of a comparison, of which any
+            may be chosen by its figures. One that stays on the trusted side costs nothing there.
+        purpose: what the run that trained it was for. An audit's model is never published.
         state: ``published``, ``in_training``, or ``abandoned`` (it ended before anything was published: no cost).
     """
 
@@ -63,12 +66,18 @@ class Release:
     num_partitions: int = 0
     facts: ReleaseFacts | None = None
     is_public: bool = True
+    purpose: Purpose = "release"
     state: State = "published"
 
     @property
     def is_table(self) -> bool:
         """Whether it is a table of public rows, which has no epsilon: how often a secret stands in it is delta2."""
         return self.facts is not None and self.facts.method == TABLE
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether claims about what is published take note of it: they do not change with an audit."""
+        return self.state == "published" and self.purpose != "audit"
 
     @property
     def counts(self) -> bool:

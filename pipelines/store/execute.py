@@ -24,7 +24,14 @@ from pipelines.store.keys import make_key, stage_seed
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.manifest import Manifest
-from pipelines.store.publish import joint_manifest_damage, prepare_build, publish, quarantine, scratch_dir
+from pipelines.store.publish import (
+    joint_manifest_damage,
+    prepare_build,
+    publish,
+    publish_kept,
+    quarantine,
+    scratch_dir,
+)
 from pipelines.store.published_tables import note_table
 from pipelines.store.releases import releases_on_files
 from pipelines.store.reviews import reviews_of
@@ -90,7 +97,16 @@ def key_of(
 
 
 def find(session: Session, stage: str, key: str) -> Manifest | None:
-    """A verified hit, or None. Takes no lock and repairs nothing."""
+    """A verified hit, or None. Takes no lock and repairs nothing. What a child run kept is no hit for a release."""
+    manifest = _find_any(session, stage, key)
+    return None if manifest is None or _is_kept_back(session, manifest) else manifest
+
+
+def _is_kept_back(session: Session, manifest: Manifest) -> bool:
+    return session.spec.purpose == "release" and manifests.PURPOSE in manifest.lineage
+
+
+def _find_any(session: Session, stage: str, key: str) -> Manifest | None:
     manifest = manifests.load(session.roots, stage, key)
     if manifest is None:
         return None
@@ -178,10 +194,25 @@ def _build_locked(
     forced = must_build(session, stage, partition)
     if not forced and find(session, stage, key) is not None:  # another run built it while we waited
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
+    kept = None if forced else _find_any(session, stage, key)
+    if kept is not None:  # a comparison made it; to publish it is all that is left to do
+        if GRAPH[stage].publishes_rows:
+            note_table(session, key, kept.stats)
+        publish_kept(session.roots, kept)
+        return Outcome(stage=stage, partition=partition, state="cached", key=key)
+    is_published = session.spec.purpose == "release" or "public" not in GRAPH[stage].roots
+    if not is_published and session.roots.object_dir("public", stage, key).exists():
+        raise StoreError(
+            f"the artifact {key[:12]} of stage {GRAPH[stage].shown_name}, which a run has published, is damaged, and "
+            "this run publishes nothing; bring it in order first, with `reticent run`"
+        )
     if not forced and session.roots.manifest_path(stage, key).exists():
         quarantine(session.roots, stage, key)  # damaged; one that is replaced by force stays until publish
     session.verified.discard((stage, key))
-    folders = prepare_build(session.roots, stage, key)
+    folders = prepare_build(session.roots, stage, key, is_published=is_published)
+    public_dir = folders.get("public") if is_published else folders["private"] / manifests.UNPUBLISHED
+    if public_dir is not None:
+        public_dir.mkdir(exist_ok=True)
     ledger = StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None
     context = StageContext(
         stage=stage,
@@ -191,7 +222,7 @@ def _build_locked(
         pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
         reviews=reviews_of(session.roots, session.spec.reviews),
         private_dir=folders["private"],
-        public_dir=folders.get("public"),
+        public_dir=public_dir,
         scratch_dir=scratch_dir(session.roots, key),
         seed=stage_seed(session.spec.seed, stage),
         runtime=session.spec.runtime,
@@ -210,6 +241,7 @@ def _build_locked(
         "ingredients": ingredients,
         "inputs": {name: [list(pair) for pair in inputs[name]] for name in context.inputs},
         **({"ledger": ledger.anchor.to_json()} if ledger is not None and ledger.anchor is not None else {}),
+        **({} if is_published else {manifests.PURPOSE: session.spec.purpose}),
     }
     if GRAPH[stage].publishes_rows:
         note_table(session, key, stats)
@@ -242,7 +274,7 @@ def _artifact(session: Session, edge: Input, partition: str | None, key: str) ->
         partition=partition,
         key=key,
         private_dir=session.roots.object_dir("private", edge.stage, key),
-        public_dir=session.roots.object_dir("public", edge.stage, key) if public else None,
+        public_dir=_manifest_of_input(session, edge.stage, key).public_dir(session.roots) if public else None,
     )
 
 
@@ -253,7 +285,8 @@ def _run_guarded(
     try:
         withhold_library_messages()
         stats = dict(GRAPH[stage].run()(context))
-        search_public_files(context)
+        if not session.makes_unpublishable(stage):
+            search_public_files(context)
         return stats
     except ReticentError as error:
         error.__traceback__ = None

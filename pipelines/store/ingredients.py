@@ -27,7 +27,8 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
         digests[REVIEWS] = session.spec.reviews.digest
     if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
         digests[RELEASES] = _releases_digest(session)
-    return {**own_ingredients(session, stage_name), "inputs": digests}
+    purpose = {"purpose": session.spec.purpose} if session.makes_unpublishable(stage_name) else {}
+    return {**own_ingredients(session, stage_name), **purpose, "inputs": digests}
 
 
 def _releases_digest(session: Session) -> str:

@@ -126,6 +126,7 @@ def release_of(document: Mapping[str, Any]) -> Release:
         num_partitions=document["num_partitions"],
         facts=None if facts is None else ReleaseFacts.from_json(facts),
         is_public=bool(document.get("is_public", True)),
+        purpose=document.get("purpose", "release"),
     )
 
 
@@ -149,6 +150,7 @@ def document_of(release: Release) -> dict[str, Any]:
         "num_partitions": release.num_partitions,
         "facts": None if release.facts is None else release.facts.to_json(),
         "is_public": release.is_public,
+        **({} if release.purpose == "release" else {"purpose": release.purpose}),
     }
 
 
@@ -255,7 +257,7 @@ class StoreLedger:
             event: what training is about to do.
             delta: that epsilon is stated at.
             facts: fields of `ReleaseFacts`, but for those that the settings of the preparation tell.
-            is_public: whether the model goes to the public root.
+            is_public: whether the model may go to the public root; that of an audit never does.
             insecure_test_seed: noise and samples can be repeated.
 
         Raises:
@@ -267,7 +269,8 @@ class StoreLedger:
         from pipelines.accounting.events import from_json
         from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
 
-        roots = self.session.roots
+        roots, purpose = self.session.roots, self.session.spec.purpose
+        is_public = is_public and purpose != "audit"
         with locked(roots) as path:
             documents = read_documents(roots, path)
             listed = releases_of(roots, documents, self.key)
@@ -290,6 +293,7 @@ class StoreLedger:
                 num_partitions=num_partitions,
                 facts=self._facts(facts),
                 is_public=is_public,
+                purpose=purpose,
                 state="in_training",
             )
             budget = budget_of(self.session)

@@ -132,7 +132,7 @@ def gc(
         records = runs.all_records(roots)
         existing = list(_existing(roots))
         kept_records = _kept(records, runs.latest(roots), keep_runs)
-        used = {(stage, key) for r in kept_records for stage, _, key in r.get("artifacts", [])} | shown_artifacts(roots)
+        used = _used(kept_records) | shown_artifacts(roots)
         stale: list[Path] = []
         kept = 0
         for root in _ROOTS:
@@ -166,23 +166,39 @@ def gc(
 
 
 def _kept(records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int) -> list[dict[str, Any]]:
-    """The newest records and, wherever the clock put it, that of the run which ``latest`` names.
+    """The newest records and, wherever the clock put it, that of the run which ``latest`` names; and their child runs.
 
     Records sort by the time at which their run started: after the clock was set back, the latest run is not the first.
+    A child run is kept as long as everything that its parent used is, and uses up no number; so a later run with
+    nothing to do does not end the audits of a model that is still the latest.
     """
-    kept = _newest(records, keep_runs)
-    return kept if latest is None or latest in kept else [latest, *kept]
+    by_id = {r["run_id"]: r for r in records}
+    kept = _newest([r for r in records if r.get("parent") not in by_id], keep_runs)
+    if latest is not None and latest not in kept:
+        kept = [latest, *kept]
+    used = _used(kept)
+    found = {r["run_id"]: r for r in kept}
+    for child in records:
+        parent = by_id.get(child.get("parent"))
+        if parent is not None and _used([parent]) <= used:
+            found |= {child["run_id"]: child, parent["run_id"]: parent}
+    return list(found.values())
+
+
+def _used(records: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    """What runs made or found: (stage, key)."""
+    return {(stage, key) for record in records for stage, _, key in record.get("artifacts", [])}
 
 
 def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
     """The records, newest first, down to the ``keep_runs``-th that covers the whole graph.
 
-    Runs of some stages only, and failed ones, list what they touched; they do not use up the number.
+    Runs of some stages only, failed ones, and child runs list what they touched; they do not use up the number.
     """
     whole = 0
     for number, record in enumerate(records, 1):
         covered = {stage for stage, _, _ in record.get("artifacts", [])}
-        whole += record.get("state") == "completed" and covered >= GRAPH.keys()
+        whole += record.get("state") == "completed" and covered >= GRAPH.keys() and not runs.is_child(record)
         if whole == keep_runs:
             return records[:number]
     return records
@@ -252,7 +268,8 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
         if key == source.key:
             return key
         old = source.lineage["ingredients"]
-        different = [name for name in ("config", "inputs", "seed") if old[name] != ingredients[name]]
+        compared = ("config", "inputs", "seed", "purpose")
+        different = [name for name in compared if old.get(name) != ingredients.get(name)]
         if different:
             raise ConfigError(
                 f"artifact {source.key[:12]} of stage {stage} was made from other {', '.join(different)}; "
@@ -261,7 +278,7 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
         with key_lock(session.roots.locks, key):
             if manifests.load(session.roots, stage, key) is not None:
                 return key
-            folders = prepare_build(session.roots, stage, key)
+            folders = prepare_build(session.roots, stage, key, is_published="public" in source.roots)
             for path in source.files:
                 root: Root = "private" if path.startswith("private/") else "public"
                 name = path.partition("/")[2]

@@ -16,6 +16,10 @@ from pipelines.store.roots import Roots
 from pipelines.store.seals import fingerprint
 
 MANIFEST = "manifest.json"
+PURPOSE = "purpose"
+"""The field of lineage that says which child run made an artifact that is not published: `context.Purpose`."""
+UNPUBLISHED = "unpublished"
+"""The folder, beside an artifact's private files, of what a release would have put into the public root."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class Manifest:
     Attributes:
         files: ``root/relative path`` to ``{"size", "sha256"}``.
         stats: a stage's counts, for people.
-        lineage: the ingredients of the key and the keys of the inputs; ``adopted_from`` where adopted.
+        lineage: the ingredients of the key and the keys of the inputs; ``adopted_from`` where adopted; `PURPOSE`
+            where a child run made it and it is not published.
         seconds: how long the build took. Never part of a digest.
     """
 
@@ -36,17 +41,33 @@ class Manifest:
     lineage: Mapping[str, Any]
     seconds: float
 
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """Where its files are."""
+        return GRAPH[self.stage].roots if PURPOSE not in self.lineage else ("private",)
+
+    def public_dir(self, roots: Roots) -> Path:
+        """The folder of what is public of it, or would be."""
+        if "public" in self.roots:
+            return roots.object_dir("public", self.stage, self.key)
+        return roots.object_dir("private", self.stage, self.key) / UNPUBLISHED
+
     def output_digest(self, names: tuple[str, ...] = ()) -> str:
-        """Digest over sorted (relative path, sha256) of the data files, or of those named.
+        """Digest over sorted (relative path, sha256) of the data files, or of those named; published or not.
 
         Raises:
             LookupError: a named file is not part of the artifact.
         """
+        kept, shown = f"private/{UNPUBLISHED}/", "public/"
+        files = {
+            shown + path.removeprefix(kept) if path.startswith(kept) else path: entry["sha256"]
+            for path, entry in self.files.items()
+        }
         if not names:
-            listed: list[Any] = sorted((path, entry["sha256"]) for path, entry in self.files.items())
+            listed: list[Any] = sorted(files.items())
         else:
             # Contents only, in the order asked for: partitions with equal content share what follows from it.
-            by_name = {path.partition("/")[2]: entry["sha256"] for path, entry in self.files.items()}
+            by_name = {path.partition("/")[2]: digest for path, digest in files.items()}
             if not by_name.keys() >= set(names):
                 raise LookupError(f"{self.stage} has no file of the expected name")
             listed = [by_name[name] for name in names]
@@ -149,7 +170,7 @@ def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
     Args:
         full: compare SHA-256 of every file; otherwise sizes only.
     """
-    expected: dict[Root, set[str]] = {root: set() for root in GRAPH[manifest.stage].roots}
+    expected: dict[Root, set[str]] = {root: set() for root in manifest.roots}
     for path, entry in manifest.files.items():
         root: Root = "private" if path.startswith("private/") else "public"
         name = path.partition("/")[2]

@@ -82,6 +82,8 @@ def _plan_one(
         return Planned(stage.name, partition, "run", ("forced",), key)
     if find(session, stage.name, key) is not None:
         return Planned(stage.name, partition, "hit", (), key)
+    if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
+        return Planned(stage.name, partition, "run", ("a child run made it: it is published, not made anew",), key)
     reasons = explain(old, own, ingredients["inputs"])
     if not reasons and old:
         reasons = ["its files are missing or damaged"]

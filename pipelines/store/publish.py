@@ -10,17 +10,23 @@ build's checkpoints (and its entry in the privacy ledger) as those of a later, f
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
+from pipelines.errors import StoreError
 from pipelines.files import fsync_path, make_durable_dir, read_json, remove_tree, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store.anchors import remember_release
 from pipelines.store.manifest import (
     MANIFEST,
+    PURPOSE,
     SECRET,
+    UNPUBLISHED,
     Manifest,
     joint_document,
+    measure,
     root_document,
     write_root_manifest,
 )
@@ -38,13 +44,18 @@ def build_dir(roots: Roots, root: Root, key: str) -> Path:
     return roots.work_dir(root, key) / OUTPUT
 
 
-def prepare_build(roots: Roots, stage: str, key: str) -> dict[Root, Path]:
+def prepare_build(roots: Roots, stage: str, key: str, *, is_published: bool = True) -> dict[Root, Path]:
     """Empties the build folders and removes what an interrupted publish left. Scratch files stay.
 
     The caller holds the key's lock.
+
+    Args:
+        roots, stage, key: the artifact.
+        is_published: whether it goes to all of the stage's roots; without, to the private one alone.
     """
     folders: dict[Root, Path] = {}
-    for root in GRAPH[stage].roots:
+    built: tuple[Root, ...] = GRAPH[stage].roots if is_published else ("private",)
+    for root in built:
         folders[root] = build_dir(roots, root, key)
         remove_tree(folders[root])
         if not roots.manifest_path(
@@ -76,13 +87,13 @@ def publish(roots: Roots, manifest: Manifest) -> None:
         OSError: the disk is full or read-only; the artifact then does not exist.
     """
     stage, key = manifest.stage, manifest.key
-    for root in GRAPH[stage].roots:
+    for root in manifest.roots:
         if root == "public":
             _open_to_readers(build_dir(roots, root, key))
         write_root_manifest(build_dir(roots, root, key), root, manifest)
     if roots.manifest_path(stage, key).exists():
         quarantine(roots, stage, key)
-    for root in GRAPH[stage].roots:  # private first
+    for root in manifest.roots:  # private first
         target = roots.object_dir(root, stage, key)
         make_durable_dir(target.parent)
         if root == "public":
@@ -94,9 +105,41 @@ def publish(roots: Roots, manifest: Manifest) -> None:
     scratch_dir(roots, key).rename(scratch_dir(roots, key).with_name(_FINISHED))
     fsync_path(roots.work_dir("private", key))
     write_json(path, joint_document(manifest, roots.secret))
-    for root in GRAPH[stage].roots:
+    for root in manifest.roots:
         remove_tree(roots.work_dir(root, key))
     remove_tree(roots.work_dir("private", key))
+
+
+def publish_kept(roots: Roots, manifest: Manifest) -> None:
+    """Puts what a comparison kept in the private root into the public one as well; nothing is made anew.
+
+    The caller holds the key's lock and has checked the files. A kill leaves the artifact as it was, or published.
+
+    Raises:
+        OSError: the disk is full or read-only; the artifact is then not published.
+        StoreError: a file is not as it was written.
+    """
+    stage, key = manifest.stage, manifest.key
+    private, public = (roots.object_dir(root, stage, key) for root in GRAPH[stage].roots)
+    built = build_dir(roots, "public", key)
+    for left_by_a_kill in (built, public):
+        remove_tree(left_by_a_kill)
+    shutil.copytree(private / UNPUBLISHED, built)
+    _open_to_readers(built)
+    lineage = {name: value for name, value in manifest.lineage.items() if name != PURPOSE}
+    files = measure(built, "public")
+    if any(manifest.files.get(f"private/{UNPUBLISHED}/{n.partition('/')[2]}") != entry for n, entry in files.items()):
+        raise StoreError(f"the artifact {key[:12]} of stage {stage} is damaged; `reticent verify --repair` removes it")
+    lineage["published_from"] = manifest.lineage[PURPOSE]
+    whole = replace(manifest, files={**manifest.files, **files}, lineage=lineage)
+    write_root_manifest(built, "public", whole)
+    make_durable_dir(public.parent)
+    make_readable(public.parent)
+    built.rename(public)
+    fsync_path(public.parent)
+    write_root_manifest(private, "private", whole)
+    write_json(roots.manifest_path(stage, key), joint_document(whole, roots.secret))
+    remove_tree(roots.work_dir("public", key))
 
 
 def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
@@ -111,7 +154,7 @@ def joint_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
 
 def root_manifest_damage(roots: Roots, manifest: Manifest) -> str | None:
     """Why a manifest beside the files does not agree with the joint one, or None if all do."""
-    for root in GRAPH[manifest.stage].roots:
+    for root in manifest.roots:
         found = read_json(roots.object_dir(root, manifest.stage, manifest.key) / MANIFEST)
         files = {path.partition("/")[2]: e for path, e in manifest.files.items() if path.startswith(f"{root}/")}
         if found != root_document(manifest, root, files):

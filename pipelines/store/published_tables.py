@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     """Enters the run's table of public rows, unless the ledger has it. Called before it is published.
 
+    Child runs publish none.
+
     Args:
         session: the run.
         key: of the first artifact of the run that holds published rows.
@@ -37,7 +39,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     Raises:
         LedgerError: the ledger is not as it was written.
     """
-    if session.is_table_noted or not stats.get("num_published"):
+    if session.spec.purpose != "release" or session.is_table_noted or not stats.get("num_published"):
         return
     from pipelines.accounting.events import NoEvent
     from pipelines.accounting.facts import ReleaseFacts

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 def releases_on_files(session: Session) -> Releases:
     """The published releases that may share a record with the run, oldest first, whatever key they have.
 
+    Models of audits link releases that share records with them, and are left out themselves.
+
     Raises:
         LedgerError: the ledger is not as it was written.
     """
@@ -34,6 +36,7 @@ def releases_on_files(session: Session) -> Releases:
         if any(r.tokens is None or tokens & r.tokens for r in group):
             found += list(group)
     order = {r.release_id: n for n, r in enumerate(everything)}
+    found = [r for r in found if r.is_claimed]
     return Releases(
         published=tuple(sorted(found, key=lambda r: order[r.release_id])),
         redaction=redaction_recipe(session),

@@ -50,12 +50,16 @@ def record(
 
     Args:
         extra: ``outputs``, ``metrics`` and ``state`` of the run.
-        make_latest: a failed run does not become the latest one, but what it finished is kept by ``gc``.
+        make_latest: a failed run does not become the latest one, but what it finished is kept by ``gc``. A child run
+            never does.
     """
     listed = list(outcomes)
+    make_latest = make_latest and session.spec.purpose == "release"
     document = {
         "schema_version": versions.RUN,
         "run_id": session.spec.run_id,
+        "purpose": session.spec.purpose,
+        "parent": session.spec.parent,
         "stages": [outcome_document(o) for o in listed],
         "artifacts": [[o.stage, o.partition, o.key] for o in listed if o.key],
         "finished": time.time(),
@@ -154,11 +158,17 @@ def _folders(roots: Roots) -> list[Path]:
     return sorted((path for path in found if path.is_dir()), reverse=True)
 
 
+def is_child(record: Mapping[str, Any]) -> bool:
+    """Whether a record is of a run that publishes nothing. The first versions had none."""
+    return str(record.get("purpose", "release")) != "release"
+
+
 def resolve(roots: Roots, name: str) -> dict[str, Any]:
     """The record of the run that a user's word stands for.
 
     Args:
-        name: a run's id, the beginning of one, ``latest``, or ``previous`` (the completed run before the latest).
+        name: a run's id, the beginning of one, ``latest``, or ``previous`` (the completed run before the latest; no
+            child run).
 
     Raises:
         ConfigError: no recorded run is called that, or several are.
@@ -166,7 +176,7 @@ def resolve(roots: Roots, name: str) -> dict[str, Any]:
     records = all_records(roots)
     if name in ("latest", "previous"):
         newest = latest(roots)
-        completed = [r for r in records if r.get("state") == "completed"]
+        completed = [r for r in records if r.get("state") == "completed" and not is_child(r)]
         if newest is not None and name == "previous":
             newest = next((r for r in completed if str(r["run_id"]) < str(newest["run_id"])), None)
         if newest is None:
@@ -193,8 +203,8 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
     """Every run, newest first.
 
     Returns:
-        Per run ``run_id``, ``started``, ``state`` (``unfinished`` where there is no record: it is under way, or was
-        killed), and ``built``: shown stage names with the number of artifacts that it built.
+        Per run ``run_id``, ``started``, ``purpose``, ``parent``, ``state`` (``unfinished`` where there is no record: it
+        is under way, or was killed), and ``built``: shown stage names with the number of artifacts that it built.
     """
     listed = []
     for folder in _folders(roots):
@@ -206,5 +216,15 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
             if row["state"] == "completed"
         )
         state = str(found.get("state")) if isinstance(found, dict) else "unfinished"
-        listed.append({"run_id": folder.name, "started": started_at(folder.name), "state": state, "built": dict(built)})
+        spec = found or _read(roots, folder / _SPEC, "run") or {}
+        listed.append(
+            {
+                "run_id": folder.name,
+                "started": started_at(folder.name),
+                "purpose": spec.get("purpose", "release"),
+                "parent": spec.get("parent"),
+                "state": state,
+                "built": dict(built),
+            }
+        )
     return listed

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from pydantic import ValidationError
+
 from pipelines.config import StageConfig
-from pipelines.context import Piece, Runtime
-from pipelines.errors import StoreError
+from pipelines.context import Piece, Purpose, Runtime
+from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.store import versions
@@ -49,6 +52,8 @@ class RunSpec:
         selected: stages that may run; others are used when cached, skipped when not.
         forced: stages that are rebuilt even when cached.
         reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
+        purpose: what the run is for; all but a release publish nothing, and never become the latest run.
+        parent: id of the run that a child run belongs to; None for a release.
     """
 
     run_id: str
@@ -63,6 +68,8 @@ class RunSpec:
     selected: tuple[str, ...] = tuple(GRAPH)
     reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()
+    purpose: Purpose = "release"
+    parent: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -88,6 +95,55 @@ class RunSpec:
         return cls(**fields)
 
 
+def child_of(
+    parent: RunSpec,
+    run_id: str,
+    *,
+    purpose: Purpose,
+    changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    selected: Sequence[str] | None = None,
+) -> RunSpec:
+    """A run beside another one: it takes from the store what has the same key, and publishes nothing.
+
+    What it makes lies in the private root; ``latest/`` and the public root stay as they are. In the ledger, models of
+    an audit are entered as such and cost nothing; those of a comparison are charged for, since any of them may be
+    chosen by its figures.
+
+    Args:
+        parent: the run, which is a release.
+        run_id: of the child.
+        purpose: ``audit`` or ``comparison``.
+        changes: by table, the settings that differ from the parent's.
+        selected: the stages that may run; None for all.
+
+    Raises:
+        ConfigError: the purpose is a release, the parent is a child itself, or a setting is wrong.
+    """
+    if purpose == "release" or parent.purpose != "release":
+        raise ConfigError("a child run is for an audit or a comparison, and the run that it belongs to is a release")
+    references = config_references()
+    settings = dict(parent.settings)
+    for table, changed in changes.items():
+        if table not in references:
+            raise ConfigError(f"there is no settings table [{table}]")
+        try:
+            config = config_class(references[table]).model_validate({**parent.settings.get(table, {}), **changed})
+        except ValidationError as error:
+            # Without the values: settings may quote private text.
+            wrong = "; ".join(f"{table}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigError(wrong) from None
+        settings[table] = config.model_dump(mode="json")
+    return replace(
+        parent,
+        run_id=run_id,
+        purpose=purpose,
+        parent=parent.run_id,
+        settings=settings,
+        selected=tuple(GRAPH if selected is None else selected),
+        forced=(),
+    )
+
+
 @dataclass
 class Session:
     """An opened run. Use `open_session` in tasks and workers.
@@ -110,6 +166,10 @@ class Session:
     own: dict[str, dict[str, Any]] = field(default_factory=dict)
     outcomes: list[Any] = field(default_factory=list)
     is_table_noted: bool = False
+
+    def makes_unpublishable(self, stage: str) -> bool:
+        """Whether what a stage makes must never be published: a model of an audit, which may have seen canaries."""
+        return self.spec.purpose == "audit" and GRAPH[stage].is_release
 
     def partition_names(self, stage: str) -> tuple[str | None, ...]:
         """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""

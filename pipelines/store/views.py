@@ -36,8 +36,10 @@ _LOCK = "latest"
 def publish_views(session: Session, outcomes: Iterable[Outcome]) -> dict[str, str]:
     """Points ``latest/`` at this run's artifacts and returns the output paths by name.
 
-    Stages that the run skipped keep the view that they had, and are not among the outputs.
+    Stages that the run skipped keep the view that they had, and are not among the outputs. A child run has none.
     """
+    if session.spec.purpose != "release":
+        return {}
     with key_lock(session.roots.locks, _LOCK):
         return _publish_views(session, outcomes)
 

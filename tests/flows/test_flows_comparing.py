@@ -131,8 +131,11 @@ def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     assert "private" in document["outputs"]["html"]
     latest = json.loads((config.parent / "reticent-store/private/latest.json").read_text())
     assert latest["run_id"] == before["run_id"]
-    models = list((config.parent / "reticent-store/public").rglob("model.safetensors"))
-    assert len(models) == 2  # crt twice (the run's own among them); no_dp stays private
+    store = config.parent / "reticent-store"
+    assert len(list((store / "public").rglob("model.safetensors"))) == 1  # the run's own, which the comparison shares
+    kept = list((store / "private/objects/train").rglob("unpublished/model/model.safetensors"))
+    assert len(kept) == 1  # crt once more; it is charged for all the same
+    assert document["together"]["num_releases"] == 2
     after = run_json(config, RETICENT__TRAIN__METHOD="no_dp", RETICENT__TRAIN__NOISE_MULTIPLIER="")
     assert "model" not in after["outputs"]
     assert Path(after["outputs"]["private_model"], "model.safetensors").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pipelines.accounting.ledger import composed_epsilon
 from pipelines.context import Piece
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.stages.guarantee import GuaranteeConfig
@@ -31,13 +33,20 @@ def _piece(name: str, digest: str) -> Piece:
     return Piece(path=name, name=name, format="txt", start_byte=0, end_byte=1, first_row=1, digest=digest)
 
 
-def ledger(roots: Roots, key: str, files: dict[str, str], scratch: str | None = None, **budget: Any) -> StoreLedger:
+def ledger(
+    roots: Roots,
+    key: str,
+    files: dict[str, str],
+    scratch: str | None = None,
+    purpose: str = "release",
+    **budget: Any,
+) -> StoreLedger:
     """What a training of ``key`` on ``files`` (name to content digest) is handed."""
     plans = tuple(PartitionPlan(f"p-{n}", (_piece(n, d),)) for n, d in files.items())
     session: Any = SimpleNamespace(
         roots=roots,
         configs={"guarantee": GuaranteeConfig(**budget)},
-        spec=SimpleNamespace(run_id="20260101T000000Z-abc", partitions=plans),
+        spec=SimpleNamespace(run_id="20260101T000000Z-abc", partitions=plans, purpose=purpose),
     )
     folder = roots.private / "work" / (scratch or key)
     folder.mkdir(parents=True, exist_ok=True)
@@ -185,3 +194,29 @@ def test_a_budget_delta_needs_a_budget() -> None:
         GuaranteeConfig(budget_delta=1e-6)
     limited, plain = GuaranteeConfig(budget_epsilon=4.0, budget_scope="store"), GuaranteeConfig()
     assert limited.keyed() == plain.keyed()  # a budget changes what may run, not what a claim says
+
+
+def test_an_audit_costs_nothing_and_claims_do_not_see_it(roots: Roots) -> None:
+    budget = {"budget_epsilon": 2.4, "budget_delta": DELTA}
+    release(ledger(roots, "k1", {"a": "1"}, **budget))
+    release(ledger(roots, "k2", {"a": "1"}, purpose="audit", **budget))  # twice the budget, had it been a release
+    listed = read_ledger(roots)
+    assert [(r.purpose, r.is_public, r.counts, r.is_claimed) for r in listed] == [
+        ("release", True, True, True),
+        ("audit", False, False, False),
+    ]
+    assert composed_epsilon(listed, DELTA) == listed[0].epsilon
+    lines = (ledger_dir(roots) / FILE).read_text().splitlines()
+    assert ["purpose" in json.loads(line) for line in lines if '"type":"release"' in line.replace(": ", ":")] == [
+        False,
+        True,
+    ]
+
+
+def test_a_comparison_is_charged_for_although_it_is_not_published(roots: Roots) -> None:
+    budget = {"budget_epsilon": 2.4, "budget_delta": DELTA}
+    release(ledger(roots, "k1", {"a": "1"}, purpose="comparison", **budget))
+    with pytest.raises(PrivacyGateError, match="already spent epsilon"):
+        ledger(roots, "k2", {"a": "1"}, **budget).reserve(EVENT, DELTA)
+    (entry,) = read_ledger(roots)
+    assert (entry.purpose, entry.counts, entry.is_claimed) == ("comparison", True, True)
