@@ -151,7 +151,7 @@ def compare(
     overrides: Annotated[list[str] | None, typer.Option("--set", help="table.field=value, for all.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train with several methods on the same data, and show privacy against utility. Each is charged for as a release."""
+    """Train with several methods on the same data, and show privacy against utility. Each counts as a release."""
     from flows.commands.compare import compare_document, compare_text
 
     names = [name.strip() for name in methods.split(",") if name.strip()]

@@ -18,6 +18,7 @@ from pipelines.errors import InputError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.maintenance import verify
+from pipelines.store.session import child_of, make_session, open_session, save_spec
 
 DIGITS = {"RETICENT__REDACT__POLICIES": '["digits"]', "RETICENT__CORPUS__MAX_REJECTED_FRACTION": "0.5"}
 
@@ -41,10 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ended(config: Path, changes: dict[str, str] | None = None, **options: Any) -> dict[str, Any] | None:
-    make_latest = options.pop("make_latest", True)
-    return finish_unchanged(
-        begin(config, {**os.environ, **DIGITS, **(changes or {})}, **options), make_latest=make_latest
-    )
+    return finish_unchanged(begin(config, {**os.environ, **DIGITS, **(changes or {})}, **options))
 
 
 def test_it_finds_every_stage_and_becomes_the_latest_run(config: Path) -> None:
@@ -64,9 +62,13 @@ def test_it_finds_every_stage_and_becomes_the_latest_run(config: Path) -> None:
 
 def test_a_run_that_is_not_to_be_the_latest_is_not(config: Path) -> None:
     before = ended(config)
-    beside = ended(config, make_latest=False)
     assert before is not None
+    roots = open_store(load_settings(config, {**os.environ, **DIGITS}))
+    parent = open_session(str(roots.runs / before["run_id"] / "spec.json")).spec
+    child = child_of(parent, runs.new_run_id(), purpose="comparison")
+    beside = finish_unchanged(str(save_spec(make_session(child))))
     assert beside is not None
+    assert (beside["purpose"], beside["parent"], beside["outputs"]) == ("comparison", before["run_id"], {})
     newest = runs.latest(open_store(load_settings(config, {**os.environ, **DIGITS})))
     assert newest is not None
     assert newest["run_id"] == before["run_id"]
