@@ -65,6 +65,7 @@ GRAPH: Mapping[str, Stage] = {
             inputs=(Input(SOURCE, partitions="same"),),
             partitioned=True,
             packages=("spacy", "pyarrow"),
+            runs=("corpus",),
             tables=(
                 Table("sentences", SENTENCES),
                 Table("documents", "documents.parquet"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
@@ -48,6 +47,8 @@ def load(reference: str) -> Any:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """``did you mean 'digits'? ``, or an empty string."""
+    import difflib  # slow to import, and needed only to tell of a mistake
+
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.4)
     return f"did you mean '{near[0]}'? " if near else ""
 

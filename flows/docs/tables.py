@@ -1,14 +1,15 @@
-"""The tables of policies in the documentation, made from what each says of itself."""
+"""The tables of policies and of formats in the documentation, made from what each says of itself."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from pipelines.corpus.formats import FORMATS
 from pipelines.policies.detectors.specs import SPECS
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = {"policies": _DOCS / "policies.md"}
+PAGES: Final = {"policies": _DOCS / "policies.md", "formats": _DOCS / "corpora.md"}
 
 
 def policies() -> str:
@@ -20,6 +21,15 @@ def policies() -> str:
         coupling += ["what it was fitted on: couples rows"] if spec.is_fitted else []
         settings = [f"`{field}`" for field in (spec.options.model_fields if spec.options else ())]
         lines.append(f"| `{name}` | {spec.description} | {', '.join(reads + coupling)} | {', '.join(settings)} |")
+    return "\n".join(lines)
+
+
+def formats() -> str:
+    """One row a format."""
+    lines = ["| `corpus.format` | Files | A document is | Example |", "|---|---|---|---|"]
+    for name, spec in FORMATS.items():
+        files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
+        lines.append(f"| `{name}` | {files} | {spec.document} | {spec.example} |")
     return "\n".join(lines)
 
 
@@ -39,7 +49,7 @@ def page(text: str, name: str, table: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page with its table as the code says it."""
-    tables = {"policies": policies()}
+    tables = {"policies": policies(), "formats": formats()}
     return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from flows.own_words.variants import choices
 from flows.settings import tables
+from pipelines.corpus.formats import FORMATS
 from pipelines.gate.own import HOLE
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.numbers import plain
@@ -20,6 +21,7 @@ from pipelines.training.models.sources import WHEELS
 from pipelines.training.tasks.templates import TEMPLATES
 
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
+    "corpus.format": ("auto", *FORMATS),
     "redact.policies": tuple(SPECS),
     "redact.conservative": tuple(SPECS),
     "train.model": (*PRESETS, *WHEELS),

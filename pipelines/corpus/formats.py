@@ -6,18 +6,26 @@ settings and the file's name alone, so that a `Piece` needs no field for them.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipelines.corpus.options import ReadOptions
+from pipelines.errors import ConfigError
+from pipelines.plugins import check_import_path, installed, is_import_path, load, nearest
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 RowKind = Literal[
     "file", "line", "paragraph", "record", "article", "conversation", "episode", "dialogue", "element",
-    "parquet", "arrow",
+    "parquet", "arrow", "whole",
 ]  # fmt: skip
+
+# "whole" is a file whose rows only a plug-in can tell: a partition of its own, however many rows it has.
 
 COMPRESSIONS = (".gz", ".zst")
 COLUMNAR: tuple[RowKind, ...] = ("parquet", "arrow")
@@ -28,48 +36,219 @@ _FOLD_WORDS = FOLDS | {"val": "valid", "trainset": "train", "devset": "valid", "
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
-    """One format.
+class FormatSpec:
+    """What a format is, as settings, readers and the documentation say it; for plug-ins too.
 
     Attributes:
+        name: in the settings.
+        document: what a document of it is, for the documentation.
         kinds: the row kind by suffix, for the files that a folder is searched for; the first one is also that of a
-            file named outright with another suffix. ``txt`` stands for what ``txt_document`` says.
+            file named outright with another suffix. ``txt`` stands for what ``txt_document`` says. A plug-in's are
+            `PLUGIN_KINDS`.
+        example: of a row, for the documentation.
+        auto: suffixes that ``format = "auto"`` takes for this format.
         has_header: kinds whose first line names the columns.
         names_fold: whether the file's name says the fold (``train.tsv``) where the row does not.
+        holds_pairs: whether rows may hold two texts, joined by `pipelines.corpus.records.PAIR`.
+        has_gold: whether its files may say which words are secrets.
+        settings: fields of ``[corpus]`` that only some formats read, and this one does.
+        options: of a plug-in, what ``[corpus.options]`` may say.
+        packages: of a plug-in, distributions whose version enters keys.
     """
 
+    name: str
+    document: str
     kinds: Mapping[str, RowKind | Literal["txt"]]
+    example: str = ""
+    auto: tuple[str, ...] = ()
     has_header: tuple[RowKind, ...] = ("record",)
     names_fold: bool = True
+    holds_pairs: bool = False
+    has_gold: bool = True
+    settings: tuple[str, ...] = ()
+    options: type[BaseModel] | None = None
+    packages: tuple[str, ...] = ()
 
 
-FORMATS: Mapping[str, Format] = {
-    "txt": Format(kinds={".txt": "txt"}, names_fold=False),
-    "jsonl": Format(kinds={".jsonl": "line", ".ndjson": "line"}, names_fold=False),
-    "json": Format(kinds={".json": "element"}, names_fold=False),
-    "csv": Format(kinds={".csv": "record"}, names_fold=False),
-    "tsv": Format(kinds={".tsv": "record"}, names_fold=False),
-    "parquet": Format(kinds={".parquet": "parquet"}, names_fold=False),
-    "huggingface": Format(kinds={".arrow": "arrow", ".parquet": "parquet"}),
-    "wikitext": Format(kinds={".raw": "article", ".tokens": "article", ".txt": "article"}),
-    "dialogue": Format(kinds={".txt": "dialogue", ".jsonl": "line"}),
-    "multidogo": Format(kinds={".tsv": "conversation"}, has_header=("conversation",)),
-    "e2e": Format(kinds={".csv": "record", ".tsv": "record", ".jsonl": "line"}),
-    "dart": Format(kinds={".json": "element", ".jsonl": "line"}),
-    "glue": Format(kinds={".tsv": "record", ".csv": "record", ".jsonl": "line"}),
-    "personachat": Format(kinds={".txt": "episode"}),
+FORMATS: Mapping[str, FormatSpec] = {
+    spec.name: spec
+    for spec in (
+        FormatSpec(
+            name="txt",
+            document="a file, a line or a paragraph (`txt_document`)",
+            example="`Thank you for calling.`",
+            kinds={".txt": "txt"},
+            auto=(".txt",),
+            names_fold=False,
+            has_gold=False,
+            settings=("txt_document",),
+        ),
+        FormatSpec(
+            name="jsonl",
+            document="an object, one a line",
+            example='`{"id": "7", "text": "Hello."}`',
+            kinds={".jsonl": "line", ".ndjson": "line"},
+            auto=(".jsonl", ".ndjson"),
+            names_fold=False,
+        ),
+        FormatSpec(
+            name="json",
+            document="an object of an array",
+            example='`[{"text": "Hello."}]`',
+            kinds={".json": "element"},  # not in auto: folders are full of small ones that are no corpus
+            names_fold=False,
+        ),
+        FormatSpec(
+            name="csv",
+            document="a record; the first line names the columns",
+            example='`id,text` / `7,"Hello, you."`',
+            kinds={".csv": "record"},
+            auto=(".csv",),
+            names_fold=False,
+            settings=("quoting",),
+        ),
+        FormatSpec(
+            name="tsv",
+            document='a record, without quotes unless `quoting = "double"`',
+            example="`id⇥text` / `7⇥Hello.`",
+            kinds={".tsv": "record"},
+            auto=(".tsv",),
+            names_fold=False,
+            settings=("quoting",),
+        ),
+        FormatSpec(
+            name="parquet",
+            document="a row",
+            example="columns `text`, `id`",
+            kinds={".parquet": "parquet"},
+            auto=(".parquet",),
+            names_fold=False,
+        ),
+        FormatSpec(
+            name="huggingface",
+            document="a row of a folder that `datasets` saved",
+            example="`train/data-00000-of-00001.arrow`",
+            kinds={".arrow": "arrow", ".parquet": "parquet"},
+            auto=(".arrow",),
+        ),
+        FormatSpec(
+            name="wikitext",
+            document="an article",
+            example="` = Title =`, then its text",
+            kinds={".raw": "article", ".tokens": "article", ".txt": "article"},
+            has_gold=False,
+            settings=("wikitext_joiners",),
+        ),
+        FormatSpec(
+            name="dialogue",
+            document="a dialogue; it ends with the file or before a line that starts with `<\\|endoftext\\|>`",
+            example="`SYS: Hello.` / `USR: Hi.`",
+            kinds={".txt": "dialogue", ".jsonl": "line"},
+        ),
+        FormatSpec(
+            name="multidogo",
+            document="a conversation",
+            example="the data set's own files",
+            kinds={".tsv": "conversation"},
+            has_header=("conversation",),
+        ),
+        FormatSpec(
+            name="e2e",
+            document="a meaning representation, written out, and its reference, joined by ` \\|\\| `",
+            example="`name[Aromi]` → `name : Aromi \\|\\| Aromi is a pub.`",
+            kinds={".csv": "record", ".tsv": "record", ".jsonl": "line"},
+            holds_pairs=True,
+            has_gold=False,
+            settings=("quoting",),
+        ),
+        FormatSpec(
+            name="dart",
+            document="triples and their text, joined by ` \\|\\| `",
+            example="the data set's own files",
+            kinds={".json": "element", ".jsonl": "line"},
+            holds_pairs=True,
+            has_gold=False,
+        ),
+        FormatSpec(
+            name="glue",
+            document="a sentence, or a pair joined by ` \\|\\| `",
+            example="`sentence⇥label` / `fine film⇥1`",
+            kinds={".tsv": "record", ".csv": "record", ".jsonl": "line"},
+            holds_pairs=True,
+            has_gold=False,
+            settings=("quoting",),
+        ),
+        FormatSpec(
+            name="personachat",
+            document="a conversation",
+            example="`1 your persona: i ski.`",
+            kinds={".txt": "episode"},
+            has_gold=False,
+        ),
+    )
 }
 
-HOLD_PAIRS = frozenset({"e2e", "dart", "glue"})
-"""Formats whose rows may hold two texts, joined by `pipelines.corpus.records.PAIR`."""
+AUTO: Mapping[str, str] = {suffix: spec.name for spec in FORMATS.values() for suffix in spec.auto}
+"""What ``format = "auto"`` takes a file for; no plug-in: what is installed must not change a corpus."""
 
-# What `format = "auto"` takes a file for. Not .json: folders are full of small ones that are no corpus.
-AUTO: Mapping[str, str] = {
-    suffix: name
-    for name in ("txt", "jsonl", "csv", "tsv", "parquet", "huggingface")
-    for suffix in FORMATS[name].kinds
-    if (name, suffix) != ("huggingface", ".parquet")
-}
+ENTRY_POINTS = "reticent.readers"
+"""Installed packages offer readers of their own under names in this group of entry points."""
+
+PLUGIN_KINDS: tuple[RowKind, ...] = ("whole", "file", "line", "paragraph")
+"""Row kinds that a plug-in may say its files are cut by."""
+
+
+def check_name(name: str) -> None:
+    """Checks a format's name without importing a plug-in.
+
+    Raises:
+        ValueError: it is neither registered nor an import path; the message gives the nearest name.
+    """
+    if is_import_path(name):
+        check_import_path(name)
+    elif name != "auto" and name not in FORMATS and name not in installed(ENTRY_POINTS):
+        known = ("auto", *FORMATS, *installed(ENTRY_POINTS))
+        raise ValueError(
+            f"unknown format '{name}'; {nearest(name, known)}known: {', '.join(known)}, "
+            "or a reader's import path package.module:Class"
+        )
+
+
+def is_plugin(format: str) -> bool:
+    """Whether a reader of another package reads it."""
+    return format != "auto" and format not in FORMATS
+
+
+def reference(format: str) -> str:
+    """``module:Class`` of a plug-in. Raises ValueError as `check_name`."""
+    check_name(format)
+    return format if is_import_path(format) else installed(ENTRY_POINTS)[format]
+
+
+@functools.cache
+def format_spec(format: str) -> FormatSpec:
+    """What a format is; a plug-in is imported.
+
+    Raises:
+        ConfigError: the format is unknown, or a plug-in cannot be imported or has no usable spec.
+    """
+    if format in FORMATS:
+        return FORMATS[format]
+    try:
+        spec = load(reference(format)).spec
+    except ValueError as error:
+        raise ConfigError(f"corpus.format: {error}") from None
+    except Exception as error:
+        raise ConfigError(
+            f"corpus.format: the reader '{format}' cannot be imported, or has no spec ({type(error).__name__}); give "
+            "the import path package.module:Class of a class with a FormatSpec"
+        ) from error
+    if not isinstance(spec, FormatSpec) or not spec.kinds or not set(spec.kinds.values()) <= set(PLUGIN_KINDS):
+        raise ConfigError(
+            f"corpus.format: the spec of the reader '{format}' must be a FormatSpec with kinds by suffix, each one of "
+            f"{', '.join(PLUGIN_KINDS)}"
+        )
+    return spec
 
 
 def suffix_of(name: str) -> str:
@@ -95,25 +274,23 @@ def format_of(name: str, format: str) -> str | None:
 
 def suffixes(format: str) -> tuple[str, ...]:
     """The suffixes that a folder is searched for; ``auto`` leaves tables in text out, which often hold no corpus."""
-    return tuple(s for s in AUTO if s not in (".csv", ".tsv")) if format == "auto" else tuple(FORMATS[format].kinds)
+    return tuple(s for s in AUTO if s not in (".csv", ".tsv")) if format == "auto" else tuple(format_spec(format).kinds)
 
 
 def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:
     """What a row is in a file of this format and name.
 
     Raises:
-        ValueError: the format is unknown.
+        ConfigError: as `format_spec`.
     """
-    if format not in FORMATS:
-        raise ValueError(f"unknown input format {format!r}")
-    kinds = FORMATS[format].kinds
+    kinds = format_spec(format).kinds
     kind = kinds.get(suffix_of(name), next(iter(kinds.values())))
     return options.txt_document if kind == "txt" else kind
 
 
 def has_header(format: str, kind: RowKind) -> bool:
     """Whether the file's first line names the columns."""
-    return kind in FORMATS[format].has_header
+    return kind in format_spec(format).has_header
 
 
 def delimiter(name: str, format: str) -> str:

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOptions:
-    """See ``CorpusConfig`` for each field."""
+    """See ``CorpusConfig`` for each field; ``plugin`` holds ``[corpus.options]`` as JSON, since options are hashed."""
 
     txt_document: Literal["file", "line", "paragraph"] = "file"
     text_field: str = "text"
@@ -20,6 +20,7 @@ class ReadOptions:
     quoting: str = "auto"
     wikitext_joiners: str = "keep"
     max_document_chars: int = 1_000_000
+    plugin: str = "{}"
 
     @property
     def columns(self) -> tuple[str, ...]:

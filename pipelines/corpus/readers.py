@@ -15,7 +15,7 @@ from typing import Any
 
 from pipelines.context import Piece
 from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
-from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_quoted, row_kind
+from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
 from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
@@ -57,7 +57,9 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
         yield Rejected(name=piece.name, row=1, reason="not_a_file", detail=advice, num_bytes=0)
         return
     try:
-        if row_kind(piece.format, piece.name, options) in COLUMNAR:
+        if is_plugin(piece.format):
+            yield from _from_plugin(piece, options)
+        elif row_kind(piece.format, piece.name, options) in COLUMNAR:
             yield from _from_columns(piece, options)
         else:
             yield from _from_bytes(piece, options)
@@ -97,6 +99,18 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
         if not reader.file.seekable() and not is_at_end(reader.file):
             stack.pop_all()
             _BYTES.keep(key, OpenReader(reader, piece.end_byte))
+
+
+def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:
+    from pipelines.corpus.plugin import read_rows
+
+    with open_bytes(Path(piece.path)) as file:
+        reader = RowReader(file, piece.name, piece.format, options)
+        stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
+        for items in read_rows(stream, Source(piece.name, piece.format, piece.first_row, options)):
+            yield from items
+        if stream.cut() != piece.digest:
+            raise InputError(_CHANGED)
 
 
 def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejected]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from pipelines.corpus.formats import FOLDS, FORMATS, fold_of_name
+from pipelines.corpus.formats import FOLDS, fold_of_name, format_spec
 from pipelines.corpus.items import BadRow, Document, GoldSpan
 from pipelines.corpus.options import ReadOptions
 
@@ -66,7 +66,7 @@ def document(
     if not text or text.isspace():
         raise BadRow("empty", "the text is empty.")
     fold = _fold(_string(record.get(options.fold_field)))
-    if fold is None and FORMATS[source.format].names_fold:
+    if fold is None and format_spec(source.format).names_fold:
         fold = fold_of_name(source.name)
     made = Document(
         name=source.name,

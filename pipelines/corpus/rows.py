@@ -91,12 +91,12 @@ def iter_rows(
 
     Args:
         stream: the range; it starts where a row starts.
-        kind: ``file``: a single row, even when it is empty. ``line``: rows keep their line feed, blank lines are rows
-            too. ``paragraph``: separated by lines of ASCII white space only, which belong to no row. ``record``: a
-            line, or several where a quoted column holds line breaks. ``article``: from one WikiText title to the
-            next. ``conversation``: lines with one first column; a line that has none belongs to the one before.
-            ``episode``: from one line that is numbered 1 to the next. ``dialogue``: up to a line that starts with
-            `END_OF_TEXT`. ``element``: an element of a JSON array.
+        kind: ``file``, and ``whole`` for a plug-in to cut: a single row, even when it is empty. ``line``: rows keep
+            their line feed, blank lines are rows too. ``paragraph``: separated by lines of ASCII white space only,
+            which belong to no row. ``record``: a line, or several where a quoted column holds line breaks.
+            ``article``: from one WikiText title to the next. ``conversation``: lines with one first column; a line
+            that has none belongs to the one before. ``episode``: from one line that is numbered 1 to the next.
+            ``dialogue``: up to a line that starts with `END_OF_TEXT`. ``element``: an element of a JSON array.
         first_row: number of the first row.
         limit_bytes: a longer row comes without its data; 0 never keeps data.
         quoted_after: the delimiter of the columns of a ``record``; None where quotes mean nothing.
@@ -104,7 +104,7 @@ def iter_rows(
     Raises:
         ValueError: the kind is not one of bytes.
     """
-    if kind == "file":
+    if kind in ("file", "whole"):
         return _whole(stream, first_row, limit_bytes)
     if kind == "paragraph":
         return _paragraphs(stream, first_row, limit_bytes)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,8 @@ def index_file(
             size, is_damaged = rows.num_rows, rows.is_damaged
         else:
             pieces, size, is_damaged = _index_bytes(path, name, format, options, partition_documents)
+            if kind == "whole":  # who knows how many rows: a partition of its own
+                pieces = [replace(piece, num_rows=partition_documents) for piece in pieces]
     except NotAFile:
         piece = PieceIndex(start_byte=0, end_byte=0, first_row=1, num_rows=1, digest=NOT_A_FILE)
         return FileIndex(size=0, pieces=(piece,))

@@ -122,7 +122,7 @@ class PolicyOptions:
         name: the policy's name in the settings; goes into its spans.
         model: the spaCy model of the run.
         language: its language code.
-        own: of a plug-in whose spec declares options, these, validated.
+        own: of a plug-in whose spec declares options, an instance of their model.
         patterns, pattern_seconds, names, names_file, keywords, recognizers, classifier, classifier_threshold: fields
             of ``[redact]`` of the same names, which built-in policies declare.
     """

@@ -6,6 +6,7 @@ selects, and an edit to the code of any other policy reruns nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
@@ -113,6 +114,12 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         module_name, _, attribute = reference(name).partition(":")
     except ValueError as error:
         raise ConfigError(f"{setting}: {error}") from None
+    said = spec(name)
+    if name not in SPECS and said is not None and options.own is None:
+        try:
+            options = dataclasses.replace(options, own=check_options(said.options, {}, f"options.{name}"))
+        except ValueError as error:
+            raise ConfigError(f"{setting.partition('.')[0]}.{error}") from None
     try:
         made = getattr(importlib.import_module(module_name), attribute)(options)
     except ConfigError:
@@ -125,7 +132,6 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         raise ConfigError(f"{setting}: policy '{name}' could not be made ({type(error).__name__})") from error
     if not isinstance(made, Policy) or not isinstance(made.needs, frozenset):
         raise ConfigError(f"{setting}: policy '{name}' needs a method find(sentence) and a frozenset 'needs'")
-    said = spec(name)
     if said is not None and said.reads_documents != isinstance(made, DocumentPolicy):
         raise ConfigError(
             f"{setting}: policy '{name}' {'has no' if said.reads_documents else 'has a'} method find_in_document, but "

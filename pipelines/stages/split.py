@@ -12,12 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, StageContext
+from pipelines.corpus import formats
 from pipelines.corpus.options import ReadOptions
-
-FormatName = Literal[
-    "auto", "txt", "jsonl", "json", "csv", "tsv", "parquet", "huggingface", "wikitext", "dialogue", "multidogo",
-    "e2e", "dart", "glue", "personachat",
-]  # fmt: skip
+from pipelines.plugins import check_options
 
 
 class CorpusConfig(StageConfig):
@@ -31,13 +28,13 @@ class CorpusConfig(StageConfig):
         "this file. Hidden files and files named README, LICENSE or NOTICE in folders are left out. Any file may be "
         "compressed (.gz, .zst), Parquet and Arrow aside.",
     )
-    format: FormatName = Field(
+    format: str = Field(
         "auto",
-        description="Format of the files. auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a "
-        "pattern, .csv and .tsv. json: an array of objects. huggingface: a folder saved by the datasets library. "
-        "wikitext: a document an article. dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or "
-        "before a line that starts with <|endoftext|>. multidogo, personachat: their own files, a document a "
-        "conversation. e2e, dart, glue: their "
+        description="Format of the files: auto, a name of docs/corpora.md, or the import path of a reader of your own. "
+        "auto goes by .txt, .jsonl, .parquet, .arrow and, where named or matched by a pattern, .csv and .tsv. json: an "
+        "array of objects. huggingface: a folder saved by the datasets library. wikitext: a document an article. "
+        "dialogue: lines 'SPEAKER: utterance'; a dialogue ends with the file or before a line that starts with "
+        "<|endoftext|>. multidogo, personachat: their own files, a document a conversation. e2e, dart, glue: their "
         "own files, a document a row, two texts joined by ' || '.",
     )
     txt_document: Literal["file", "line", "paragraph"] = Field(
@@ -76,6 +73,26 @@ class CorpusConfig(StageConfig):
         0.01, ge=0, le=1, description="Share of rejected rows (0 to 1) above which the run stops."
     )
 
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Options that a plug-in reader declares: a table [corpus.options]."
+    )
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        formats.check_name(name)
+        return name
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> CorpusConfig:
+        if self.options:
+            if not formats.is_plugin(self.format):
+                raise ValueError(f"options: the format '{self.format}' takes none")
+            check_options(formats.format_spec(self.format).options, self.options, "options")
+        return self
+
     @field_validator("inputs")
     @classmethod
     def _inputs_are_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -85,14 +102,22 @@ class CorpusConfig(StageConfig):
 
     def separator(self) -> str | None:
         """What stands between the two texts of a row, where the format has rows of two."""
-        from pipelines.corpus.formats import HOLD_PAIRS
         from pipelines.corpus.records import PAIR
 
-        return PAIR if self.format in HOLD_PAIRS else None
+        return PAIR if self.format != "auto" and formats.format_spec(self.format).holds_pairs else None
 
     def read_options(self) -> ReadOptions:
         """How rows become documents."""
-        return ReadOptions(**self.model_dump(include=set(ReadOptions.__dataclass_fields__)))
+        fields = set(ReadOptions.__dataclass_fields__) - {"plugin"}
+        return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
+
+    def code_references(self) -> tuple[str, ...]:
+        """The module of a plug-in reader."""
+        return (formats.reference(self.format).partition(":")[0],) if formats.is_plugin(self.format) else ()
+
+    def package_references(self) -> tuple[str, ...]:
+        """What a plug-in reader declares."""
+        return formats.format_spec(self.format).packages if formats.is_plugin(self.format) else ()
 
 
 class SplitConfig(StageConfig):

@@ -9,6 +9,8 @@ from support import REPOSITORY
 
 from flows.commands.redact import redact_lines, redactor_spec
 from flows.settings import load_settings
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.scan import scan
 from pipelines.errors import ConfigError
 from pipelines.policies import registry
 
@@ -46,3 +48,32 @@ def test_a_wrong_option_is_told_with_the_nearest_one(tmp_path, monkeypatch):
     (tmp_path / "reticent.toml").write_text(text, "utf-8")
     with pytest.raises(ConfigError, match=r"shouting:Capitals\.kept: unknown option; did you mean 'keep'"):
         load_settings(tmp_path / "reticent.toml", {})
+
+
+MAIL = b"""From a@example.com Mon Jan  1 00:00:00 2024
+Message-ID: <1@example.com>
+To: sales
+Subject: My order
+
+Where is it?
+From b@example.com Mon Jan  1 00:00:00 2024
+Message-ID: <2@example.com>
+Content-Type: text/html
+
+<p>Hello</p>
+"""
+
+
+def test_the_reader_of_the_documentation(tmp_path, monkeypatch):
+    (tmp_path / "mailboxes.py").write_text(blocks("A reader", "python")[0], "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "reticent.toml").write_text(blocks("A reader", "toml")[0], "utf-8")
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "mail" / "inbox.mbox").write_bytes(MAIL)
+    corpus = load_settings(tmp_path / "reticent.toml", {}).stages["corpus"]
+    options = corpus.read_options()
+    (partition,) = scan(corpus.inputs, base_dir=tmp_path, format=corpus.format, options=options, secret=b"s")
+    document, rejected = read_documents(partition.pieces[0], options)
+    assert (document.row, document.source_id, document.domain) == (1, "<1@example.com>", "sales")
+    assert document.text == "Where is it?\n"
+    assert (rejected.row, rejected.reason) == (2, "missing_text")

@@ -1,0 +1,112 @@
+"""Readers of other packages: a class with a `FormatSpec` that turns a stream of bytes into numbered rows."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Protocol, cast
+
+from pipelines.corpus.datasets import Items, from_record
+from pipelines.corpus.formats import format_spec, reference
+from pipelines.corpus.hashed_stream import HashedStream
+from pipelines.corpus.items import BadRow, Rejected
+from pipelines.corpus.options import ReadOptions
+from pipelines.corpus.records import Record, Source
+from pipelines.errors import ConfigError
+from pipelines.plugins import check_options, load
+
+
+class Reader(Protocol):
+    """A reader, made as ``Class(options)``: an instance of the spec's ``options`` model, or None without one.
+
+    Its class has an attribute ``spec``, a `FormatSpec`. Its rows must depend on the bytes alone.
+    """
+
+    def read(self, file: BinaryIO) -> Iterator[tuple[int, Record | BadRow]]:
+        """The rows of a stream, in order.
+
+        Args:
+            file: decompressed bytes, to be read once from front to back. Of a row kind ``whole`` or ``file`` all of
+                the file; of ``line`` and ``paragraph`` a run of whole ones.
+
+        Yields:
+            The row's number, from 1 on and rising (of lines or paragraphs: its place among them), and its fields by
+            the names that ``[corpus]`` maps (``text``, ``id``, ``domain``, ``fold``, ``label``, ``spans``), or why it
+            cannot be used. Rows without text that are no fault need not be given.
+        """
+        ...
+
+
+class _Bytes(io.RawIOBase):
+    """A hashed stream as a file object."""
+
+    def __init__(self, stream: HashedStream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.readline(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def make_reader(format: str, options: ReadOptions) -> Reader:
+    """Imports and makes a reader.
+
+    Raises:
+        ConfigError: as `format_spec`; or its options are wrong, or it cannot be made.
+    """
+    spec = format_spec(format)
+    try:
+        own = check_options(spec.options, json.loads(options.plugin), "corpus.options")
+        made = load(reference(format))(own)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    except Exception as error:
+        raise ConfigError(f"corpus.format: the reader '{format}' could not be made ({type(error).__name__})") from error
+    if not callable(getattr(made, "read", None)):
+        raise ConfigError(f"corpus.format: the reader '{format}' needs a method read(file)")
+    return cast("Reader", made)
+
+
+def read_rows(stream: HashedStream, source: Source) -> Iterator[Items]:
+    """The documents and rejected rows of each row that the reader of ``source.format`` gives.
+
+    A reader that fails rejects the rows from there on; what it says of them is dropped, since it may quote them.
+
+    Args:
+        stream: the bytes of a piece; read to its end.
+        source: where they are from; its row is the first of the piece.
+    """
+    reader = make_reader(source.format, source.options)
+    file = io.BufferedReader(_Bytes(stream))
+    last = 0
+    try:
+        for number, record in reader.read(file):
+            if type(number) is not int or number <= last:
+                raise ValueError("numbers of rows must rise")
+            last = number
+            yield _items(source._replace(row=source.row + number - 1), record)
+    except MemoryError:
+        raise
+    except Exception as error:
+        detail = (
+            f"the reader of corpus.format failed behind row {source.row + last - 1} ({type(error).__name__}): nothing "
+            "of this part from there on is read. Mend the reader, or the file."
+        )
+        at = source.row + last
+        yield [Rejected(name=source.name, row=at, reason="reader_failed", detail=detail, num_bytes=0)]
+    while stream.readline():
+        pass
+
+
+def _items(source: Source, record: Record | BadRow) -> Items:
+    try:
+        if isinstance(record, BadRow):
+            raise record
+        return from_record(source, record)
+    except BadRow as bad:
+        return [Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=0)]
