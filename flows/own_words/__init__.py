@@ -8,12 +8,8 @@ is no wording of ours, be it a comment, a docstring or the author of a paper.
 
 from __future__ import annotations
 
-from typing import Final
-
 from flows.own_words import cards, claims, pages
 from pipelines.gate.own import runs_of
-
-COMMAND: Final = "make own-words"
 
 
 def own_words() -> list[str]:

@@ -83,15 +83,6 @@ def amplify_epsilon(total_epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(total_epsilon))
 
 
-def base_epsilon(target_epsilon: float, rate: float) -> float:
-    """The inverse of `amplify_epsilon`: what the mechanism may spend when the amplified figure is the target."""
-    if not 0 < rate <= 1:
-        raise ValueError(f"a rate must be above 0 and at most 1, not {rate}")
-    if target_epsilon > 500:
-        return target_epsilon - math.log(rate)
-    return math.log1p(math.expm1(target_epsilon) / rate)
-
-
 def bayesian_confidentiality(
     total: PrivacyLoss, false_negative_rate: FalseNegativeRate, delta2: Delta2
 ) -> AmplifiedLoss:

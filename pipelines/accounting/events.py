@@ -106,22 +106,6 @@ def dp_sgd(*, noise_multiplier: float, sample_rate: float, num_steps: int) -> Ev
     return SelfComposed(count=num_steps, event=step)
 
 
-def noised_queries(*, noise_multiplier: float, sample_rate: float, num_steps: int, num_queries: int) -> Event:
-    """The event of steps that ask ``num_queries`` noised questions about one and the same sample (S-DPSGD).
-
-    Each query has norm 1 and noise ``noise_multiplier``. On one sample they are a single query of norm sqrt(K), that
-    is a Gaussian of noise / sqrt(K), and the sampling is counted once: K samples of their own would promise too much.
-
-    Raises:
-        ValueError: ``num_queries`` below 1.
-    """
-    if num_queries < 1:
-        raise ValueError(f"num_queries must be at least 1, not {num_queries}")
-    return dp_sgd(
-        noise_multiplier=noise_multiplier / math.sqrt(num_queries), sample_rate=sample_rate, num_steps=num_steps
-    )
-
-
 def to_json(event: Event) -> dict[str, Any]:
     """The event as JSON values.
 

@@ -135,11 +135,6 @@ class BloomFilter:
         """Bits that a key sets, fewer where two fall on the same."""
         return self.num_lines * self.hashes_per_word * WORDS_PER_BLOCK
 
-    @property
-    def num_set_bits(self) -> int:
-        """How many bits are set."""
-        return int(np.bitwise_count(self.words).sum(dtype=np.int64))
-
     def patterns(self, high: UInt64Array, low: UInt64Array) -> tuple[UInt64Array, UInt64Array]:
         """Which words a key touches, and which bits of them.
 

@@ -15,76 +15,67 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-
-def _check(name: str, value: float, upper: float, confidence: float) -> None:
-    if not 0 <= value <= 1:
-        raise ValueError(f"{name} must be between 0 and 1, not {value}")
-    if not value <= upper <= 1:
-        raise ValueError(f"the upper bound of {name} must lie between its value and 1, not at {upper}")
-    if not 0 < confidence <= 1:
-        raise ValueError(f"the confidence of {name} must be above 0 and at most 1, not {confidence}")
+from typing import Any, ClassVar, TypeVar
 
 
 @dataclass(frozen=True, kw_only=True)
-class MissRate:
-    """m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it.
+class _Bounded:
+    """An estimate between 0 and 1, and the number that holds with some confidence.
 
     Attributes:
         value: the estimate.
-        upper: the upper end of its interval.
-        confidence: of that interval; 1 for a census.
+        upper: an upper bound: one-sided, the number that formulas use; of m, the upper end of its interval.
+        confidence: of that bound; 1 where there is no sampling error, or no public set.
     """
+
+    name: ClassVar[str]
 
     value: float
     upper: float
     confidence: float
 
     def __post_init__(self) -> None:
-        _check("the miss rate", self.value, self.upper, self.confidence)
+        if not 0 <= self.value <= 1:
+            raise ValueError(f"{self.name} must be between 0 and 1, not {self.value}")
+        if not self.value <= self.upper <= 1:
+            raise ValueError(f"the upper bound of {self.name} must lie between its value and 1, not at {self.upper}")
+        if not 0 < self.confidence <= 1:
+            raise ValueError(f"the confidence of {self.name} must be above 0 and at most 1, not {self.confidence}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FalseNegativeRate:
+class MissRate(_Bounded):
+    """m: missed sensitive tokens over all tokens (JFT, section 3.1). No confidentiality formula takes it."""
+
+    name = "the miss rate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FalseNegativeRate(_Bounded):
     """gamma: the probability over ``mu`` that redaction is not the same for a secret and a mask (CRT, Proposition 6).
 
     That is so where any token of it stays unmasked, and where it is masked and its redaction is unstable.
 
     Attributes:
-        value: the estimate.
-        upper: a one-sided upper bound, the number that formulas use.
-        confidence: of that bound; 1 where there is no sampling error.
         mu: the distribution over secrets, in words.
     """
 
-    value: float
-    upper: float
-    confidence: float
-    mu: str
+    name = "the false negative rate"
 
-    def __post_init__(self) -> None:
-        _check("the false negative rate", self.value, self.upper, self.confidence)
+    mu: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delta2:
+class Delta2(_Bounded):
     """The probability over ``mu`` that a secret is missed and its sentence is public (CRT, Theorem 8).
 
     Attributes:
-        value: the estimate.
-        upper: a one-sided upper bound, the number that formulas use.
-        confidence: of that bound; 1 where there is no sampling error or no public set.
         mu: the distribution over secrets, in words.
     """
 
-    value: float
-    upper: float
-    confidence: float
-    mu: str
+    name = "delta2"
 
-    def __post_init__(self) -> None:
-        _check("delta2", self.value, self.upper, self.confidence)
+    mu: str
 
     @classmethod
     def zero(cls, mu: str) -> Delta2:

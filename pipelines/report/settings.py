@@ -23,8 +23,6 @@ SHOWN_STRINGS: Final = frozenset(
         "redact.policies",
         "redact.conservative",
         "redact.model",
-        "redact.spacy_model",
-        "split.spacy_model",
         "split.language",
         "train.method",
         "train.model",

@@ -29,7 +29,6 @@ from pipelines.accounting.events import (
     NonPrivate,
     SelfComposed,
     dp_sgd,
-    noised_queries,
 )
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
@@ -156,14 +155,12 @@ def test_a_larger_group_costs_more(eps, delta, size):
 def test_queries_of_one_sampled_step_are_counted_together():
     """Design, "Training methods": noise 1, rate 0.01, 1,000 steps, delta 1e-5, one record replaced."""
     for num_queries, expected in ((1, 2.84), (2, 5.62), (4, 15.2), (8, 45.3)):
-        event = noised_queries(noise_multiplier=1.0, sample_rate=0.01, num_steps=1000, num_queries=num_queries)
+        event = dp_sgd(noise_multiplier=1 / math.sqrt(num_queries), sample_rate=0.01, num_steps=1000)
         assert pld_epsilon(event, 1e-5, REPLACE, 2e-3) == pytest.approx(expected, rel=1e-2)
-    with pytest.raises(ValueError, match="num_queries"):
-        noised_queries(noise_multiplier=1.0, sample_rate=0.01, num_steps=1000, num_queries=0)
 
 
 def test_separately_sampled_queries_would_promise_too_much():
     """Taking the K queries of one sample for K samples of their own is what the paper's repository does."""
-    honest = noised_queries(noise_multiplier=1.0, sample_rate=0.01, num_steps=1000, num_queries=8)
+    honest = dp_sgd(noise_multiplier=1 / math.sqrt(8), sample_rate=0.01, num_steps=1000)
     naive = dp_sgd(noise_multiplier=1.0, sample_rate=0.01, num_steps=8000)
     assert pld_epsilon(naive, 1e-5, REPLACE, 2e-3) < 0.5 * 45.3 < pld_epsilon(honest, 1e-5, REPLACE, 2e-3)

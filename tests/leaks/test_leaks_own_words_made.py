@@ -12,7 +12,6 @@ import pytest
 from increment import drive, write_project
 from support import TESTS
 
-from flows.own_words import COMMAND
 from flows.own_words import own_words as made
 from pipelines.gate.files import Unit, json_units, page_units, units_of
 from pipelines.gate.own import OWN_WORDS
@@ -30,7 +29,7 @@ def test_the_list_is_that_of_the_code() -> None:
     found = made()
     new, gone = sorted(set(found) - set(LISTED)), sorted(set(LISTED) - set(found))
     assert found == LISTED, (
-        f"what reports and model cards say has changed. Run `{COMMAND}`, look in the diff of {OWN_WORDS.name} for "
+        f"what reports and model cards say has changed. Run `make own-words`, look in the diff of {OWN_WORDS.name} for "
         f"names of people, and commit it. New: {new[:5]}, gone: {gone[:5]}"
     )
 

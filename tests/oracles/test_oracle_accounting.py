@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.accounting.accountants import all_epsilons, epsilon, pld_epsilon
 from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.accounting.confidentiality import PrivacyLoss, amplify_epsilon, base_epsilon, jft_amplified
+from pipelines.accounting.confidentiality import PrivacyLoss, amplify_epsilon, jft_amplified
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.miss_rate.rates import MissRate
 
@@ -107,7 +107,7 @@ def test_amplification_of_the_whole_tables():
         assert found.delta == pytest.approx(row["delta_amplified"], rel=1e-9)
         assert not found.is_guarantee
     for row in table["inverse_base_eps"]:
-        assert base_epsilon(row["target"], row["m"]) == pytest.approx(row["eps0"], rel=1e-9)
+        assert amplify_epsilon(row["eps0"], row["m"]) == pytest.approx(row["target"], rel=1e-9)
 
 
 @pytest.mark.parametrize("accountant", ["pld", "rdp"])

@@ -1,4 +1,4 @@
-"""No version of a document of the store is forgotten: each is declared, and tests read stores that hold earlier ones."""
+"""No version of a document of the store is forgotten: each is declared, and tests read stores of earlier ones."""
 
 from __future__ import annotations
 
