@@ -15,6 +15,7 @@ import torch
 from flows.own_words.variants import choices
 from pipelines.accounting.events import NonPrivate
 from pipelines.context import Spent
+from pipelines.gate.files import json_units
 from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
@@ -28,6 +29,7 @@ from pipelines.training.data.control import (
     OTHER_SPEAKER,
     ControlTokens,
 )
+from pipelines.training.description import describe
 from pipelines.training.methods.sdpsgd_lstm import NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
@@ -74,8 +76,10 @@ _CONTROLS: Final = (
 
 
 def texts() -> Iterator[str]:
-    """Cards of all methods, tasks and kinds of models."""
-    yield from (model_card(run) for run in runs())
+    """Cards of all methods, tasks and kinds of models, and what stands beside them in ``reticent.json``."""
+    for run in runs():
+        yield model_card(run)
+        yield from (unit.text for unit in json_units(describe(run)))
 
 
 @functools.cache

@@ -24,7 +24,7 @@ _HEADS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """How a model is loaded, and what the hub calls its use."""
 _WITH_PREFIX: Final = " Then add its prefix: `peft.PeftModel.from_pretrained(model, FOLDER + '/prefix')`."
-_LSTM: Final = "Load it with `load_lstm(FOLDER)` of `pipelines.training.models.lstm`."
+_LSTM: Final = "Load it with `reticent.open_trained(FOLDER)`."
 _VOCABULARIES: Final[Mapping[str, str]] = {
     "bpe_public": "The vocabulary was learnt on public text only.",
     "bytes": "The vocabulary is plain bytes.",

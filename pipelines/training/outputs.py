@@ -10,6 +10,7 @@ from pipelines.accounting.events import to_json
 from pipelines.errors import StageError
 from pipelines.files import write_json
 from pipelines.methods.registry import METHODS
+from pipelines.training.description import describe
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
@@ -175,10 +176,9 @@ def figures_document(run: Run) -> dict[str, Any]:
 
 
 def write_model_folder(folder: Path, run: Run) -> None:
-    """Writes weights, config, tokenizer and model card.
+    """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
 
-    All but an LSTM, which is for `pipelines.training.models.lstm.load_lstm`, is read by the ``Auto`` classes of
-    ``transformers``.
+    `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
     """
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     if isinstance(run.network, LSTMLanguageModel):
@@ -187,5 +187,5 @@ def write_model_folder(folder: Path, run: Run) -> None:
         tokenizer.save_pretrained(folder)
     else:
         save_model(run.network, tokenizer, folder, context_length=context_length)
-    write_json(folder / MARKER, {"schema_version": 1, "method": run.config["method"]})
+    write_json(folder / MARKER, describe(run))
     (folder / "README.md").write_text(model_card(run), encoding="utf-8")

@@ -54,7 +54,7 @@ class RecordEncoder:
             RaggedWriter(path.with_suffix(".private"), np.uint8) as marks_out,
         ):
             for chunk in _chunks(stored, chosen):
-                for ids, marks, truncated in self._encode_chunk(chunk, marked):
+                for ids, marks, truncated in self.encode_chunk(chunk, marked):
                     num_truncated += truncated
                     num_targets.append(int(target_positions(np.asarray(ids, dtype=np.int64), self.control).sum()))
                     ids_out.append(ids)
@@ -94,8 +94,8 @@ class RecordEncoder:
             starts_word=starts_word(self.vocabulary.backend, self.control.never_text),
         )
 
-    def _encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
-        """Ids and marks of each record, and whether it was cut."""
+    def encode_chunk(self, chunk: Sequence[RecordRows], marked: bool) -> Iterator[tuple[list[int], list[int], bool]]:
+        """Ids of each record, which of them are marked as private, and whether it was cut."""
         frames = [frame_of(record, self.control) for record in chunk]
         records = [
             [_pieces(record, frame, at, marked) for at in range(len(record.texts))]

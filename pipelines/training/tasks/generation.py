@@ -1,7 +1,8 @@
-"""Continues prompts by beam search."""
+"""Continues prompts, by beam search or by drawing."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,59 @@ class BeamSearch:
         if min(self.num_beams, self.max_new_tokens, self.batch_size) < 1:
             raise ConfigError("generation: num_beams, max_new_tokens and batch_size must be at least 1")
 
+    @property
+    def num(self) -> int:
+        """Texts for each prompt."""
+        return 1
+
+    def options(self) -> dict[str, Any]:
+        """As ``generate`` of ``transformers`` takes it."""
+        return {
+            "do_sample": False,
+            "num_beams": self.num_beams,
+            "length_penalty": self.length_penalty,
+            "no_repeat_ngram_size": self.no_repeat_ngram_size,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to draw texts.
+
+    Attributes:
+        num: texts for each prompt.
+        temperature: what logits are divided by, > 0.
+        top_k: draw among so many tokens only; 0 for all.
+        top_p: draw among the likeliest tokens that have this probability together; 1 for all (Holtzman et al. 2020).
+        max_new_tokens: the longest continuation.
+        batch_size: texts at a time.
+    """
+
+    num: int = 1
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    max_new_tokens: int = 64
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        if min(self.num, self.max_new_tokens, self.batch_size) < 1 or self.top_k < 0:
+            raise ConfigError("generation: num, max_new_tokens and batch_size must be at least 1, and top_k at least 0")
+        if not (0 < self.temperature < math.inf and 0 < self.top_p <= 1):
+            raise ConfigError(
+                "generation: temperature must be a finite number above 0, and top_p above 0 and at most 1"
+            )
+
+    def options(self) -> dict[str, Any]:
+        """As ``generate`` of ``transformers`` takes it."""
+        return {
+            "do_sample": True,
+            "num_return_sequences": self.num,
+            "temperature": self.temperature,
+            "top_k": self.top_k,
+            "top_p": self.top_p,
+        }
+
 
 def generate(
     model: Any,
@@ -44,22 +98,35 @@ def generate(
     how: BeamSearch,
     progress: Callable[[int, int | None, str], None] | None = None,
 ) -> list[str]:
-    """The text that follows each prompt, up to the end token. Control tokens are never generated.
+    """The text that follows each prompt (see `generate_each`)."""
+    return [texts[0] for texts in generate_each(model, tokenizer, prompts, control, how, progress)]
+
+
+def generate_each(
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Sequence[int]],
+    control: ControlTokens,
+    how: BeamSearch | Sampling,
+    progress: Callable[[int, int | None, str], None] | None = None,
+) -> list[list[str]]:
+    """Texts that follow each prompt, up to the end token. Control tokens are never generated.
 
     Args:
         model: a causal language model.
         tokenizer: its tokenizer, of ``transformers``.
         prompts: token ids, each at least one long; with ``max_new_tokens`` they must fit into the context.
         control: the control tokens.
-        how: the search.
+        how: the search, or the draw; a draw is by torch's own generator.
         progress: told how many prompts are done.
     """
     device = next(model.parameters()).device
-    texts: list[str] = [""] * len(prompts)
+    texts: list[list[str]] = [[] for _ in prompts]
+    at_once = max(1, how.batch_size // how.num)
     order = sorted(range(len(prompts)), key=lambda at: len(prompts[at]))  # less padding
     with torch.no_grad(), quiet_transformers():
-        for start in range(0, len(order), how.batch_size):
-            rows = order[start : start + how.batch_size]
+        for start in range(0, len(order), at_once):
+            rows = order[start : start + at_once]
             longest = max(len(prompts[at]) for at in rows)
             ids = torch.full((len(rows), longest), control.pad)  # on the left: a continuation follows its prompt
             mask = torch.zeros((len(rows), longest), dtype=torch.int64)
@@ -69,21 +136,24 @@ def generate(
             found = model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
-                do_sample=False,
-                num_beams=how.num_beams,
                 max_new_tokens=how.max_new_tokens,
-                length_penalty=how.length_penalty,
-                no_repeat_ngram_size=how.no_repeat_ngram_size,
                 eos_token_id=control.eos,
                 pad_token_id=control.pad,
-                suppress_tokens=sorted({*control.never_predicted.tolist(), *(control.ends - {control.eos})}) or None,
+                suppress_tokens=never_written(control) or None,
+                **how.options(),
             )
-            for line, at in enumerate(rows):
-                texts[at] = tokenizer.decode(_until_end(found[line, longest:].tolist(), control.eos)).strip()
+            for line, written in enumerate(found[:, longest:].tolist()):
+                texts[rows[line // how.num]].append(text_of(tokenizer, written, control.eos))
             if progress is not None:
                 progress(start + len(rows), len(order), "generating")
     return texts
 
 
-def _until_end(ids: list[int], end: int) -> list[int]:
-    return ids[: ids.index(end)] if end in ids else ids
+def never_written(control: ControlTokens) -> list[int]:
+    """The ids that no text may hold: those of control tokens, but for the end."""
+    return sorted({*control.never_predicted.tolist(), *(control.ends - {control.eos})})
+
+
+def text_of(tokenizer: Any, ids: list[int], end: int) -> str:
+    """What was written up to the end token, without white space around it."""
+    return str(tokenizer.decode(ids[: ids.index(end)] if end in ids else ids).strip())

@@ -1,0 +1,140 @@
+"""What a model folder says of the encoding that its model was trained with: ids and names of ours, nobody's text.
+
+``reticent.json`` stands beside weights and tokenizer. It marks a model that was trained here, and with the tokenizer it
+gives back how records became ids (`pipelines.training.trained.open_trained`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.errors import ConfigError
+from pipelines.mask import MASK
+from pipelines.methods.registry import METHODS
+from pipelines.training.data.control import (
+    CONVERSATION_START,
+    OTHER_DOMAIN,
+    OTHER_SPEAKER,
+    RESERVED,
+    AddedTokens,
+    ControlTokens,
+)
+from pipelines.training.data.vocabulary import control_tokens_of
+from pipelines.training.models.sources import MARKER
+
+if TYPE_CHECKING:
+    from pipelines.training.run import Run
+
+_VERSION: Final = 2
+"""Version 1, of release 0.1.0, told the method and nothing else."""
+_NAME: Final = re.compile(r"<([^<>]+)>")
+_TYPED: Final = re.compile(r"<[A-Z][A-Z0-9_]*>")
+_SINGLE: Final = (
+    "pad",
+    "bos",
+    "eos",
+    "mask",
+    "other_speaker",
+    "other_domain",
+    "conversation_start",
+    "conversation_end",
+)
+_NAMED: Final = ("speakers", "domains", "typed_masks")
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """The document of a finished training."""
+    vocabulary = run.corpus.vocabulary
+    control = vocabulary.control
+    return {
+        "schema_version": _VERSION,
+        "method": run.config["method"],
+        "task": run.config["task"],
+        "context_length": run.context_length,
+        "marks_tokens": METHODS[run.config["method"]].view.marks_tokens,
+        "asks_for_mask": control.asks_for_mask,
+        "vocabulary": vocabulary.kind,
+        "trained_on": vocabulary.trained_on,
+        "control": {name: getattr(control, name) for name in _SINGLE}
+        | {name: sorted(getattr(control, name).values()) for name in _NAMED},
+    }
+
+
+def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> tuple[dict[str, Any], ControlTokens]:
+    """The document of a model folder, and the control tokens of its vocabulary.
+
+    Args:
+        folder: the model folder.
+        tokenizer: its tokenizer, of ``transformers``.
+        task: what the model was trained for; needed only where the folder does not say it.
+
+    Raises:
+        ConfigError: the folder holds no model that was trained here, or does not say how records were encoded.
+    """
+    try:
+        document = json.loads((folder / MARKER).read_text("utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"the folder holds no model that was trained here: it has no {MARKER}") from None
+    except ValueError:
+        document = None
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if version == 1:
+        document = _completed(document, tokenizer, task)
+        return document, _told_by_order(tokenizer, document["asks_for_mask"])
+    if version != _VERSION:
+        raise ConfigError(f"{MARKER} is damaged, or of a version that this one does not read")
+    if task not in (None, document["task"]):
+        raise ConfigError(f"the model was trained for the task {document['task']!r}, not for {task!r}")
+
+    def named(name: str) -> dict[str, int]:
+        ids = document["control"][name]
+        texts = tokenizer.convert_ids_to_tokens(ids)
+        return dict(zip(texts if name == "typed_masks" else [text[1:-1] for text in texts], ids, strict=True))
+
+    found: dict[str, Any] = {name: document["control"][name] for name in _SINGLE}
+    found |= {name: named(name) for name in _NAMED}
+    return document, ControlTokens(**found, asks_for_mask=document["asks_for_mask"])
+
+
+def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) -> dict[str, Any]:
+    if task is None:
+        raise ConfigError(
+            "the model was written by version 0.1.0, which did not note what it was trained for: name the task, as "
+            "train.task had it"
+        )
+    view = METHODS[document["method"]].view
+    return {
+        **document,
+        "task": task,
+        "context_length": tokenizer.model_max_length,
+        "marks_tokens": view.marks_tokens,
+        "asks_for_mask": view.asks_for_masks,
+        "vocabulary": "unknown",
+        "trained_on": "unknown",
+    }
+
+
+def _told_by_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
+    """The control tokens of version 1 by the order in which they were added (`AddedTokens.names`), where that tells."""
+    vocabulary = tokenizer.get_vocab()
+    border = vocabulary.get(OTHER_SPEAKER)
+    special = {token.content: n for n, token in tokenizer.added_tokens_decoder.items() if token.content not in RESERVED}
+    own = [text for text, number in special.items() if border is not None and number > border]
+    typed = [text for text, number in special.items() if (border is None or number < border) and _TYPED.fullmatch(text)]
+    if OTHER_DOMAIN in vocabulary or typed:
+        raise ConfigError(
+            "the model was written by version 0.1.0, which did not note which control tokens are speakers, and which "
+            "domains or masks; train it again to open it"
+        )
+    added = AddedTokens(
+        masks=(MASK,) if tokenizer.mask_token is not None else (),
+        has_speakers=border is not None,
+        has_conversations=CONVERSATION_START in vocabulary,
+        speakers=tuple(sorted(found[1] for text in own if (found := _NAME.fullmatch(text)))),
+    )
+    control = control_tokens_of(tokenizer, added)
+    return ControlTokens(**{**vars(control), "asks_for_mask": asks_for_mask})

@@ -1,0 +1,71 @@
+"""Draws texts from the LSTM, which has no ``generate`` of ``transformers``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from pipelines.training.models.lstm import LSTMLanguageModel
+
+
+def draw_texts(
+    model: LSTMLanguageModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    temperature: float,
+    top_k: int,
+    top_p: float,
+    max_new_tokens: int,
+    forbidden: Sequence[int],
+    end: int,
+    generator: torch.Generator,
+) -> list[list[int]]:
+    """Ids that follow each prompt; after an end token they mean nothing.
+
+    Args:
+        model: the model.
+        prompts: token ids, each at least one long; all are continued at once.
+        temperature: what logits are divided by; at 0 the likeliest token is taken.
+        top_k, top_p, max_new_tokens: see `pipelines.training.tasks.generation.Sampling`.
+        forbidden: ids that are never drawn.
+        end: the id of the end token.
+        generator: on the model's device.
+    """
+    device = generator.device
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    ids = torch.zeros((len(prompts), int(lengths.max())), dtype=torch.int64)
+    for line, prompt in enumerate(prompts):
+        ids[line, : len(prompt)] = torch.tensor(list(prompt))
+    written: list[torch.Tensor] = []
+    with torch.no_grad():
+        output = model(ids.to(device), lengths=lengths)
+        logits = output.logits[torch.arange(len(prompts), device=device), lengths.to(device) - 1]
+        is_over = torch.zeros(len(prompts), dtype=torch.bool, device=device)
+        while len(written) < max_new_tokens and not bool(is_over.all()):
+            logits[:, list(forbidden)] = -torch.inf
+            token = choose(logits, temperature=temperature, top_k=top_k, top_p=top_p, generator=generator)
+            written.append(token)
+            is_over |= token == end
+            output = model(token[:, None], state=output.state)
+            logits = output.logits[:, -1]
+    rows: list[list[int]] = torch.stack(written, dim=1).tolist()
+    return rows
+
+
+def choose(
+    logits: torch.Tensor, *, temperature: float, top_k: int, top_p: float, generator: torch.Generator
+) -> torch.Tensor:
+    """(B,) a token for each row of (B, V) logits."""
+    if temperature == 0:
+        return logits.argmax(dim=-1)
+    logits = logits / temperature
+    if 0 < top_k < logits.shape[-1]:
+        least = logits.topk(top_k, dim=-1).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    if top_p < 1:
+        ordered, order = logits.sort(dim=-1, descending=True)
+        probabilities = ordered.softmax(dim=-1)
+        is_behind = probabilities.cumsum(dim=-1) - probabilities >= top_p  # the first is always kept
+        logits = logits.masked_fill(is_behind.scatter(-1, order, is_behind), -torch.inf)
+    return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]

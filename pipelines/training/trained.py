@@ -1,0 +1,271 @@
+"""A trained model, read back from its folder with the encoding that it was trained with.
+
+Records are scored as training and its evaluation scored them: the same control tokens around the same text, cut at the
+same length, and the same positions asked for. Masks, speakers, domains and the first token are given, never asked for.
+Losses are in nats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from pipelines.dp.language import token_losses
+from pipelines.errors import ConfigError
+from pipelines.quiet import quiet_transformers
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
+from pipelines.training.description import read_description
+from pipelines.training.devices import choose_device, cpu_threads_for
+from pipelines.training.encoded import EncodedRecords, FloatArray, IntArray, Losses, MemoryEncoder, Record, sums_of
+from pipelines.training.models.adaptation import count_parameters
+from pipelines.training.models.lstm import LSTMLanguageModel, load_lstm
+from pipelines.training.models.lstm_texts import draw_texts
+from pipelines.training.models.saving import PREFIX_FOLDER
+from pipelines.training.tasks.generation import BeamSearch, Sampling, generate_each, never_written, text_of
+
+_MOST_TOKENS: Final = 16_384
+_FEWEST_TOKENS: Final = 1_024
+_MOST_LOGITS: Final = 2**27
+"""Numbers; half a gigabyte in float32."""
+
+
+class TrainedModel:
+    """A causal language model that was trained here. Made by `open_trained`.
+
+    Attributes:
+        model: the network, in float32, on ``device``, not to be trained further.
+        vocabulary: its vocabulary.
+        method, task: as ``train.method`` and ``train.task`` had them.
+        context_length: the longest record, in tokens.
+    """
+
+    def __init__(self, model: Any, vocabulary: Vocabulary, description: Mapping[str, Any]) -> None:
+        """Takes what `read_description` gives."""
+        self.model = model
+        self.vocabulary = vocabulary
+        self.method: str = description["method"]
+        self.task: str = description["task"]
+        self.context_length: int = description["context_length"]
+        self._num_parameters = count_parameters(model)[1]
+        self._encoder = MemoryEncoder(
+            vocabulary=vocabulary,
+            context_length=self.context_length,
+            task=self.task,
+            marks_tokens=description["marks_tokens"],
+        )
+
+    @property
+    def control(self) -> ControlTokens:
+        """The ids of the tokens that are not text."""
+        return self.vocabulary.control
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        device: torch.device = next(self.model.parameters()).device
+        return device
+
+    def encode(self, records: Iterable[str | Record | RecordRows]) -> EncodedRecords:
+        """Records as the training encoded them: with control tokens, cut at the context length.
+
+        Args:
+            records: texts, each a record without a speaker or a domain, or records.
+
+        Raises:
+            ConfigError: a record has no text, or its fields do not fit together.
+            InputError: a record is none of the model's task.
+        """
+        return self._encoder.encode(records)
+
+    def losses(self, records: EncodedRecords | Iterable[str | Record | RecordRows]) -> Losses:
+        """Scores records, each on its own. They go in batches of like length, which changes figures by rounding only.
+
+        Args:
+            records: as `encode` takes them, or encoded.
+
+        Raises:
+            ConfigError, InputError: as `encode`.
+        """
+        encoded = records if isinstance(records, EncodedRecords) else self.encode(records)
+        lengths = encoded.lengths
+        per_token = np.zeros(len(encoded.ids))
+        num_tokens = sums_of(encoded.is_target, encoded.offsets).astype(np.int64)
+        rows = np.flatnonzero(num_tokens)
+        rows = rows[np.argsort(lengths[rows], kind="stable")]
+        size = max(_FEWEST_TOKENS, min(_MOST_TOKENS, _MOST_LOGITS // self.vocabulary.backend.get_vocab_size()))
+        first = 0
+        with torch.no_grad(), cpu_threads_for(self._num_parameters):
+            while first < len(rows):
+                # The longest record of a batch is its last.
+                last = first + 1
+                while last < len(rows) and (last + 1 - first) * int(lengths[rows[last]]) <= size:
+                    last += 1
+                self._score(encoded, rows[first:last], per_token)
+                first = last
+        per_record = sums_of(per_token, encoded.offsets)
+        return Losses(per_record=per_record, num_tokens=num_tokens, per_token=per_token, records=encoded)
+
+    def _score(self, encoded: EncodedRecords, rows: IntArray, into: FloatArray) -> None:
+        lengths = encoded.lengths[rows]
+        steps = np.arange(int(lengths.max()))
+        at = np.minimum(encoded.offsets[rows, None] + steps, len(encoded.ids) - 1)  # (B, T)
+        is_real = steps < lengths[:, None]
+        ids = np.where(is_real, encoded.ids[at], self.control.pad).astype(np.int64)
+        is_asked = (is_real & encoded.is_target[at])[:, 1:]
+        inputs = torch.from_numpy(ids[:, :-1].copy()).to(self.device)
+        asked = torch.from_numpy(is_asked).to(self.device)
+        logits = self.model(input_ids=inputs, use_cache=False).logits[asked]
+        labels = torch.from_numpy(ids[:, 1:][is_asked]).to(self.device)
+        into[at[:, 1:][is_asked]] = token_losses(logits, labels).double().cpu().numpy()
+
+    def generate(
+        self,
+        prompts: Iterable[str | Record],
+        *,
+        num: int = 1,
+        max_new_tokens: int = 64,
+        seed: int | None = None,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        num_beams: int | None = None,
+        batch_size: int = 64,
+    ) -> list[list[str]]:
+        """Texts that the model writes after each prompt, up to its end token. It never writes a control token.
+
+        Args:
+            prompts: what is given: a text, or a record whose last row is to be continued; an empty last text asks for
+                a turn of its speaker and domain. For ``table_to_text``, the table.
+            num: texts for each prompt.
+            max_new_tokens: the longest text.
+            seed: of the draw; the same texts come again on the same machine with the same arguments. None draws afresh.
+            temperature: what logits are divided by; 0 takes the likeliest token each time.
+            top_k: draw among so many tokens only; 0 for all.
+            top_p: draw among the likeliest tokens that have this probability together; 1 for all.
+            num_beams: beam search with so many hypotheses instead of a draw; transformers only, one text a prompt.
+            batch_size: texts at a time.
+
+        Returns:
+            For each prompt, ``num`` texts without white space around them.
+
+        Raises:
+            ConfigError: arguments that do not fit together, or a prompt that leaves no room for ``max_new_tokens``.
+        """
+        ids = [self._encoder.prompt(prompt) for prompt in prompts]
+        if not ids:
+            return []
+        longest = max(map(len, ids))
+        if longest + max_new_tokens > self.context_length:
+            raise ConfigError(
+                f"a prompt of {longest} tokens leaves no room for {max_new_tokens} more in a context of "
+                f"{self.context_length}; shorten one of them"
+            )
+        is_lstm = isinstance(self.model, LSTMLanguageModel)
+        how: BeamSearch | Sampling
+        if num_beams is not None or (temperature == 0 and not is_lstm):
+            if num != 1 or is_lstm:
+                raise ConfigError("beam search, and temperature 0, give one text a prompt, and beam search no LSTM's")
+            how = BeamSearch(num_beams=num_beams or 1, max_new_tokens=max_new_tokens, batch_size=batch_size)
+        else:
+            how = Sampling(
+                num=num,
+                temperature=temperature or 1.0,
+                top_k=top_k,
+                top_p=top_p,
+                max_new_tokens=max_new_tokens,
+                batch_size=batch_size,
+            )
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices), cpu_threads_for(self._num_parameters):
+            drawn = torch.seed() if seed is None else seed % 2**63
+            torch.manual_seed(drawn)
+            if isinstance(self.model, LSTMLanguageModel):
+                assert isinstance(how, Sampling)  # noqa: S101  # as above
+                return self._from_lstm(self.model, ids, how, temperature, drawn)
+            return generate_each(self.model, self.vocabulary.tokenizer, ids, self.control, how)
+
+    def _from_lstm(
+        self, model: LSTMLanguageModel, prompts: list[list[int]], how: Sampling, temperature: float, seed: int
+    ) -> list[list[str]]:
+        generator = torch.Generator(self.device).manual_seed(seed)
+        lines = [prompt for prompt in prompts for _ in range(how.num)]
+        texts: list[str] = []
+        for first in range(0, len(lines), how.batch_size):
+            rows = draw_texts(
+                model,
+                lines[first : first + how.batch_size],
+                temperature=temperature,
+                top_k=how.top_k,
+                top_p=how.top_p,
+                max_new_tokens=how.max_new_tokens,
+                forbidden=never_written(self.control),
+                end=self.control.eos,
+                generator=generator,
+            )
+            texts += [text_of(self.vocabulary.tokenizer, row, self.control.eos) for row in rows]
+        return [texts[at : at + how.num] for at in range(0, len(texts), how.num)]
+
+
+def open_trained(folder: str | Path, *, device: str = "auto", task: str | None = None) -> TrainedModel:
+    """Reads a model folder that a run wrote: a transformer, with a trained prefix or without, or an LSTM.
+
+    Low-rank additions were merged into the weights when the folder was written. Nothing is fetched.
+
+    Args:
+        folder: ``latest/model`` of the public root, ``latest/private_model`` of the private one, or a copy.
+        device: ``auto`` (a GPU where there is one), ``cpu`` or ``cuda``.
+        task: only for folders of version 0.1.0, which do not say it: what ``train.task`` was.
+
+    Raises:
+        ConfigError: the folder holds no model that was trained here, a classifier, or a damaged model; or there is no
+            such device.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise ConfigError("there is no model folder at the path that was given")
+    where = choose_device(device)
+    try:
+        tokenizer, is_lstm = _tokenizer_of(folder)
+        document, control = read_description(folder, tokenizer, task)
+        if document["task"] == "classification":
+            raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")
+        model = load_lstm(folder) if is_lstm else _transformer(folder)
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ConfigError("the model folder cannot be read: files are missing or damaged") from error
+    model.requires_grad_(False)
+    model.to(where).eval()
+    vocabulary = Vocabulary(
+        tokenizer=tokenizer,
+        control=control,
+        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
+        kind=document["vocabulary"],
+        trained_on=document["trained_on"],
+    )
+    return TrainedModel(model, vocabulary, document)
+
+
+def _tokenizer_of(folder: Path) -> tuple[Any, bool]:
+    is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
+    read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
+    with quiet_transformers():
+        return read.from_pretrained(folder, local_files_only=True), is_lstm
+
+
+def _transformer(folder: Path) -> Any:
+    with quiet_transformers():
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        model.config.pad_token_id = None  # with it, the model would look for padding in every input
+        if (folder / PREFIX_FOLDER).is_dir():
+            import peft
+
+            model = peft.PeftModel.from_pretrained(model, folder / PREFIX_FOLDER)
+    return model
