@@ -10,8 +10,7 @@ import pytest
 import torch
 from test_stage_train_methods import corpus, read, run
 from test_stage_train_models import QUICK, SIZES
-from test_stage_train_tasks import TASKS, rows_of, train
-from test_stage_train_tasks import corpus as corpus_of_task
+from test_stage_train_tasks import train
 
 from pipelines.errors import ConfigError
 from pipelines.training.data.control import RESERVED
@@ -40,11 +39,11 @@ def model_of(ctx):
     return ctx.public_dir / "model" if (ctx.public_dir / "model").is_dir() else ctx.private_dir / "model"
 
 
-def held_out(inputs, folder, kind="sentence"):
+def held_out(corpus_folder, folder, kind="sentence"):
     """The records that training evaluated on, with their keys, as its reader gives them."""
     folder.mkdir()
     store = RowStore(folder, "held_out", RecordUnit(kind=kind))
-    store.add(original_rows([inputs["split"][0].private("sentences.parquet")], "test"), is_private=True, hashed=False)
+    store.add(original_rows([corpus_folder / "split/sentences.parquet"], "test"), is_private=True, hashed=False)
     stored = store.records()
     return [(stored.keys(number), stored[number]) for number in range(len(stored))]
 
@@ -62,9 +61,8 @@ def opened(tmp_path_factory, families):
             family = changes.pop("family", None)
             if family is not None:
                 changes |= {**QUICK, **dict.fromkeys(SIZES), "model": families[family], "model_is_public": True}
-            inputs = corpus(folder / "corpus")
-            ctx = run(folder / "run", inputs, method, **changes)
-            made[name] = ctx, held_out(inputs, folder / "rows"), open_trained(model_of(ctx), device="cpu")
+            ctx = run(folder / "run", corpus(folder / "corpus"), method, **changes)
+            made[name] = ctx, held_out(folder / "corpus", folder / "rows"), open_trained(model_of(ctx), device="cpu")
         return made[name]
 
     return get
@@ -93,8 +91,7 @@ def test_the_opened_model_scores_what_training_said(opened, name):
 @pytest.mark.parametrize("name", ["dialogue", "response", "table_to_text"])
 def test_so_it_does_for_other_tasks(tmp_path, families, name):
     ctx = train(tmp_path, families, name, "crt", epochs=1)
-    inputs = corpus_of_task(tmp_path / "again", rows_of(TASKS[name][1]["task"]))
-    rows = held_out(inputs, tmp_path / "rows", "sentence" if name == "table_to_text" else "dialogue")
+    rows = held_out(tmp_path / "corpus", tmp_path / "rows", "sentence" if name == "table_to_text" else "dialogue")
     trained = open_trained(model_of(ctx), device="cpu")
     losses = trained.losses(record for _, record in rows)
     assert losses.perplexity == pytest.approx(read(ctx, "figures.json")["perplexity"], rel=1e-5)
