@@ -68,7 +68,10 @@ def opened(tmp_path_factory, families):
     return get
 
 
-@pytest.mark.parametrize("name", MODELS)
+SLOW = ("domains", "low-rank additions", "lstm with marked tokens")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS])
 def test_the_opened_model_scores_what_training_said(opened, name):
     ctx, rows, trained = opened(name)
     figures = read(ctx, "figures.json")
@@ -88,7 +91,7 @@ def test_the_opened_model_scores_what_training_said(opened, name):
         assert losses.per_record[number] == pytest.approx(found.sum())
 
 
-@pytest.mark.parametrize("name", ["dialogue", "response", "table_to_text"])
+@pytest.mark.parametrize("name", ["dialogue", pytest.param("response", marks=pytest.mark.slow), "table_to_text"])
 def test_so_it_does_for_other_tasks(tmp_path, families, name):
     ctx = train(tmp_path, families, name, "crt", epochs=1)
     rows = held_out(tmp_path / "corpus", tmp_path / "rows", "sentence" if name == "table_to_text" else "dialogue")
@@ -155,6 +158,7 @@ def test_scores_of_one_record_depend_on_no_other(opened):
     assert np.isnan(masked.mean[0])
 
 
+@pytest.mark.slow
 def test_marked_pieces_are_encoded_by_themselves(opened):
     _, _, trained = opened("lstm with marked tokens")
     record = Record(texts=["I am Abra, may I"], speakers=["USR"], private_chars=[[(5, 9)]])
@@ -172,7 +176,7 @@ def test_records_that_do_not_fit_together_are_refused(opened, record):
 
 def test_targets_of_all_records_are_those_of_each(opened):
     rng = np.random.default_rng(5)
-    for name in ("gpt2 from scratch", "domains", "masks asked for", "pretrained"):
+    for name in ("gpt2 from scratch", "masks asked for", "pretrained"):
         control = opened(name)[2].control
         lengths = rng.integers(1, 9, size=200)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
