@@ -29,7 +29,7 @@ from pipelines.training.models.sources import MARKER
 if TYPE_CHECKING:
     from pipelines.training.run import Run
 
-_VERSION: Final = 2
+VERSION: Final = 2
 """Version 1, of release 0.1.0, told the method and nothing else."""
 _NAME: Final = re.compile(r"<([^<>]+)>")
 _TYPED: Final = re.compile(r"<[A-Z][A-Z0-9_]*>")
@@ -51,7 +51,7 @@ def describe(run: Run) -> dict[str, Any]:
     vocabulary = run.corpus.vocabulary
     control = vocabulary.control
     return {
-        "schema_version": _VERSION,
+        "schema_version": VERSION,
         "method": run.config["method"],
         "task": run.config["task"],
         "context_length": run.context_length,
@@ -85,7 +85,7 @@ def read_description(folder: Path, tokenizer: Any, task: str | None = None) -> t
     if version == 1:
         document = _completed(document, tokenizer, task)
         return document, _told_by_order(tokenizer, document["asks_for_mask"])
-    if version != _VERSION:
+    if version != VERSION:
         raise ConfigError(f"{MARKER} is damaged, or of a version that this one does not read")
     if task not in (None, document["task"]):
         raise ConfigError(f"the model was trained for the task {document['task']!r}, not for {task!r}")

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from support.old_stores import COMMITS, unpack
 from test_stage_train_methods import corpus, read, run
 from test_stage_train_models import QUICK, SIZES
 from test_stage_train_tasks import train
@@ -234,3 +235,20 @@ def test_beams_are_for_transformers(opened):
         trained.generate(["may I"], num_beams=3, num=2, max_new_tokens=4)
     with pytest.raises(ConfigError, match="beam search no LSTM"):
         opened("lstm")[2].generate(["may I"], num_beams=3, max_new_tokens=4)
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+def test_models_of_earlier_versions_score_what_they_did(tmp_path, commit):
+    """Their folders do not say how records were encoded; that is told from the order of the control tokens."""
+    private = unpack(commit, tmp_path) / "store/private"
+    (folder,) = {path.resolve() for path in (private / "latest").glob("private_model")} | {
+        path.resolve() for path in (private.parent / "public/latest").glob("model")
+    }
+    figures = json.loads((private / "objects/train" / folder.parent.name / "figures.json").read_text())
+    trained = open_trained(folder, device="cpu", task=figures["task"])
+    scores = pl.read_parquet(private / "objects/train" / folder.parent.name / "token_scores.parquet")
+    sentences = pl.read_parquet(private / "latest/sentences/*.parquet")
+    rows = scores.join(sentences, on=["doc_id", "sentence_index"], how="inner").to_dicts()
+    assert len(rows) == figures["num_eval_sentences"]
+    losses = trained.losses(Record(texts=[r["text"]], speakers=[r["speaker"]], domains=[r["domain"]]) for r in rows)
+    assert losses.perplexity == pytest.approx(figures["perplexity"], rel=1e-5)

@@ -18,12 +18,14 @@ from pipelines import tables
 from pipelines.accounting import facts
 from pipelines.miss_rate import review_log
 from pipelines.store import versions
+from pipelines.training import description
 
 PRESENT: Mapping[str, int] = {
     **{name: number for name, number in vars(versions).items() if name.isupper()},
     "EVENTS": facts.SCHEMA_VERSION,
     "REVIEW": review_log._VERSION,
     "TABLE": tables.SCHEMA_VERSION,
+    "MODEL": description.VERSION,
 }
 """Every kind of document that a store keeps for longer than a version of ours, with its present version."""
 
@@ -41,6 +43,8 @@ def documents(private: Path) -> Iterator[tuple[str, Any]]:
         yield "KEY", manifest["lineage"]["ingredients"]["schema_version"]
     for path in private.glob("objects/*/*/events.json"):
         yield "EVENTS", json.loads(path.read_text())["schema_version"]
+    for path in private.parent.glob("public/objects/train/*/model/reticent.json"):
+        yield "MODEL", json.loads(path.read_text())["schema_version"]
     for path in private.glob("objects/*/*/*.parquet"):
         told = pq.read_schema(path).metadata or {}
         yield from (("TABLE", int(value.rpartition(b"/")[2])) for value in told.values() if re.search(rb"/\d+$", value))
