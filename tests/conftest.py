@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support import REPOSITORY, session
 
 # No test is timed: a first call that compiles or loads a library is no failure.
 settings.register_profile("reticent", deadline=None)
@@ -16,9 +17,26 @@ os.environ.setdefault("DO_NOT_TRACK", "1")
 os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
+# Tests share the processors: a library that starts a thread for each of them mostly waits, and busily.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-REPOSITORY = Path(__file__).parent.parent
+LONG = ("/leaks/", "/flows/", "/faults/", "/benchmarks/", "/oracles/", "/stages/", "/training/", "/dp/", "/policies/")
 SHARED = REPOSITORY.parent / "shared"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist would begin with the files of most tests, which are the short ones
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first, so that no process is left with one of them at the end."""
+    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if place in item.nodeid), len(LONG)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _session_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    session.use(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

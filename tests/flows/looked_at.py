@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from increment import drive, write_project
+from support.session import made_once
 
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
@@ -25,7 +25,6 @@ target_epsilon = 3.0
 """
 EVERYTHING = tuple(GRAPH)
 DOMAINS = ("post", "shop")
-_made: dict[str, Path] = {}
 
 
 def _with_odd_secrets(row: dict[str, Any], number: int) -> dict[str, Any]:
@@ -41,19 +40,19 @@ def _with_odd_secrets(row: dict[str, Any], number: int) -> dict[str, Any]:
     return row | {"text": text, "spans": spans}
 
 
-def finished_run(factory: pytest.TempPathFactory) -> Path:
+def finished_run() -> Path:
     """The settings file of a project of three files, two domains and two unusable rows. Not to be changed."""
-    if "config" not in _made:
-        folder = factory.mktemp("looked-at") / "project"
-        config = write_project(folder, 3, 15)
-        for number, path in enumerate(sorted((folder / "corpus").iterdir())):
-            rows = [row | {"domain": DOMAINS[number % 2]} for row in simulate(15, number, "AB"[number % 2])]
-            rows[0] = _with_odd_secrets(rows[0], number)
-            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        with (folder / "corpus" / "night-02.jsonl").open("a") as file:
-            file.write("not json\n" + json.dumps({"id": "no-text"}) + "\n")
-        text = config.read_text().replace("replicates = 2\nfraction = 0.5", "replicates = 1\nfraction = 1.0")
-        config.write_text(text.replace("[corpus]", "[corpus]\nmax_rejected_fraction = 0.2") + TRAIN)
-        drive(config, EVERYTHING)
-        _made["config"] = config
-    return _made["config"]
+    return made_once("looked-at", _run) / "project" / "reticent.toml"
+
+
+def _run(folder: Path) -> None:
+    config = write_project(folder / "project", 3, 15)
+    for number, path in enumerate(sorted((config.parent / "corpus").iterdir())):
+        rows = [row | {"domain": DOMAINS[number % 2]} for row in simulate(15, number, "AB"[number % 2])]
+        rows[0] = _with_odd_secrets(rows[0], number)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (config.parent / "corpus" / "night-02.jsonl").open("a") as file:
+        file.write("not json\n" + json.dumps({"id": "no-text"}) + "\n")
+    text = config.read_text().replace("replicates = 2\nfraction = 0.5", "replicates = 1\nfraction = 1.0")
+    config.write_text(text.replace("[corpus]", "[corpus]\nmax_rejected_fraction = 0.2") + TRAIN)
+    drive(config, EVERYTHING)

@@ -16,8 +16,8 @@ PAGE = REPOSITORY / "docs" / "inspecting.md"
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finished_run(tmp_path_factory).parent
+def project() -> Path:
+    return finished_run().parent
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from pipelines.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return finished_run(tmp_path_factory)
+def config() -> Path:
+    return finished_run()
 
 
 def secrets(config: Path) -> set[str]:

@@ -16,6 +16,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from support.project import reticent
+from support.shared_server import server_files, shared_server
 
 FOUND = "Zebulon Quackenbush"
 HALF_FOUND = "Thaddeus Wigglesworth"
@@ -110,28 +111,34 @@ Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def crashed(project: Path) -> Done:
-    """A run whose redact stage raises an exception that quotes the text."""
-    policies = '["customersim", "plug_ins:Crashes"]'
-    config = project / "reticent.toml"
-    return reticent("run", config, "--json", cwd=project, **EVERYTHING_LOGGED, RETICENT__REDACT__POLICIES=policies)
+def logged() -> dict[str, str]:
+    """A server that logs everything, as the runs do."""
+    return EVERYTHING_LOGGED | shared_server()
 
 
 @pytest.fixture(scope="module")
-def refused(project: Path, crashed: Done) -> tuple[Done, list[Path]]:
+def crashed(project: Path, logged: dict[str, str]) -> Done:
+    """A run whose redact stage raises an exception that quotes the text."""
+    policies = '["customersim", "plug_ins:Crashes"]'
+    config = project / "reticent.toml"
+    return reticent("run", config, "--json", cwd=project, **logged, RETICENT__REDACT__POLICIES=policies)
+
+
+@pytest.fixture(scope="module")
+def refused(project: Path, logged: dict[str, str], crashed: Done) -> tuple[Done, list[Path]]:
     """A run with a name that is masked in one sentence and missed in another; and what its public root then held."""
-    done = reticent("run", project / "reticent.toml", "--json", cwd=project, **EVERYTHING_LOGGED)
+    done = reticent("run", project / "reticent.toml", "--json", cwd=project, **logged)
     return done, [path for path in (project / "reticent-store/public").rglob("*") if not path.is_dir()]
 
 
 @pytest.fixture(scope="module")
-def finished(project: Path, refused: tuple[Done, list[Path]]) -> Done:
+def finished(project: Path, logged: dict[str, str], refused: tuple[Done, list[Path]]) -> Done:
     """The same after the missed form was added to the policies, as the message advises. The pattern is a secret."""
     settings = {
         "RETICENT__REDACT__POLICIES": '["customersim", "regex"]',
         "RETICENT__REDACT__PATTERNS": f'{{NAME = "{HALF_FOUND.lower()}"}}',
     }
-    return reticent("run", project / "reticent.toml", "--json", cwd=project, **EVERYTHING_LOGGED, **settings)
+    return reticent("run", project / "reticent.toml", "--json", cwd=project, **logged, **settings)
 
 
 def _forms(secret: str) -> list[bytes]:
@@ -144,12 +151,13 @@ def _holds(data: bytes, secret: str) -> bool:
 
 
 def _prefect(project: Path) -> Iterator[tuple[str, bytes]]:
-    """Everything in Prefect's home: files, and the database as statements (parameters, results, logs, artifacts)."""
-    home = project / ".prefect"
-    for path in home.rglob("*"):
+    """Everything in Prefect's homes: files, and the database as statements (parameters, results, logs, artifacts)."""
+    homes = project / ".prefect", server_files()
+    for path in (path for home in homes for path in home.rglob("*")):
         if path.is_file():
-            yield str(path.relative_to(project)), path.read_bytes()
-    with sqlite3.connect(home / "prefect.db") as connection:
+            yield str(path), path.read_bytes()
+    assert "POST /api/flow_runs/" in (server_files() / "server.log").read_text()
+    with sqlite3.connect(server_files() / "prefect.db") as connection:
         statements = "\n".join(connection.iterdump())
     assert "nightly" in statements  # the right database
     assert 'INSERT INTO "log"' in statements  # with its logs

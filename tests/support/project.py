@@ -44,10 +44,13 @@ SECRET = "5e" * 32 + "\n"
 def reticent(
     *arguments: str | Path, cwd: Path, timeout: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in its own process with a private Prefect home."""
-    variables = {**os.environ, "PREFECT_HOME": str(prefect_home(cwd / ".prefect")), **environment}
-    for name in ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"):
-        variables.pop(name, None)
+    """Runs the command line in its own process with a private Prefect home.
+
+    A run starts the embedded server unless ``environment`` names another (see `support.shared_server`).
+    """
+    named = ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
+    variables = {name: value for name, value in os.environ.items() if name not in named}
+    variables |= {"PREFECT_HOME": str(prefect_home(cwd / ".prefect")), **environment}
     return subprocess.run(
         [sys.executable, "-m", "flows.cli", *map(str, arguments)],
         cwd=cwd,
