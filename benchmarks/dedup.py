@@ -93,14 +93,14 @@ def read(folder: Path, times: int) -> list[str]:
 
 def write_partition(folder: Path, part: int, texts: list[str]) -> None:
     """Consecutive sentences as one partition of our tables."""
-    from pipelines.tables import TableWriter
+    from pipelines.artifacts import Target
+    from pipelines.corpus.tables import SENTENCES
 
     at = part * PARTITION_ROWS
     documents, index = np.divmod(np.arange(at, at + len(texts)), DOCUMENT_ROWS)
     rows = pa.array([[0, 1]] * len(texts), pa.list_(pa.uint32()))
     none = pa.nulls(len(texts), pa.string())
-    (folder / f"split-{part:04d}").mkdir()
-    with TableWriter(folder / f"split-{part:04d}" / "sentences.parquet", "sentences") as writer:
+    with Target(folder=folder).below(f"split-{part:04d}").table(SENTENCES) as writer:
         writer.write(
             {
                 "doc_id": pa.array([f"{n:032x}" for n in documents.tolist()]),
@@ -131,13 +131,14 @@ def write_inputs(sentences: list[str], folder: Path) -> None:
 
 
 def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dict, processes: int = 1) -> None:
-    from pipelines.context import Artifact, StageContext
+    from pipelines.artifacts import Artifact, Output
+    from pipelines.context import Environment, StageContext
     from pipelines.graph import GRAPH
     from pipelines.stages.dedup import DedupConfig
     from pipelines.stages.split import CorpusConfig, SplitConfig
 
     def artifact(name: str, partition: str | None) -> Artifact:
-        return Artifact(stage=name, partition=partition, key="", private_dir=folder / f"{name}-{partition}")
+        return Artifact(stage=name, partition=partition, key="", folder=folder / f"{name}-{partition}")
 
     target, scratch = folder / f"{stage}-{part}", folder / f"scratch-{part}"
     target.mkdir(exist_ok=True)
@@ -147,9 +148,8 @@ def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dic
         partition=part,
         configs={"dedup": DedupConfig(**config), "corpus": CorpusConfig(), "split": SplitConfig()},
         inputs={name: tuple(artifact(name, p) for p in names) for name, names in inputs.items()},
-        private_dir=target,
-        scratch_dir=scratch,
-        processes=processes,
+        out=Output(folder=target, scratch_folder=scratch, failures_folder=scratch),
+        run=Environment(processes=processes),
     )
     GRAPH[stage].run()(ctx)
 

@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from dedup import PARTITION_ROWS, WORDS, ours, warm, write_partition
 from dedup_files import RATE, parts, peak_bytes
 
+from pipelines.artifacts import Target
 from pipelines.dedup.bloom import ScalableBloomFilter, mix
 from pipelines.dedup.kernels import WORTHWHILE_ROWS, compiled
 from pipelines.dedup.resolve import MARK_BITS, KeyBatch, Tally, resolve
@@ -83,7 +84,7 @@ def resolve_keys(num_keys: int, share: float, kernels: ModuleType | None, tally:
             ScalableBloomFilter(num_keys, RATE, kernels),
             tally,
             mode="mask_later",
-            scratch_dir=Path(scratch),
+            scratch=Target(folder=Path(scratch)),
             max_rows_in_memory=10_000,
             num_rows=num_keys,
             kernels=kernels,

@@ -1,7 +1,7 @@
-"""What a stage is handed when it runs: its settings, its inputs, and the folders that it may write.
+"""What a stage is handed when it runs: its settings, its inputs, where it writes, and what the run lends it.
 
-A stage is ``run(ctx) -> Mapping[str, JSON]``: it reads only ``ctx.inputs`` (and, for ``split``, ``ctx.pieces``),
-writes only below ``ctx.private_dir`` and ``ctx.public_dir``, and returns a few counts for people to look at.
+A stage is ``run(ctx) -> Mapping[str, JSON]``: it reads only ``ctx.inputs`` and ``ctx.outside``, writes only to
+``ctx.out`` and ``ctx.out.public``, and returns a few counts for people to look at.
 Those counts never reach another stage: whatever a later stage needs is a data file, so that the output digest
 covers it (design, section 3).
 """
@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from pipelines.artifacts import Artifact, Output
 
 Purpose = Literal["release", "audit", "comparison"]
 """What a run is for. All but a release are child runs, which publish nothing (`pipelines.store.session.child_of`)."""
@@ -120,28 +122,37 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Artifact:
-    """One published output of a stage, already verified by the store."""
+class Outside:
+    """What stages read that no stage made (`pipelines.stage.OUTSIDE`).
 
-    stage: str
-    partition: str | None
-    key: str
-    private_dir: Path
-    public_dir: Path | None = None
+    Attributes:
+        pieces: the input bytes of this partition; only for a stage that reads input files.
+        reviews: the log of reviews (`pipelines.miss_rate.review_log`) and how many of its bytes belong to this run;
+            None where nobody has reviewed.
+        releases: what is known of releases on the same files; only for a stage that reads them.
+    """
 
-    def private(self, name: str) -> Path:
-        """The path of a data file below the private root."""
-        return self.private_dir / name
+    pieces: tuple[Piece, ...] = ()
+    reviews: tuple[Path, int] | None = None
+    releases: Releases | None = None
 
-    def public(self, name: str) -> Path:
-        """The path of a data file below the public root.
 
-        Raises:
-            LookupError: the stage publishes nothing in the public root.
-        """
-        if self.public_dir is None:
-            raise LookupError(f"stage {self.stage} has no public output")
-        return self.public_dir / name
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """What the run lends to a stage. Output depends on none of it, but that pseudonyms depend on the secret.
+
+    Attributes:
+        progress: told how much is done.
+        secret: the store's, for `pseudonym` only.
+        ledger: where releases are accounted for; only for a stage that the graph declares as one.
+        processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
+            workers.
+    """
+
+    progress: Progress = silent
+    secret: bytes = field(default=b"", repr=False)
+    ledger: ReleaseLedger | None = None
+    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,51 +163,25 @@ class StageContext:
         stage: the stage's name in the graph.
         partition: the partition's name, or None for a whole-corpus stage.
         configs: the validated settings tables that this stage reads, by table name.
-        inputs: per input stage, its artifacts in corpus order (one for a same-partition input).
-        pieces: the input bytes of this partition (``split`` only).
-        private_dir, public_dir: empty folders to write into; None where the stage has no such root.
-        scratch_dir: survives a kill and is handed to the next attempt; for checkpoints. Never published.
         seed: the stage's own seed, derived from ``run.seed`` and the stage's name; public.
-        cache_dir: private; for what stages can make again, and not from the corpus. It outlives artifacts, and may be
-            emptied whenever no run is on. None where nothing is kept.
-        secret: the store's secret, for `pseudonym` only.
-        failures_dir: private; for what people should look at when the stage refuses to go on. Made when needed.
-        processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
-            workers. Output never depends on it.
-        reviews: the log of reviews (`pipelines.miss_rate.review_log`) and how many of its bytes belong to this run;
-            None where nobody has reviewed.
-        ledger: where releases are accounted for; only for a stage that the graph declares as one.
-        releases: what is known of releases on the same files; only for a stage that reads `pipelines.graph.RELEASES`.
+        runtime: settings that can change speed and memory only.
+        inputs: per input stage, its artifacts in corpus order (one for a same-partition input).
+        outside: inputs that no stage made.
+        out: where it writes.
+        run: what the run lends.
     """
 
     stage: str
     partition: str | None
     configs: Mapping[str, Any]
     inputs: Mapping[str, tuple[Artifact, ...]]
-    private_dir: Path
-    scratch_dir: Path
-    public_dir: Path | None = None
-    pieces: tuple[Piece, ...] = ()
+    out: Output
     seed: int = 0
     runtime: Runtime = field(default_factory=Runtime)
-    progress: Progress = silent
-    secret: bytes = b""
-    reviews: tuple[Path, int] | None = None
-    ledger: ReleaseLedger | None = None
-    releases: Releases | None = None
-    failures_dir: Path | None = None
-    cache_dir: Path | None = None
-    processes: int = 1
+    outside: Outside = field(default_factory=Outside)
+    run: Environment = field(default_factory=Environment)
 
-    @property
-    def basis_dir(self) -> Path:
-        """Copies of files that were made elsewhere and that the public files build on, such as a model's vocabulary.
-
-        A stage writes them before it reads any input. The gate lets pass what a public file says as its copy does.
-        """
-        return self.scratch_dir / "basis"
-
-    def one(self, stage: str) -> Artifact:
+    def input(self, stage: str) -> Artifact:
         """The only artifact of an input stage.
 
         Raises:
@@ -206,16 +191,6 @@ class StageContext:
         if len(artifacts) != 1:
             raise LookupError(f"input {stage} has {len(artifacts)} artifacts, not one")
         return artifacts[0]
-
-    def public_root_dir(self) -> Path:
-        """``public_dir`` of a stage that declares a public root.
-
-        Raises:
-            LookupError: the stage was declared without one.
-        """
-        if self.public_dir is None:
-            raise LookupError(f"stage {self.stage} declares no public root")
-        return self.public_dir
 
 
 def pseudonym(secret: bytes, *parts: str) -> str:

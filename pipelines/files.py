@@ -63,22 +63,23 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o600, *, is_durable: bool = True) -> None:
+def write_atomic(path: Path, data: bytes, mode: int | None = 0o600, *, is_durable: bool = True) -> None:
     """Writes a file so that readers see the old content or the new one, never a part.
 
     Args:
         path, data: the file, and its content.
-        mode: of the file.
+        mode: of the file, whatever the umask; None leaves it to the umask.
         is_durable: whether it outlasts a power cut from here on; not needed in a folder that is flushed as a whole.
 
     Raises:
         OSError: the folder is missing, read-only or full; the old content is then untouched.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)  # whatever the umask
+            if mode is not None:
+                os.fchmod(descriptor, mode)
             file.write(data)
             if is_durable:
                 file.flush()

@@ -16,12 +16,14 @@ from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
 from flows.running.signals import Terminated
 from flows.settings import load_settings
+from pipelines.artifacts import Source
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
 from pipelines.miss_rate.review_items import Item, agreement, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import Partition
+from pipelines.miss_rate.tables import SAMPLE
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
 
@@ -50,16 +52,15 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
     session, keys = fetch(load_settings(config, environ), "sample", "redact", "split")
     roots = session.roots
 
-    def folder(stage: str, key: str) -> Path:
-        return roots.object_dir("private", stage, key)
+    def opened(stage: str, key: str) -> Source:
+        return Source(folder=roots.object_dir("private", stage, key))
 
     redacted = dict(keys["redact"])
     partitions = [
-        Partition(name or "", folder("split", key), folder("redact", redacted[name]) / "redacted.parquet")
-        for name, key in keys["split"]
+        Partition(name or "", opened("split", key), opened("redact", redacted[name])) for name, key in keys["split"]
     ]
     ((_, sample),) = keys["sample"]
-    table = folder("sample", sample) / ("screening.parquet" if screening else "sample.parquet")
+    table = opened("sample", sample).table(SAMPLE, "screening" if screening else None)
     items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text))
     if not items:
         raise InputError(

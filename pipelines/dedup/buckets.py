@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.artifacts import Target
 from pipelines.dedup.bloom import BoolArray, UInt64Array
 from pipelines.dedup.stability import Mode
-from pipelines.tables import SCHEMAS
+from pipelines.dedup.tables import DUPLICATES
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -29,16 +30,15 @@ CANDIDATES = pa.schema(
         pa.field("sentence_index", pa.uint32()),
     ]
 )
-DUPLICATES = SCHEMAS["duplicates"]
 
 
 class Buckets:
     """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came."""
 
-    def __init__(self, folder: Path, num_buckets: int, stack: ExitStack) -> None:
+    def __init__(self, scratch: Target, num_buckets: int, stack: ExitStack) -> None:
         self._pending: list[pa.RecordBatch] = []
         self._num_pending = 0
-        self._writers = [open_writer(folder / f"bucket-{n}", CANDIDATES, stack) for n in range(num_buckets)]
+        self._writers = [open_writer(scratch.blob(f"bucket-{n}"), CANDIDATES, stack) for n in range(num_buckets)]
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Takes the next candidates."""
@@ -97,9 +97,11 @@ def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
         pa.array(occurrence[at], type=pa.uint32()),
     ]
     with ExitStack() as stack:
-        found = pa.Table.from_arrays(columns, schema=DUPLICATES)
+        found = pa.Table.from_arrays(columns, schema=DUPLICATES.columns)
         # All buckets are merged at once, one batch of each in memory.
-        open_writer(target, DUPLICATES, stack).write_table(found, max_chunksize=max(256, _MERGED_ROWS // num_buckets))
+        open_writer(target, DUPLICATES.columns, stack).write_table(
+            found, max_chunksize=max(256, _MERGED_ROWS // num_buckets)
+        )
     return len(order) - len(starts)
 
 

@@ -10,7 +10,7 @@ never on how they are cut into partitions or batches:
    nominations are the duplicates, as in CRT (section 3.2), and nobody knows of what.
 
 Memory: first the filter (up to 2 log2(1 / rate) bits per expected item) and the marks (`MARK_BITS` per row), then the
-marks and one bucket (a thread). The rest is on disk in ``scratch_dir``.
+marks and one bucket (a thread). The rest is on disk in ``scratch``.
 
 With several threads, keys are read while earlier ones pass through the filter or are sorted out, buckets are decided
 at the same time, and duplicates are merged while earlier ones are used. Every order in which something is inserted or
@@ -29,11 +29,13 @@ from types import ModuleType
 import numpy as np
 import pyarrow as pa
 
+from pipelines.artifacts import Target
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.bloom_rate import BLOCK_BITS
-from pipelines.dedup.buckets import CANDIDATES, DUPLICATES, MAX_BUCKETS, Buckets, Int64Array, decide, open_writer
+from pipelines.dedup.buckets import CANDIDATES, MAX_BUCKETS, Buckets, Int64Array, decide, open_writer
 from pipelines.dedup.prefetch import prefetch
 from pipelines.dedup.stability import Mode
+from pipelines.dedup.tables import DUPLICATES
 
 MARK_BITS = 2
 """With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
@@ -141,7 +143,7 @@ def resolve_unverified(
             found.append(_of_unknown(batch, np.flatnonzero(is_masked), at))
             at += len(batch.in_scope)
         tally.num_duplicates += sum(map(len, found))
-        yield pa.Table.from_batches(found, schema=DUPLICATES)
+        yield pa.Table.from_batches(found, schema=DUPLICATES.columns)
     tally.describe(bloom)
 
 
@@ -151,7 +153,7 @@ def resolve(
     tally: Tally,
     *,
     mode: Mode,
-    scratch_dir: Path,
+    scratch: Target,
     max_rows_in_memory: int,
     num_rows: int,
     kernels: ModuleType | None = None,
@@ -165,7 +167,7 @@ def resolve(
             looks at every row exactly, which writes all of them to disk.
         tally: counts, filled in by the time the iterator ends.
         mode: ``mask_later`` reports every occurrence but the first, ``mask_all`` every occurrence of a repeated key.
-        scratch_dir: an existing folder for temporary files, whose content is overwritten and left behind.
+        scratch: a folder for temporary files, whose content is overwritten and left behind.
         max_rows_in_memory: how many rows a bucket holds, about, or as many as there was room for in the filter; bounds
             the memory and changes no result.
         num_rows: rows in all partitions, about; sizes the marks and changes no result.
@@ -189,15 +191,15 @@ def resolve(
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
     keys = prefetched(_numbered(partitions))
-    ends = _sort_out(keys, len(partitions), marks, tally, scratch_dir, num_buckets)
+    ends = _sort_out(keys, len(partitions), marks, tally, scratch, num_buckets)
     marks = None
-    found = [scratch_dir / f"found-{n}" for n in range(num_buckets)]
+    found = [scratch.blob(f"found-{n}") for n in range(num_buckets)]
     with ThreadPoolExecutor(num_threads) as threads:
         decided = threads.map(
-            lambda n: decide(scratch_dir / f"bucket-{n}", found[n], mode, num_buckets), range(num_buckets)
+            lambda n: decide(scratch.blob(f"bucket-{n}"), found[n], mode, num_buckets), range(num_buckets)
         )
         tally.num_repeats = sum(decided)
-    yield from prefetched(_merge([scratch_dir / "other", *found], ends, tally))
+    yield from prefetched(_merge([scratch.blob("other"), *found], ends, tally))
 
 
 def _numbered(partitions: Sequence[KeyPartition]) -> Iterator[tuple[int, KeyBatch]]:
@@ -221,7 +223,7 @@ def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
         pa.nulls(len(rows), pa.string()),
         pa.array(np.zeros(len(rows), dtype=np.uint32)),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=DUPLICATES)
+    return pa.RecordBatch.from_arrays(columns, schema=DUPLICATES.columns)
 
 
 def _sort_out(
@@ -229,7 +231,7 @@ def _sort_out(
     num_partitions: int,
     marks: BloomFilter | None,
     tally: Tally,
-    scratch_dir: Path,
+    scratch: Target,
     num_buckets: int,
 ) -> list[int]:
     """Writes rows whose key is marked to their buckets, and what another corpus holds to ``other``.
@@ -244,8 +246,8 @@ def _sort_out(
     ends = np.zeros(num_partitions, dtype=np.int64)
     at = 0
     with ExitStack() as stack:
-        buckets = Buckets(scratch_dir, num_buckets, stack)
-        other = open_writer(scratch_dir / "other", DUPLICATES, stack)
+        buckets = Buckets(scratch, num_buckets, stack)
+        other = open_writer(scratch.blob("other"), DUPLICATES.columns, stack)
         for partition, batch in keys:
             rows = np.flatnonzero(batch.in_scope)
             if marks is None:
@@ -295,8 +297,8 @@ def _merge(paths: Sequence[Path], ends: Sequence[int], tally: Tally) -> Iterator
         start = 0
         for end in ends:
             batches = [batch for cursor in cursors for batch in cursor.read(end)]
-            found = pa.Table.from_batches(batches, schema=DUPLICATES).sort_by("row")
+            found = pa.Table.from_batches(batches, schema=DUPLICATES.columns).sort_by("row")
             rows = pa.array(found["row"].to_numpy() - np.uint64(start))
             tally.num_duplicates += len(rows)
-            yield found.set_column(0, DUPLICATES.field("row"), rows)
+            yield found.set_column(0, DUPLICATES.columns.field("row"), rows)
             start = end

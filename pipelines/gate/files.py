@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pipelines.gate.own import own_words
 from pipelines.gate.search import Hit, Hits, read_index
 from pipelines.gate.strings import words_of
+from pipelines.tables import Table
 
 Kind = Literal["text", "vocabulary"]
 
@@ -147,9 +148,7 @@ def _decoded(entry: str) -> str:
     return entry
 
 
-def search_folder(
-    folder: Path, index_file: Path, *, case_sensitive: bool, hits: Hits, basis: Path | None = None
-) -> None:
+def search_folder(folder: Path, table: Table, *, case_sensitive: bool, hits: Hits, basis: Path | None = None) -> None:
     """Searches every file below a folder, and the files' names, for the strings of an index.
 
     A model that was pretrained elsewhere brings a vocabulary that holds many names. What a public file says exactly as
@@ -158,7 +157,7 @@ def search_folder(
 
     Args:
         folder: what is about to be published.
-        index_file: as `pipelines.gate.search.write_index` made it.
+        table: the index, as `pipelines.gate.search.write_index` filled it.
         case_sensitive: as the index was made.
         hits: what is found is added here.
         basis: files that were made elsewhere and that the public files build on; may be missing.
@@ -167,7 +166,7 @@ def search_folder(
     known: dict[str, set[Unit]] = {}
     for path in sorted(basis.iterdir()) if basis is not None and basis.is_dir() else ():
         known[path.name] = set(units_of(path))
-    for index, parts in read_index(index_file):
+    for index, parts in read_index(table):
         if not index.labels:
             continue
         for path in files:

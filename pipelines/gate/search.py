@@ -6,13 +6,14 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
+from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError, StageError
 from pipelines.gate.strings import Choice, StringIndex, words_of
+from pipelines.gate.tables import GATE_HITS
 from pipelines.policies.sharding import is_private
-from pipelines.tables import TableWriter, iter_batches, open_table
+from pipelines.tables import Table, TableWriter
 
 CHUNK_STRINGS: Final = 500_000
 """Strings held at once (about 150 MB); more take another pass over the rows."""
@@ -47,28 +48,27 @@ class Hits:
         if len(self.kept) < _MAX_HITS:
             self.kept.append(hit)
 
-    def refuse(self, what: str, path: Path) -> PrivacyGateError:
-        """Writes the kept hits to a private table, and makes the error that tells counts only.
+    def refuse(self, what: str, failures: Target) -> PrivacyGateError:
+        """Writes the kept hits to a private table ``hits``, and makes the error that tells counts only.
 
         Args:
             what: says what is not published because of them.
-            path: of the table.
+            failures: where the table goes.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with TableWriter(path, "gate_hits") as writer:
+        with failures.table(GATE_HITS, "hits") as writer:
             for hit in self.kept:
                 writer.append(**vars(hit))
         counts = ", ".join(f"{label} {count}" for label, count in sorted(self.by_label.items()))
         return PrivacyGateError(
             f"strings that were masked elsewhere stand unmasked in what was about to be published ({counts}); "
-            f"{what} was published. The private table {path} shows which and where "
+            f"{what} was published. The private table {failures.blob('hits.parquet')} shows which and where "
             f"(pl.read_parquet). Then let the policies find them, or a stricter redact.conservative; or, if they are "
             "no secrets, name them in gate.ignore or choose gate.labels"
         )
 
 
 def chunks_of(
-    tables: Sequence[Path], choice: Choice, left_out: Counter[str], searched: Counter[str]
+    tables: Sequence[Table], choice: Choice, left_out: Counter[str], searched: Counter[str]
 ) -> Iterator[dict[str, str]]:
     """The strings of all partitions, at most `CHUNK_STRINGS` distinct ones at a time.
 
@@ -83,7 +83,7 @@ def chunks_of(
     """
     chunk: dict[str, str] = {}
     for table in tables:
-        for batch in iter_batches(table, "gate_strings", ("string", "label")):
+        for batch in table.batches(("string", "label")):
             columns = (batch.column(name).to_pylist() for name in ("string", "label"))
             for string, label in zip(*columns, strict=True):
                 reason = choice.reason_against(string)
@@ -102,15 +102,15 @@ def chunks_of(
     yield chunk
 
 
-def spans_of(sentences: Path, redacted: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def spans_of(sentences: Table, redacted: Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Every sentence's original text with the spans that were masked in it.
 
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
     """
     row = ("doc_id", "sentence_index")
-    left_batches = iter_batches(sentences, "sentences", (*row, "text"))
-    right_batches = iter_batches(redacted, "redacted", (*row, "spans"))
+    left_batches = sentences.batches((*row, "text"))
+    right_batches = redacted.batches((*row, "spans"))
     try:
         for left, right in zip(left_batches, right_batches, strict=True):
             if not all(left.column(name).equals(right.column(name)) for name in row):
@@ -120,10 +120,10 @@ def spans_of(sentences: Path, redacted: Path) -> Iterator[tuple[str, list[dict[s
         raise StageError("the sentences and their redaction are not the same rows; rerun redact") from None
 
 
-def public_rows(redacted: Path) -> Iterator[dict[str, Any]]:
+def public_rows(redacted: Table) -> Iterator[dict[str, Any]]:
     """The rows of a redacted table on the public side, by the shard stage's rule."""
     columns = ("doc_id", "sentence_index", *PUBLIC_COLUMNS, *_FLAGS)
-    for batch in iter_batches(redacted, "redacted", columns):
+    for batch in redacted.batches(columns):
         for row in batch.to_pylist():
             if row["fold"] == "train" and not is_private(row):
                 yield row
@@ -159,35 +159,32 @@ def _tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
     return tuple(words_of(text, case_sensitive=case_sensitive))
 
 
-def write_index(path: Path, chunks: Iterable[tuple[dict[str, str], set[str]]]) -> int:
+def write_index(writer: TableWriter, chunks: Iterable[tuple[dict[str, str], set[str]]]) -> int:
     """Writes what was searched for, for later stages. Returns the number of strings.
 
     Args:
-        path: of the table.
+        writer: of the table ``gate_index``.
         chunks: strings with their labels, and those of them that are a part of some public word.
     """
-    with TableWriter(path, "gate_index") as writer:
-        for strings, parts in chunks:
-            for string in sorted(strings):
-                writer.append(string=string, label=strings[string], is_part_of_public_word=string in parts)
-        return writer.num_rows
+    for strings, parts in chunks:
+        for string in sorted(strings):
+            writer.append(string=string, label=strings[string], is_part_of_public_word=string in parts)
+    return writer.num_rows
 
 
-def read_index(path: Path) -> Iterator[tuple[StringIndex, set[str]]]:
+def read_index(table: Table) -> Iterator[tuple[StringIndex, set[str]]]:
     """The inverse of `write_index`: indexes of at most `CHUNK_STRINGS` strings, with the parts of public words."""
-    with open_table(path, "gate_index") as table:
-        single = table.metadata.num_rows <= CHUNK_STRINGS
-    if single:
-        yield _only_index(path, path.stat().st_mtime_ns)
+    if table.num_rows <= CHUNK_STRINGS:
+        yield _only_index(table, table.path.stat().st_mtime_ns)
     else:
-        for batch in iter_batches(path, "gate_index", batch_rows=CHUNK_STRINGS):
+        for batch in table.batches(batch_rows=CHUNK_STRINGS):
             yield _index_of(batch.to_pylist())
 
 
 @functools.lru_cache(maxsize=1)
-def _only_index(path: Path, mtime_ns: int) -> tuple[StringIndex, set[str]]:
+def _only_index(table: Table, mtime_ns: int) -> tuple[StringIndex, set[str]]:
     """Partitions are published one after the other by the same process."""
-    return _index_of([row for batch in iter_batches(path, "gate_index") for row in batch.to_pylist()])
+    return _index_of([row for batch in table.batches() for row in batch.to_pylist()])
 
 
 def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:

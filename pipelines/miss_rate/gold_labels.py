@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +33,7 @@ from pipelines.miss_rate.sampling import (
     rows_of,
     sampled_partitions,
 )
-from pipelines.tables import iter_batches
+from pipelines.tables import Table
 
 SecretId = tuple[str, int]
 """A document and the number of a secret in it."""
@@ -62,14 +61,14 @@ class Coverage:
         return self.num_labelled_sentences / self.num_sentences if self.num_sentences else None
 
 
-def coverage(paths: Sequence[Path]) -> Coverage:
+def coverage(tables: Sequence[Table]) -> Coverage:
     """Counts training documents, and those that carry labels, in ``documents`` tables.
 
     A document is labelled when it came with a list of labels, be it an empty one.
     """
     counts = [0, 0, 0, 0]
-    for path in paths:
-        for batch in iter_batches(path, "documents", ["num_sentences", "fold", "has_gold"]):
+    for table in tables:
+        for batch in table.batches(["num_sentences", "fold", "has_gold"]):
             kept = batch.filter(_in_training(batch))
             labelled = kept.filter(kept.column("has_gold"))
             counts[0] += kept.num_rows
@@ -88,10 +87,10 @@ def _in_training(batch: pa.RecordBatch) -> pa.Array:
     return pc.and_(pc.equal(batch.column("fold"), TRAIN_FOLD), pc.greater(batch.column("num_sentences"), 0))
 
 
-def labelled_documents(path: Path) -> set[str]:
+def labelled_documents(documents: Table) -> set[str]:
     """The training documents of one partition that carry labels."""
     found: set[str] = set()
-    for batch in iter_batches(path, "documents", ["doc_id", "num_sentences", "fold", "has_gold"]):
+    for batch in documents.batches(["doc_id", "num_sentences", "fold", "has_gold"]):
         kept = batch.filter(_in_training(batch))
         found.update(kept.filter(kept.column("has_gold")).column("doc_id").to_pylist())
     return found
@@ -113,7 +112,7 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
     reviews: dict[Row, SentenceReview] = {}
     domains: dict[Row, str | None] = {}
     num_found = 0
-    for row in rows_of(partition.redacted, "redacted", REDACTED_COLUMNS, {*sampled, *pieces}):
+    for row in rows_of(partition.redacted, REDACTED_COLUMNS, {*sampled, *pieces}):
         identity = row["doc_id"], row["sentence_index"]
         num_found += identity in sampled
         if identity not in judged and identity not in pieces:
@@ -127,7 +126,7 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
             table.add(review, sampled[identity], at_home.get(identity, ()), **weights.of(domains[identity]))
 
 
-def _pieces(gold: Path, judged: set[Row]) -> dict[Row, list[tuple[SecretId, SecretSpan]]]:
+def _pieces(gold: Table, judged: set[Row]) -> dict[Row, list[tuple[SecretId, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
     found: dict[Row, list[tuple[SecretId, SecretSpan]]] = {}
     for row in gold_rows(gold, _GOLD, judged):
@@ -168,7 +167,7 @@ def _whole_secrets(
 
 
 def review_all(
-    sample: Path,
+    sample: Table,
     partitions: Sequence[Partition],
     num_replicates: int,
     weights: Weights,
@@ -192,16 +191,16 @@ def review_all(
     return table
 
 
-def _labels(gold: Path, labelled: set[str]) -> set[str]:
+def _labels(gold: Table, labelled: set[str]) -> set[str]:
     documents = pa.array(sorted(labelled), pa.string())
     found: set[str] = set()
-    for batch in iter_batches(gold, "gold", ["doc_id", "label"]):
+    for batch in gold.batches(["doc_id", "label"]):
         kept = batch.filter(pc.is_in(batch.column("doc_id"), value_set=documents))
         found.update(pc.unique(kept.column("label")).to_pylist())
     return found
 
 
-def gold_rows(gold: Path, columns: Sequence[str], judged: Collection[Row]) -> Iterator[dict[str, Any]]:
+def gold_rows(gold: Table, columns: Sequence[str], judged: Collection[Row]) -> Iterator[dict[str, Any]]:
     """Every piece of every labelled secret that has a piece in a judged sentence; columns name what identifies it."""
-    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, "gold", columns, judged)}
-    yield from rows_of(gold, "gold", columns, touched, number="secret_id")
+    touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, columns, judged)}
+    yield from rows_of(gold, columns, touched, number="secret_id")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipelines.context import Progress, silent
@@ -17,6 +16,7 @@ from pipelines.miss_rate.review_items import open_characters
 from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again, sentence_key
 from pipelines.miss_rate.sampling import Partition, Weights, joined, read_sample, sampled_partitions
 from pipelines.policies.redact import redact_text
+from pipelines.tables import Table
 
 Found = tuple[SecretSpan, ...]
 JudgeRows = Callable[[Sequence[dict[str, Any]]], Sequence[Found | None]]
@@ -72,7 +72,7 @@ def tokens_of(secret: Secret, starts: Sequence[int], ends: Sequence[int]) -> tup
 
 
 def review_judged(
-    sample: Path,
+    sample: Table,
     partitions: Sequence[Partition],
     judge: JudgeRows,
     num_replicates: int,
@@ -115,7 +115,7 @@ def review_judged(
 _CARRIED = ("speaker", "label", "redacted_text")
 
 
-def screened_rows(screening: Path, partitions: Sequence[Partition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
+def screened_rows(screening: Table, partitions: Sequence[Partition], judge: HumanJudge) -> Iterator[dict[str, Any]]:
     """JFT's manual-screening set (section 6.2): sentences with every secret masked that a reviewer saw.
 
     What the policies mask stays masked, whether a reviewer called it wrong or not. A sentence is in the set only if a

@@ -18,12 +18,11 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.errors import StageError
 from pipelines.miss_rate.sampling import Row
-from pipelines.tables import iter_batches
+from pipelines.tables import Table
 
 Tokens = tuple[int, int]
 """A half-open range of a sentence's tokens."""
@@ -60,12 +59,12 @@ def worse(first: StabilityVerdict, second: StabilityVerdict) -> StabilityVerdict
     )
 
 
-def read_verdicts(path: Path | None) -> dict[Row, dict[Tokens, StabilityVerdict]] | None:
+def read_verdicts(table: Table | None) -> dict[Row, dict[Tokens, StabilityVerdict]] | None:
     """The verdicts of a ``stability`` table: by row, and in it by the secret's tokens. None without a table."""
-    if path is None:
+    if table is None:
         return None
     found: dict[Row, dict[Tokens, StabilityVerdict]] = {}
-    for batch in iter_batches(path, "stability"):
+    for batch in table.batches():
         for row in batch.to_pylist():
             tokens = row["start_token"], row["end_token"]
             verdict = StabilityVerdict(row["is_stable"], row["is_stable_together"], row["reason"])

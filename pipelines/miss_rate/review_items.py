@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, asks_again, covered
 from pipelines.miss_rate.sampling import Partition, Row, joined, read_sample
 from pipelines.policies.redact import masked_runs
+from pipelines.tables import Table
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Item:
         return judgement is None or bool(asks_again(judgement, self.open_tokens()))
 
 
-def load_items(sample: Path, partitions: Sequence[Partition], key_of: Callable[[str], str]) -> list[Item]:
+def load_items(sample: Table, partitions: Sequence[Partition], key_of: Callable[[str], str]) -> list[Item]:
     """The distinct sentences to review, in review order.
 
     Args:

@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -22,9 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipelines.artifacts import Source, Target
 from pipelines.context import Progress, silent
+from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
 from pipelines.errors import StageError
-from pipelines.tables import ROW_GROUP_ROWS, TableWriter, iter_batches
+from pipelines.miss_rate.tables import CHOSEN
+from pipelines.policies.tables import REDACTED
+from pipelines.tables import ROW_GROUP_ROWS, Table, TableWriter
 
 Row = tuple[str, int]
 """A sentence: its document, and its number in it."""
@@ -122,12 +125,12 @@ def inclusion_probability(per_replicate: float, num_replicates: int) -> float:
     return -math.expm1(num_replicates * math.log1p(-per_replicate)) if per_replicate < 1 else 1.0
 
 
-def count_population(paths: Sequence[Path], *, by_domain: bool) -> tuple[Counter[str | None], int]:
+def count_population(tables: Sequence[Table], *, by_domain: bool) -> tuple[Counter[str | None], int]:
     """Sentences (by domain, or all under None) and tokens of the training fold in ``sentences`` tables."""
     sentences: Counter[str | None] = Counter()
     num_tokens = 0
-    for path in paths:
-        for batch in iter_batches(path, "sentences", ["token_starts", "fold", "domain"]):
+    for table in tables:
+        for batch in table.batches(["token_starts", "fold", "domain"]):
             kept = batch.filter(pc.equal(batch.column("fold"), TRAIN_FOLD))
             num_tokens += pc.sum(pc.list_value_length(kept.column("token_starts"))).as_py() or 0
             if by_domain:
@@ -139,7 +142,7 @@ def count_population(paths: Sequence[Path], *, by_domain: bool) -> tuple[Counter
 
 
 def gather(
-    partitions: Sequence[tuple[str, Path]],
+    partitions: Sequence[tuple[str, Table]],
     strata: Sequence[Stratum],
     draws: Sequence[Draw],
     *,
@@ -168,14 +171,14 @@ def gather(
 
 
 def _gather(
-    partitions: Sequence[tuple[str, Path]],
+    partitions: Sequence[tuple[str, Table]],
     wanted: Sequence[NDArray[np.int64]],
     numbers: dict[str | None, int] | None,
     progress: Progress,
 ) -> Iterator[pa.RecordBatch]:
     seen = np.zeros(len(wanted), dtype=np.int64)  # training sentences of each stratum so far
-    for done, (name, path) in enumerate(partitions, start=1):
-        for batch in iter_batches(path, "sentences", ["doc_id", "sentence_index", "fold", "domain"]):
+    for done, (name, sentences) in enumerate(partitions, start=1):
+        for batch in sentences.batches(["doc_id", "sentence_index", "fold", "domain"]):
             kept = batch.filter(pc.equal(batch.column("fold"), TRAIN_FOLD))
             stratum = (
                 np.zeros(kept.num_rows, dtype=np.int64)
@@ -204,39 +207,38 @@ def _gather(
         progress(done, len(partitions), "partitions sampled")
 
 
-def write_sample(path: Path, rows: pa.Table, strata: Sequence[Stratum], draws: Sequence[Draw]) -> None:
+def write_sample(writer: TableWriter, rows: pa.Table, strata: Sequence[Stratum], draws: Sequence[Draw]) -> None:
     """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order."""
     places = rows.column("place").to_numpy()
     order = np.argsort(places)
     probabilities = np.array([stratum.inclusion_probability for stratum in strata])
-    with TableWriter(path, "sample") as writer:
-        for replicate, draw in enumerate(draws):
-            drawn = np.concatenate([h * _SHIFT + numbers for h, numbers in enumerate(draw)])
-            positions = np.sort(order[np.searchsorted(places, drawn, sorter=order)])
-            for start in range(0, len(positions), ROW_GROUP_ROWS):
-                part = positions[start : start + ROW_GROUP_ROWS]
-                chunk = rows.take(pa.array(part))
-                writer.extend(
-                    {
-                        **{name: chunk.column(name).to_pylist() for name in _IDENTITY},
-                        "replicate": [replicate] * chunk.num_rows,
-                        "inclusion_probability": probabilities[places[part] // _SHIFT].tolist(),
-                    }
-                )
+    for replicate, draw in enumerate(draws):
+        drawn = np.concatenate([h * _SHIFT + numbers for h, numbers in enumerate(draw)])
+        positions = np.sort(order[np.searchsorted(places, drawn, sorter=order)])
+        for start in range(0, len(positions), ROW_GROUP_ROWS):
+            part = positions[start : start + ROW_GROUP_ROWS]
+            chunk = rows.take(pa.array(part))
+            writer.extend(
+                {
+                    **{name: chunk.column(name).to_pylist() for name in _IDENTITY},
+                    "replicate": [replicate] * chunk.num_rows,
+                    "inclusion_probability": probabilities[places[part] // _SHIFT].tolist(),
+                }
+            )
 
 
-def write_chosen(folder: Path, partitions: Sequence[str], rows: pa.Table) -> None:
+def write_chosen(out: Target, partitions: Sequence[str], rows: pa.Table) -> None:
     """Writes ``{partition}.parquet`` for every partition: its rows of what `gather` gave, identities alone."""
     for name in partitions:
         own = rows.filter(pc.equal(rows.column("partition"), name))
-        with TableWriter(folder / f"{name}.parquet", "chosen") as writer:
+        with out.table(CHOSEN, name) as writer:
             writer.write({column: own.column(column) for column in ("doc_id", "sentence_index")})
 
 
-def read_sample(path: Path) -> dict[str, dict[Row, list[int]]]:
+def read_sample(sample: Table) -> dict[str, dict[Row, list[int]]]:
     """The replicates of every sampled sentence, by partition."""
     found: dict[str, dict[Row, list[int]]] = {}
-    for batch in iter_batches(path, "sample", ["doc_id", "sentence_index", "partition", "replicate"]):
+    for batch in sample.batches(["doc_id", "sentence_index", "partition", "replicate"]):
         columns = [batch.column(name).to_pylist() for name in ("doc_id", "sentence_index", "partition", "replicate")]
         for doc_id, sentence_index, partition, replicate in zip(*columns, strict=True):
             found.setdefault(partition, {}).setdefault((doc_id, sentence_index), []).append(replicate)
@@ -248,34 +250,39 @@ class Partition(NamedTuple):
 
     Attributes:
         name: of the partition.
-        split: the folder of the split stage's tables.
-        redacted: the table of redacted rows.
+        split: what the split stage wrote.
+        redact: what the redact stage wrote.
         stability: the table of verdicts; None where stability was not measured, or is not asked.
     """
 
     name: str
-    split: Path
-    redacted: Path
-    stability: Path | None = None
+    split: Source
+    redact: Source
+    stability: Table | None = None
 
     @property
-    def sentences(self) -> Path:
+    def sentences(self) -> Table:
         """The table of sentences."""
-        return self.split / "sentences.parquet"
+        return self.split.table(SENTENCES)
 
     @property
-    def documents(self) -> Path:
+    def documents(self) -> Table:
         """The table of documents."""
-        return self.split / "documents.parquet"
+        return self.split.table(DOCUMENTS)
 
     @property
-    def gold(self) -> Path:
+    def gold(self) -> Table:
         """The table of gold labels."""
-        return self.split / "gold.parquet"
+        return self.split.table(GOLD)
+
+    @property
+    def redacted(self) -> Table:
+        """The table of redacted rows."""
+        return self.redact.table(REDACTED)
 
 
 def sampled_partitions(
-    sample: Path, partitions: Sequence[Partition], progress: Progress = silent
+    sample: Table, partitions: Sequence[Partition], progress: Progress = silent
 ) -> Iterator[tuple[Partition, dict[Row, list[int]]]]:
     """Each partition with its sampled sentences (`read_sample`).
 
@@ -305,12 +312,12 @@ def require_all(num_found: int, num_wanted: int) -> None:
 
 
 def rows_of(
-    path: Path, name: str, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
+    table: Table, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
 ) -> Iterator[dict[str, Any]]:
     """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
     if not wanted:
         return
-    for batch in iter_batches(path, name, columns):
+    for batch in table.batches(columns):
         identities = zip(batch.column("doc_id").to_pylist(), batch.column(number).to_pylist(), strict=True)
         positions = [i for i, identity in enumerate(identities) if identity in wanted]
         if positions:
@@ -326,10 +333,10 @@ def joined(
         StageError: one of them is missing.
     """
     columns = [*REDACTED_COLUMNS, *extra]
-    redacted = rows_of(partition.redacted, "redacted", columns, wanted)
+    redacted = rows_of(partition.redacted, columns, wanted)
     batch: list[dict[str, Any]] = []
     num_found = 0
-    for row, other in zip(rows_of(partition.sentences, "sentences", _SENTENCES, wanted), redacted, strict=False):
+    for row, other in zip(rows_of(partition.sentences, _SENTENCES, wanted), redacted, strict=False):
         if (row["doc_id"], row["sentence_index"]) != (other["doc_id"], other["sentence_index"]):
             break
         num_found += 1

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations, groupby
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.gold_labels import gold_rows, labelled_documents
@@ -37,7 +36,7 @@ from pipelines.miss_rate.review import REASONS, Reason, StabilityVerdict
 from pipelines.miss_rate.sampling import Partition, Row, joined
 from pipelines.policies.judging.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
 from pipelines.policies.judging.judge import Request
-from pipelines.tables import iter_batches
+from pipelines.tables import Table
 
 MAX_TOGETHER: Final = 6
 """Sets of so many secrets (63) are tried; a sentence with more is rare."""
@@ -236,7 +235,7 @@ MarkRow = Callable[[Mapping[str, Any]], Iterable[Mark]]
 """The secrets that people see in a row of the sentences table."""
 
 
-def gold_marks(gold: Path, documents: Path, chosen: Collection[Row]) -> dict[Row, list[Mark]]:
+def gold_marks(gold: Table, documents: Table, chosen: Collection[Row]) -> dict[Row, list[Mark]]:
     """Every piece of every labelled secret that has a piece in a chosen sentence of a labelled training document."""
     labelled = labelled_documents(documents)
     found: dict[Row, list[Mark]] = {}
@@ -277,9 +276,9 @@ def scopes(
                 yield scope
 
 
-def _rows_of_documents(redacted: Path, documents: Collection[str]) -> set[Row]:
+def _rows_of_documents(redacted: Table, documents: Collection[str]) -> set[Row]:
     found: set[Row] = set()
-    for batch in iter_batches(redacted, "redacted", ["doc_id", "sentence_index"]):
+    for batch in redacted.batches(["doc_id", "sentence_index"]):
         rows = zip(batch.column("doc_id").to_pylist(), batch.column("sentence_index").to_pylist(), strict=True)
         found.update(row for row in rows if row[0] in documents)
     return found

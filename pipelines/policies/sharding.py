@@ -5,15 +5,46 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final
 
+import pyarrow as pa
+
+from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
 from pipelines.mask import MASK
+from pipelines.tables import ROW, schema
 
 ROWS_PER_BUCKET: Final = 100_000
 MAX_BUCKETS: Final = 128
+
+SHARD: Final = schema(
+    "shard",
+    *ROW,
+    ("redacted_text", pa.string()),
+    ("num_tokens", pa.uint32()),
+    ("num_masked_tokens", pa.uint32()),
+    ("speaker", pa.string(), True),
+    ("domain", pa.string(), True),
+    ("label", pa.string(), True),
+)
+"""Public and private shards share one schema: no offsets, training fold only."""
+
+PUBLISHED: Final = schema(
+    "published",
+    ("row_id", pa.string()),
+    ("redacted_text", pa.string()),
+    ("num_tokens", pa.uint32()),
+    ("speaker", pa.string(), True),
+    ("domain", pa.string(), True),
+    ("label", pa.string(), True),
+    hashes=("row_id",),
+)
+"""The public side as it is published: with identifiers of its own, for gaps in the others show where private sentences
+stand."""
+
+PUBLIC_IDS: Final = schema("public_ids", ("row_id", pa.string()), *ROW, hashes=("row_id",))
+"""Maps identifiers of `PUBLISHED` to the others. Private."""
 
 
 def is_private(row: Mapping[str, Any]) -> bool:
@@ -68,14 +99,13 @@ class ContentOrder:
     rules out.
 
     Args:
-        folder: for the files; what an earlier attempt left there is overwritten.
+        scratch: for the files.
         max_rows: an upper bound on the rows to come.
     """
 
-    def __init__(self, folder: Path, max_rows: int) -> None:
+    def __init__(self, scratch: Target, max_rows: int) -> None:
         self._num_buckets = min(MAX_BUCKETS, max(1, -(-max_rows // ROWS_PER_BUCKET)))
-        folder.mkdir(parents=True, exist_ok=True)
-        self._paths = [folder / f"bucket-{i:03}.jsonl" for i in range(self._num_buckets)]
+        self._paths = [scratch.blob(f"bucket-{i:03}.jsonl") for i in range(self._num_buckets)]
         self._files: list[IO[str]] = []
 
     def __enter__(self) -> ContentOrder:
@@ -87,8 +117,6 @@ class ContentOrder:
     ) -> None:
         for file in self._files:
             file.close()
-        for path in self._paths:
-            path.unlink(missing_ok=True)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Adds one row; its values must be JSON values."""

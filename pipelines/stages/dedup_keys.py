@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from pipelines.dedup.bloom import UInt64Array
     from pipelines.dedup.keys import KeyMaker
+    from pipelines.tables import Table
 
     Keys = tuple[
         pa.RecordBatch, npt.NDArray[np.bool_], UInt64Array, UInt64Array, UInt64Array | None, UInt64Array | None
@@ -25,23 +25,19 @@ _COLUMNS = ["doc_id", "sentence_index", "text", "speaker", "domain", "fold", "la
 _REPEATED = ["speaker", "domain", "fold", "label"]
 
 
-def _lengths(source: Path) -> Iterator[npt.NDArray[np.int32]]:
+def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
     """Tokens of each sentence. Read only where they matter: offsets of tokens take more room than the texts."""
-    from pipelines.tables import iter_batches
-
-    for batch in iter_batches(source, "sentences", ["token_starts"]):
+    for batch in sentences.batches(["token_starts"]):
         yield batch.column("token_starts").value_lengths().to_numpy(zero_copy_only=False)
 
 
-def _of_sentences(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+def _of_sentences(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
     from itertools import repeat
 
     import pyarrow.compute as pc
 
-    from pipelines.tables import iter_batches
-
-    batches = iter_batches(source, "sentences", _COLUMNS, as_dictionary=_REPEATED)
-    counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(source) if min_tokens else repeat(0)
+    batches = sentences.batches(_COLUMNS, as_dictionary=_REPEATED)
+    counted: Iterable[npt.NDArray[np.int32] | int] = _lengths(sentences) if min_tokens else repeat(0)
     for batch, lengths in zip(batches, counted, strict=False):
         folds = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
         in_scope = folds & (lengths >= min_tokens)
@@ -51,27 +47,26 @@ def _of_sentences(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bo
         yield batch, in_scope, *keys, *text_keys
 
 
-def _of_documents(source: Path, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
+def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text: bool) -> Iterator[Keys]:
     """Every row has the key of its document and its place in it, so that equal documents agree row by row."""
     import numpy as np
     import pyarrow.compute as pc
 
     from pipelines.dedup.keys import DocumentKeys, place_keys
-    from pipelines.tables import iter_batches
 
     keys, text_keys = DocumentKeys(), DocumentKeys()
-    for batch, _, high, low, text_high, text_low in _of_sentences(source, maker, 0, of_text=of_text):
+    for batch, _, high, low, text_high, text_low in _of_sentences(sentences, maker, 0, of_text=of_text):
         keys.add(batch.column("doc_id"), high, low)
         if text_high is not None and text_low is not None:
             text_keys.add(batch.column("doc_id"), text_high, text_low)
     counts, high, low = keys.finish()
     document = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
-    lengths = np.concatenate([[], *_lengths(source)]) if min_tokens else np.zeros(len(document))
+    lengths = np.concatenate([[], *_lengths(sentences)]) if min_tokens else np.zeros(len(document))
     num_tokens = np.bincount(document, lengths, len(counts))
     _, text_high, text_low = text_keys.finish()
     at = 0
-    for batch in iter_batches(source, "sentences", ["doc_id", "sentence_index", "fold"]):
+    for batch in sentences.batches(["doc_id", "sentence_index", "fold"]):
         rows, places = (values[at : at + batch.num_rows] for values in (document, place))
         is_train = pc.equal(batch.column("fold"), "train").to_numpy(zero_copy_only=False)
         in_scope = is_train & (num_tokens[rows] >= min_tokens)
@@ -86,19 +81,19 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``keys.parquet``: one row per sentence, in the same order."""
     import pyarrow as pa
 
+    from pipelines.corpus.tables import SENTENCES
     from pipelines.dedup.kernels import compiled
     from pipelines.dedup.keys import KeyMaker
-    from pipelines.tables import TableWriter, open_table
+    from pipelines.dedup.tables import KEYS
 
     config = ctx.configs["dedup"]
-    source = ctx.one("split").private("sentences.parquet")
-    with open_table(source, "sentences") as table:
-        maker = KeyMaker(config.normalise, config.hash_seed, compiled(table.metadata.num_rows))
+    sentences = ctx.input("split").table(SENTENCES)
+    maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
     make = _of_sentences if config.unit == "sentence" else _of_documents
     num_in_scope = 0
-    with TableWriter(ctx.private_dir / "keys.parquet", "keys") as writer:
+    with ctx.out.table(KEYS) as writer:
         for batch, in_scope, high, low, text_high, text_low in make(
-            source, maker, config.min_tokens, of_text=bool(config.against)
+            sentences, maker, config.min_tokens, of_text=bool(config.against)
         ):
             absent = pa.nulls(batch.num_rows, pa.uint64())
             writer.write(
@@ -113,5 +108,5 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 }
             )
             num_in_scope += int(in_scope.sum())
-            ctx.progress(writer.num_rows, None, "hashing sentences")
+            ctx.run.progress(writer.num_rows, None, "hashing sentences")
     return {"num_sentences": writer.num_rows, "num_in_scope": num_in_scope}

@@ -11,23 +11,20 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``decisions.parquet`` and, for redaction, ``masked.parquet``: one row per sentence, in the same order."""
     from itertools import tee
 
+    from pipelines.corpus.tables import SENTENCES
     from pipelines.dedup.mask import decide_rows
-    from pipelines.tables import TableWriter, iter_batches, read_table
+    from pipelines.dedup.tables import DECISIONS, DUPLICATES, MASKED
 
-    sentences = ctx.one("split").private("sentences.parquet")
-    duplicates = read_table(ctx.one("dedup_resolve").private(f"{ctx.partition}.parquet"), "duplicates")
+    duplicates = ctx.input("dedup_resolve").table(DUPLICATES, ctx.partition).read()
     names = ["doc_id", "sentence_index"]
-    batches, given = tee(iter_batches(sentences, "sentences", names))
+    batches, given = tee(ctx.input("split").table(SENTENCES).batches(names))
     decided = decide_rows(given, duplicates)
     num_duplicates = 0
-    with (
-        TableWriter(ctx.private_dir / "decisions.parquet", "decisions") as writer,
-        TableWriter(ctx.private_dir / "masked.parquet", "masked") as masked,
-    ):
+    with ctx.out.table(DECISIONS) as writer, ctx.out.table(MASKED) as masked:
         for batch, columns in zip(batches, decided, strict=True):
             row = {name: batch.column(name) for name in names}
             writer.write({**row, **columns._asdict()})
             masked.write({**row, "is_duplicate": columns.is_duplicate})
             num_duplicates += int(columns.is_duplicate.sum())
-            ctx.progress(writer.num_rows, None, "writing decisions")
+            ctx.run.progress(writer.num_rows, None, "writing decisions")
     return {"num_sentences": writer.num_rows, "num_duplicates": num_duplicates}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.context import Artifact, StageContext
+from pipelines.context import StageContext
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from pipelines.dedup.bloom import UInt64Array
     from pipelines.dedup.other_corpus import OtherCorpus, ReadCounts
     from pipelines.dedup.resolve import KeyBatch
+    from pipelines.tables import Table
 
 
-def _read_keys(artifact: Artifact, other: OtherCorpus | None, ctx: StageContext) -> Iterator[KeyBatch]:
+def _read_keys(keys: Table, other: OtherCorpus | None, ctx: StageContext) -> Iterator[KeyBatch]:
     import numpy as np
 
     from pipelines.dedup.resolve import KeyBatch
-    from pipelines.tables import iter_batches
 
     columns = ["doc_id", "sentence_index", "key_high", "key_low", "in_scope"]
     if other is not None:
         columns += ["text_key_high", "text_key_low"]
     num_rows = 0
-    for batch in iter_batches(artifact.private("keys.parquet"), "keys", columns, as_dictionary=["doc_id"]):
+    for batch in keys.batches(columns, as_dictionary=["doc_id"]):
         in_scope = batch.column("in_scope").to_numpy(zero_copy_only=False)
         in_other = np.zeros(batch.num_rows, dtype=np.bool_)
         if other is not None:
@@ -40,7 +40,7 @@ def _read_keys(artifact: Artifact, other: OtherCorpus | None, ctx: StageContext)
             in_other=in_other,
         )
         num_rows += batch.num_rows
-        ctx.progress(num_rows, None, "comparing keys, by partition")
+        ctx.run.progress(num_rows, None, "comparing keys, by partition")
 
 
 def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | None) -> OtherCorpus:
@@ -63,7 +63,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
             KeyMaker(config.normalise, config.hash_seed, kernels),
             config.unit,
             counts,
-            lambda done: ctx.progress(done, None, "documents of the other corpus read"),
+            lambda done: ctx.run.progress(done, None, "documents of the other corpus read"),
         )
 
     other = OtherCorpus.open(config.against, config.key_scheme(split), read, kernels)
@@ -74,52 +74,45 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``<partition>.parquet`` (duplicates only) for every partition, and ``figures.json``."""
     import functools
-    import json
-    import shutil
 
     from pipelines.dedup.bloom import ScalableBloomFilter
     from pipelines.dedup.kernels import compiled
     from pipelines.dedup.other_corpus import ReadCounts
     from pipelines.dedup.resolve import Tally, resolve, resolve_unverified
     from pipelines.dedup.stability import dedup_stability
-    from pipelines.tables import TableWriter, open_table
+    from pipelines.dedup.tables import DUPLICATES, KEYS
 
     config = ctx.configs["dedup"]
     artifacts = ctx.inputs["dedup_keys"]
-    num_rows = 0
-    for artifact in artifacts:
-        with open_table(artifact.private("keys.parquet"), "keys") as table:
-            num_rows += table.metadata.num_rows
+    tables = [artifact.table(KEYS) for artifact in artifacts]
+    num_rows = sum(table.num_rows for table in tables)
     kernels = compiled(num_rows)
     read_counts = ReadCounts()
     other = _open_other(ctx, read_counts, kernels) if config.against else None
-    partitions = [functools.partial(_read_keys, artifact, other, ctx) for artifact in artifacts]
+    partitions = [functools.partial(_read_keys, table, other, ctx) for table in tables]
     tally = Tally()
-    scratch_dir = ctx.scratch_dir / "resolve"
-    shutil.rmtree(scratch_dir, ignore_errors=True)  # left by an attempt that was killed
-    scratch_dir.mkdir(parents=True)
 
     def new_filter() -> ScalableBloomFilter:
         return ScalableBloomFilter(config.expected_items, config.false_positive_rate, kernels)
 
-    if config.verify:
-        found = resolve(
-            partitions,
-            new_filter() if config.backend == "bloom" else None,  # no name here, so that it can be freed
-            tally,
-            mode=config.mode,
-            scratch_dir=scratch_dir,
-            max_rows_in_memory=config.max_rows_in_memory,
-            num_rows=num_rows,
-            kernels=kernels,
-            num_threads=ctx.processes,  # threads do: nearly all of it is Arrow, numpy and compiled code
-        )
-    else:
-        found = resolve_unverified(partitions, new_filter(), tally)
-    for artifact, rows in zip(artifacts, found, strict=True):
-        with TableWriter(ctx.private_dir / f"{artifact.partition}.parquet", "duplicates") as writer:
-            writer.write({name: rows[name] for name in rows.column_names})
-    shutil.rmtree(scratch_dir)
+    with ctx.out.scratch.emptied("resolve") as scratch:
+        if config.verify:
+            found = resolve(
+                partitions,
+                new_filter() if config.backend == "bloom" else None,  # no name here, so that it can be freed
+                tally,
+                mode=config.mode,
+                scratch=scratch,
+                max_rows_in_memory=config.max_rows_in_memory,
+                num_rows=num_rows,
+                kernels=kernels,
+                num_threads=ctx.run.processes,  # threads do: nearly all of it is Arrow, numpy and compiled code
+            )
+        else:
+            found = resolve_unverified(partitions, new_filter(), tally)
+        for artifact, rows in zip(artifacts, found, strict=True):
+            with ctx.out.table(DUPLICATES, artifact.partition) as writer:
+                writer.write({name: rows[name] for name in rows.column_names})
     stability = dedup_stability(config.mode, config.normalise, config.verify, unit=config.unit)
     counts = {
         "num_sentences": tally.num_sentences,
@@ -152,6 +145,5 @@ def run(ctx: StageContext) -> dict[str, Any]:
         },
         "stability_reason": stability.reason,
     }
-    text = json.dumps(figures, sort_keys=True, indent=1) + "\n"
-    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    ctx.out.json("figures.json", figures)
     return counts

@@ -46,7 +46,6 @@ a reviewer saw. ``figures.json``, flat:
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -114,32 +113,33 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: gold labels, or reviews, are asked for and there are none.
         StageError: the sample and the redacted rows do not fit together.
     """
+    from pipelines.corpus.tables import DOCUMENTS
     from pipelines.miss_rate.estimate import Labelled, measured, not_measured
     from pipelines.miss_rate.gold_labels import coverage, review_all
     from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
     from pipelines.miss_rate.review_log import ballots_of, read_decisions
     from pipelines.miss_rate.sampling import Partition, Weights
-    from pipelines.tables import TableWriter
+    from pipelines.miss_rate.tables import SAMPLE, STABILITY
+    from pipelines.policies.sharding import SHARD
 
     config: EstimateConfig = ctx.configs["estimate"]
-    sample = ctx.one("sample")
-    sampling = json.loads(sample.private("figures.json").read_text(encoding="utf-8"))
+    sample = ctx.input("sample")
+    sampling = sample.json("figures.json")
     is_census = bool(sampling["is_census"])
     num_replicates = len(sampling["replicates"])
     weights = Weights([(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]], num_replicates)
-    decisions = ballots_of(read_decisions(*ctx.reviews)) if ctx.reviews else {}
-    covered = coverage([artifact.private("documents.parquet") for artifact in ctx.inputs["split"]])
+    decisions = ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
+    covered = coverage([artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]])
     source = _source(config, has_reviews=bool(decisions), covered=covered)
-    redacted = {artifact.partition: artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]}
+    redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
     # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
     measured_stability = ctx.inputs["stability"] if source in ("gold", "human") else ()
-    stability = {artifact.partition: artifact.private("stability.parquet") for artifact in measured_stability}
+    stability = {artifact.partition: artifact.table(STABILITY) for artifact in measured_stability}
     partitions = [
-        Partition(a.partition or "", a.private_dir, redacted[a.partition], stability.get(a.partition))
-        for a in ctx.inputs["split"]
+        Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
     ]
     if source == "gold":
-        table = review_all(sample.private("sample.parquet"), partitions, num_replicates, weights, progress=ctx.progress)
+        table = review_all(sample.table(SAMPLE), partitions, num_replicates, weights, progress=ctx.run.progress)
         labelled = Labelled(is_whole=covered.is_whole, share=covered.share)
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
     elif source == "none":
@@ -155,10 +155,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
             ),
         )
     else:
-        human = HumanJudge(ctx.secret, decisions)
+        human = HumanJudge(ctx.run.secret, decisions)
         judge = human if source == "human" else _proxy(ctx, config)
         table, num_unreviewed = review_judged(
-            sample.private("sample.parquet"), partitions, judge, num_replicates, weights, progress=ctx.progress
+            sample.table(SAMPLE), partitions, judge, num_replicates, weights, progress=ctx.run.progress
         )
         total = table.num_sentences + num_unreviewed
         labelled = Labelled(
@@ -169,15 +169,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
             num_trusted=human.num_trusted if source == "human" else None,
         )
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
-    with TableWriter(ctx.private_dir / "screened.parquet", "shard") as writer:
-        judge = HumanJudge(ctx.secret, decisions)
-        for row in screened_rows(sample.private("screening.parquet"), partitions, judge) if decisions else ():
+    with ctx.out.table(SHARD, "screened") as writer:
+        judge = HumanJudge(ctx.run.secret, decisions)
+        for row in screened_rows(sample.table(SAMPLE, "screening"), partitions, judge) if decisions else ():
             writer.append(**row)
     figures["num_screened_sentences"] = writer.num_rows
     figures["num_population_sentences"] = sampling.get("num_population_sentences")
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
-    text = json.dumps(figures, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    ctx.out.json("figures.json", figures)
     return {
         "source": figures["source"],
         "num_sampled_sentences": figures["num_sampled_sentences"],

@@ -6,7 +6,6 @@ stand unmasked in another one that is published.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,9 +17,6 @@ from pipelines.context import StageContext
 
 if TYPE_CHECKING:
     from pipelines.gate.strings import Choice
-
-INDEX = "index.parquet"
-PASSED = "passed.json"
 
 
 class GateConfig(StageConfig):
@@ -79,6 +75,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     """
     from pipelines.gate.search import Hits, chunks_of, hits_in_row, public_rows, write_index
     from pipelines.gate.strings import StringIndex, fragments
+    from pipelines.gate.tables import GATE_INDEX, GATE_STRINGS
+    from pipelines.policies.tables import REDACTED
 
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
@@ -91,12 +89,12 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
     def searched_chunks() -> Any:
         nonlocal num_rows
-        strings = [artifact.private("strings.parquet") for artifact in ctx.inputs["gate_strings"]]
+        strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
         for number, chunk in enumerate(chunks_of(strings, choice, left_out, searched)):
             index = StringIndex(chunk)
             for done, artifact in enumerate(tables if config.enabled else ()):
-                ctx.progress(done, len(tables), "partitions searched for masked strings")
-                for row in public_rows(artifact.private("redacted.parquet")):
+                ctx.run.progress(done, len(tables), "partitions searched for masked strings")
+                for row in public_rows(artifact.table(REDACTED)):
                     if number == 0:
                         num_rows += 1
                     found, row_words = hits_in_row(row, index, choice)
@@ -105,10 +103,10 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                         hits.add(hit)
             yield chunk, fragments(index.singles, words)
 
-    num_strings = write_index(ctx.private_dir / INDEX, searched_chunks())
+    with ctx.out.table(GATE_INDEX, "index") as writer:
+        num_strings = write_index(writer, searched_chunks())
     if hits.by_label:
-        path = (ctx.failures_dir or ctx.scratch_dir) / "hits.parquet"
-        raise hits.refuse("nothing of this run", path)
+        raise hits.refuse("nothing of this run", ctx.out.failures)
     figures = {
         "enabled": config.enabled,
         "case_sensitive": config.case_sensitive,
@@ -118,6 +116,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         "num_left_out_by_reason": dict(sorted(left_out.items())),
         "num_public_rows": num_rows,
     }
-    for name, document in ((PASSED, {"schema_version": 1}), ("figures.json", figures)):
-        (ctx.private_dir / name).write_text(json.dumps(document, sort_keys=True, indent=1) + "\n", encoding="utf-8")
+    ctx.out.json("passed.json", {"schema_version": 1})
+    ctx.out.json("figures.json", figures)
     return {"num_strings": num_strings, "num_public_rows": num_rows}

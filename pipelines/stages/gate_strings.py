@@ -15,16 +15,18 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     Raises:
         StageError: the sentences and their redaction are not the same rows.
     """
+    from pipelines.corpus.tables import SENTENCES
     from pipelines.gate.search import spans_of
     from pipelines.gate.strings import masked_strings
-    from pipelines.tables import TableWriter
+    from pipelines.gate.tables import GATE_STRINGS
+    from pipelines.policies.tables import REDACTED
 
     config: GateConfig = ctx.configs["gate"]
     strings: list[tuple[str, str, int]] = []
     if config.enabled:
-        rows = spans_of(ctx.one("split").private("sentences.parquet"), ctx.one("redact").private("redacted.parquet"))
+        rows = spans_of(ctx.input("split").table(SENTENCES), ctx.input("redact").table(REDACTED))
         strings = masked_strings(rows, config.choice())
-    with TableWriter(ctx.private_dir / "strings.parquet", "gate_strings") as writer:
+    with ctx.out.table(GATE_STRINGS, "strings") as writer:
         for string, label, count in strings:
             writer.append(string=string, label=label, count=count)
     return {"num_strings": len(strings)}

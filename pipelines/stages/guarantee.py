@@ -10,7 +10,6 @@ private text.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -86,8 +85,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
-    training = parse_training(json.loads(ctx.one("train").private("events.json").read_text(encoding="utf-8")))
-    figures = json.loads(ctx.one("estimate").private("figures.json").read_text(encoding="utf-8"))
+    training = parse_training(ctx.input("train").json("events.json"))
+    figures = ctx.input("estimate").json("figures.json")
     publication, others = _releases(ctx, training.method)
     method_facts = {
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
@@ -112,7 +111,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
         if training.is_noise_from_private_text:
             public = withheld(public)
-    known = ctx.releases.published if ctx.releases else ()
+    known = ctx.outside.releases.published if ctx.outside.releases else ()
     document = {
         "schema_version": 2,
         **found,
@@ -120,8 +119,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "releases": releases_digest(known),
         "dedup_stability": asdict(stability),
     }
-    text = json.dumps(document, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    (ctx.private_dir / "claims.json").write_text(text, encoding="utf-8")
+    ctx.out.json("claims.json", document)
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
 
@@ -133,11 +131,11 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
     from pipelines.stages.shard import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
-    known = list(ctx.releases.published) if ctx.releases else []
-    key = ctx.one("train").key
-    key = ctx.releases.trained_as(key) if ctx.releases else key
+    known = list(ctx.outside.releases.published) if ctx.outside.releases else []
+    key = ctx.input("train").key
+    key = ctx.outside.releases.trained_as(key) if ctx.outside.releases else key
     own = next((release for release in reversed(known) if release.key == key), None)
-    redactions = {ctx.releases.redaction} if ctx.releases else set()
+    redactions = {ctx.outside.releases.redaction} if ctx.outside.releases else set()
     if (
         own is not None
         and own.facts is not None

@@ -10,9 +10,6 @@ from typing import Any
 
 from pipelines.context import StageContext, pseudonym
 
-PUBLISHED = "public.parquet"
-IDS = "public_ids.parquet"
-
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``public.parquet`` to the public root, without rows unless they are to be published.
@@ -23,30 +20,26 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     Raises:
         PrivacyGateError: a row with a mask was about to be published.
     """
-    from pipelines.policies.sharding import check_public, content_key
-    from pipelines.tables import TableWriter, iter_batches, schema_of
+    from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD, check_public, content_key
 
-    source = ctx.one("shard").private("public.parquet")
-    columns = [name for name in schema_of("published").names if name != "row_id"]
+    source = ctx.input("shard").table(SHARD, "public")
+    columns = [name for name in PUBLISHED.names if name != "row_id"]
     rows = 0
     if ctx.configs["shard"].publishes(ctx.configs["train"].method):
-        for batch in iter_batches(source, "shard"):
+        for batch in source.batches():
             for row in batch.to_pylist():
                 check_public(row)  # all of them, before the public file is opened
             rows += batch.num_rows
-    with (
-        TableWriter(ctx.private_dir / IDS, "public_ids") as ids,
-        TableWriter(ctx.public_root_dir() / PUBLISHED, "published") as published,
-    ):
+    with ctx.out.table(PUBLIC_IDS) as ids, ctx.out.public.table(PUBLISHED, "public") as published:
         before, occurrence, done = b"", 0, 0
-        for batch in iter_batches(source, "shard") if rows else ():
+        for batch in source.batches() if rows else ():
             for row in batch.to_pylist():
                 key = content_key(row)  # rows come in this order, so equal ones stand together
                 occurrence = occurrence + 1 if key == before else 0
                 before = key
-                row_id = pseudonym(ctx.secret, "public row", ctx.partition or "", key.hex(), str(occurrence))
+                row_id = pseudonym(ctx.run.secret, "public row", ctx.partition or "", key.hex(), str(occurrence))
                 published.append(row_id=row_id, **{name: row[name] for name in columns})
                 ids.append(row_id=row_id, doc_id=row["doc_id"], sentence_index=row["sentence_index"])
             done += batch.num_rows
-            ctx.progress(done, rows, "rows published")
+            ctx.run.progress(done, rows, "rows published")
     return {"num_published": rows}

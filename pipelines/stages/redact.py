@@ -192,24 +192,25 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
         StageError: the sentences and the dedup decisions are not the same rows, or token offsets do not fit.
     """
+    from pipelines.corpus.tables import SENTENCES
+    from pipelines.dedup.tables import MASKED
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
-    from pipelines.tables import TableWriter, open_table
+    from pipelines.policies.tables import REDACTED
 
     config: RedactConfig = ctx.configs["redact"]
-    sentences = ctx.one("split").private("sentences.parquet")
-    decisions = ctx.one("dedup_mask").private("masked.parquet")
+    sentences = ctx.input("split").table(SENTENCES)
+    decisions = ctx.input("dedup_mask").table(MASKED)
     figures = RedactionFigures(
         policies=config.policies, conservative=config.conservative, also_levels=config.also_levels
     )
     if config.check_language:
         check_language(sentences, config.language)
-    with open_table(sentences, "sentences") as table:
-        workers = max(1, min(ctx.processes, table.metadata.num_rows // _ROWS_WORTH_A_PROCESS))
+    workers = max(1, min(ctx.run.processes, sentences.num_rows // _ROWS_WORTH_A_PROCESS))
     with (
         Redactor.from_spec(config.redactor_spec(ctx.configs["corpus"].separator()), workers) as redactor,
-        TableWriter(ctx.private_dir / "redacted.parquet", "redacted") as writer,
+        ctx.out.table(REDACTED) as writer,
     ):
         whole = redactor.looks_at_documents
         for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
@@ -226,6 +227,6 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 out = redacted_row(row, verdict, collapse=config.collapse)
                 figures.add(out, verdict)
                 writer.append(**out)
-            ctx.progress(writer.num_rows, total, "sentences redacted")
-    (ctx.private_dir / "figures.json").write_text(figures.to_json(), encoding="utf-8")
+            ctx.run.progress(writer.num_rows, total, "sentences redacted")
+    ctx.out.json("figures.json", vars(figures))
     return figures.counts()

@@ -6,16 +6,13 @@ of their own, which the model's epsilon does not cover, so only the full version
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
+from pipelines.artifacts import Target
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _KEY_CHARACTERS = 12
 
@@ -49,19 +46,19 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.stages.shard import publishes_rows
 
     config: ReportConfig = ctx.configs["report"]
-    train = ctx.one("train")
-    claims = _read(ctx.one("guarantee").private("claims.json"))
+    train = ctx.input("train")
+    claims = ctx.input("guarantee").json("claims.json")
     full = build(
         Sources(
-            split=[_read(artifact.private("figures.json")) for artifact in ctx.inputs["split"]],
-            redact=[_read(artifact.private("figures.json")) for artifact in ctx.inputs["redact"]],
-            shard=[_read(artifact.private("figures.json")) for artifact in ctx.inputs["shard"]],
-            dedup=_read(ctx.one("dedup_resolve").private("figures.json")),
-            estimate=_read(ctx.one("estimate").private("figures.json")),
-            train=_read(train.private("figures.json")),
-            events=_read(train.private("events.json")),
-            curves=_read(train.private("curves.json")),
-            utility=_read(ctx.one("train_utility").private("figures.json")),
+            split=[artifact.json("figures.json") for artifact in ctx.inputs["split"]],
+            redact=[artifact.json("figures.json") for artifact in ctx.inputs["redact"]],
+            shard=[artifact.json("figures.json") for artifact in ctx.inputs["shard"]],
+            dedup=ctx.input("dedup_resolve").json("figures.json"),
+            estimate=ctx.input("estimate").json("figures.json"),
+            train=train.json("figures.json"),
+            events=train.json("events.json"),
+            curves=train.json("curves.json"),
+            utility=ctx.input("train_utility").json("figures.json"),
             claims=claims,
             lineage=[
                 (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])
@@ -73,19 +70,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
         ),
         title=config.title,
     )
-    _write(full, ctx.private_dir)
+    _write(full, ctx.out)
     if config.public:
-        _write(public_version(full, claims["public"], publishes_counts=config.publish_counts), ctx.public_root_dir())
+        _write(public_version(full, claims["public"], publishes_counts=config.publish_counts), ctx.out.public)
     return {"metrics": full["metrics"]}
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-def _write(report: dict[str, Any], folder: Path) -> None:
+def _write(report: dict[str, Any], out: Target) -> None:
     from pipelines.report.render import render_html
 
-    text = json.dumps(report, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    (folder / "report.json").write_text(text, encoding="utf-8")
-    (folder / "report.html").write_text(render_html(report), encoding="utf-8")
+    out.json("report.json", report)
+    out.text("report.html", render_html(report))

@@ -5,7 +5,6 @@ Just Fine-tune Twice, section 3.1: independent replicates, each a small random p
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from pydantic import Field
@@ -63,6 +62,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     Raises:
         InputError: the corpus has no training sentence.
     """
+    from pipelines.corpus.tables import SENTENCES
     from pipelines.miss_rate.sampling import (
         SCREENING_STREAM,
         Stratum,
@@ -74,11 +74,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
         write_chosen,
         write_sample,
     )
+    from pipelines.miss_rate.tables import SAMPLE
 
     config: SampleConfig = ctx.configs["sample"]
     by_domain = config.stratify == "domain"
-    partitions = [(a.partition or "", a.private("sentences.parquet")) for a in ctx.inputs["split"]]
-    populations, num_tokens = count_population([path for _, path in partitions], by_domain=by_domain)
+    partitions = [(a.partition or "", a.table(SENTENCES)) for a in ctx.inputs["split"]]
+    populations, num_tokens = count_population([table for _, table in partitions], by_domain=by_domain)
     num_sentences = sum(populations.values())
     if num_sentences == 0:
         raise InputError("the corpus has no training sentence to sample; check corpus.inputs and the folds of [split]")
@@ -88,15 +89,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
         [draw_replicate(s.num_population, s.size, ctx.seed, r, h) for h, s in enumerate(strata)]
         for r in range(config.replicates)
     ]
-    rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.progress)
-    write_sample(ctx.private_dir / "sample.parquet", rows, strata, draws)
-    write_chosen(ctx.private_dir, [name for name, _ in partitions], rows)
+    rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.run.progress)
+    with ctx.out.table(SAMPLE) as writer:
+        write_sample(writer, rows, strata, draws)
+    write_chosen(ctx.out, [name for name, _ in partitions], rows)
 
     size = replicate_size(num_sentences, config.screening_fraction, 0)
     everything = [Stratum(None, num_sentences, size)]
     screening = [[draw_replicate(num_sentences, size, ctx.seed, SCREENING_STREAM)]]
     screened = gather(partitions, everything, screening, by_domain=False)
-    write_sample(ctx.private_dir / "screening.parquet", screened, everything, screening)
+    with ctx.out.table(SAMPLE, "screening") as writer:
+        write_sample(writer, screened, everything, screening)
 
     warnings = []
     if config.fraction * num_sentences < config.min_sentences:
@@ -125,6 +128,5 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "is_census": rows.num_rows == num_sentences,
         "warnings": warnings,
     }
-    text = json.dumps(figures, sort_keys=True, indent=1) + "\n"
-    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    ctx.out.json("figures.json", figures)
     return {"num_sampled_sentences": rows.num_rows, "num_replicates": config.replicates}

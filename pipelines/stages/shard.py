@@ -52,22 +52,18 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     Raises:
         PrivacyGateError: a row with a mask was about to be put on the public side.
     """
-    import json
-
     from pipelines.mask import MASK
-    from pipelines.policies.sharding import ContentOrder, check_public, is_private
-    from pipelines.tables import TableWriter, iter_batches, open_table, schema_of
+    from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
+    from pipelines.policies.tables import REDACTED
 
-    source = ctx.one("redact").private("redacted.parquet")
-    columns = schema_of("shard").names
+    source = ctx.input("redact").table(REDACTED)
     flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
-    with open_table(source, "redacted") as table:
-        total = table.metadata.num_rows
+    total = source.num_rows
     figures = dict.fromkeys(("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask"), 0)
     done = 0
-    with ContentOrder(ctx.scratch_dir / "public", total) as order:
-        with TableWriter(ctx.private_dir / "private.parquet", "shard") as private:
-            for batch in iter_batches(source, "redacted", (*columns, *flags)):
+    with ctx.out.scratch.emptied("public") as scratch, ContentOrder(scratch, total) as order:
+        with ctx.out.table(SHARD, "private") as private:
+            for batch in source.batches((*SHARD.names, *flags)):
                 for row in batch.to_pylist():
                     if row["fold"] != "train":
                         continue
@@ -77,18 +73,16 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     figures["num_all_mask"] += not row["redacted_text"].replace(MASK, "").strip() and (
                         MASK in row["redacted_text"]
                     )
-                    kept = {name: row[name] for name in columns}
+                    kept = {name: row[name] for name in SHARD.names}
                     if side == "private":
                         private.append(**kept)
                     else:
                         check_public(kept)  # all of them, before the public file is opened
                         order.add(kept)
                 done += batch.num_rows
-                ctx.progress(done, total, "sentences parted")
-        with TableWriter(ctx.private_dir / "public.parquet", "shard") as public:
+                ctx.run.progress(done, total, "sentences parted")
+        with ctx.out.table(SHARD, "public") as public:
             for row in order.sorted_rows():
                 public.append(**row)
-    (ctx.private_dir / "figures.json").write_text(
-        json.dumps(figures, sort_keys=True, indent=1) + "\n", encoding="utf-8"
-    )
+    ctx.out.json("figures.json", figures)
     return figures

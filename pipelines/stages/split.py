@@ -162,7 +162,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     from pipelines.corpus.items import Document
     from pipelines.corpus.readers import read_documents
     from pipelines.corpus.split import Splitter
-    from pipelines.tables import TableWriter
+    from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
 
     corpus: CorpusConfig = ctx.configs["corpus"]
     settings: SplitConfig = ctx.configs["split"]
@@ -173,29 +173,28 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     folds: Counter[str] = Counter()
 
     with ExitStack() as stack:
-        tables = {
-            name: stack.enter_context(TableWriter(ctx.private_dir / f"{name}.parquet", name))
-            for name in ("sentences", "documents", "rejected", "gold")
-        }
+        sentence_rows, document_rows, rejected_rows, gold_rows = (
+            stack.enter_context(ctx.out.table(schema)) for schema in (SENTENCES, DOCUMENTS, REJECTED, GOLD)
+        )
 
         def usable() -> Iterator[tuple[Piece, Document]]:
-            for done, piece in enumerate(ctx.pieces):
-                ctx.progress(done, len(ctx.pieces), "files read")
+            for done, piece in enumerate(ctx.outside.pieces):
+                ctx.run.progress(done, len(ctx.outside.pieces), "files read")
                 for item in read_documents(piece, options):
                     if isinstance(item, Document):
                         yield piece, item
                     else:
                         reasons[item.reason] += 1
-                        tables["rejected"].append(**item.row_values())
+                        rejected_rows.append(**item.row_values())
 
-        names = DocumentNames(ctx.secret)
+        names = DocumentNames(ctx.run.secret)
         for (piece, document), sentences in splitter.split_each(usable(), lambda item: (item[1].text, item[1].layout)):
             doc_id, base = names.name(document, piece.first_row)
             fold = document.fold or fold_of(base, settings.valid_fraction, settings.test_fraction)
             num_tokens = sum(len(sentence.token_starts) for sentence in sentences)
             gold = map_gold(document.gold or (), sentences)
             for index, sentence in enumerate(sentences):
-                tables["sentences"].append(
+                sentence_rows.append(
                     doc_id=doc_id,
                     sentence_index=index,
                     text=sentence.text,
@@ -209,8 +208,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     label=document.label,
                 )
             for row in gold:
-                tables["gold"].append(doc_id=doc_id, **row._asdict())
-            tables["documents"].append(
+                gold_rows.append(doc_id=doc_id, **row._asdict())
+            document_rows.append(
                 doc_id=doc_id,
                 source_file=document.name,
                 source_row=document.row,
@@ -229,7 +228,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 num_gold_spans=len({row.secret_id for row in gold}),
                 num_documents_with_gold=int(document.gold is not None),
             )
-        ctx.progress(len(ctx.pieces), len(ctx.pieces), "files read")
+        ctx.run.progress(len(ctx.outside.pieces), len(ctx.outside.pieces), "files read")
 
     keys = ("num_documents", "num_sentences", "num_tokens", "num_gold_spans", "num_documents_with_gold")
     figures = {key: counts[key] for key in keys} | {
@@ -237,6 +236,5 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         "rejected_by_reason": dict(reasons),
         "num_sentences_by_fold": {fold: folds[fold] for fold in ("train", "valid", "test")},
     }
-    text = json.dumps(figures, sort_keys=True, indent=1) + "\n"
-    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    ctx.out.json("figures.json", figures)
     return {key: figures[key] for key in ("num_documents", "num_sentences", "num_tokens", "num_rejected")}

@@ -41,11 +41,11 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     from contextlib import ExitStack
 
     from pipelines.miss_rate.review import worse
-    from pipelines.tables import TableWriter
+    from pipelines.miss_rate.tables import STABILITY
 
     reasons: Counter[str] = Counter()
     num_secrets = num_loose = 0
-    with ExitStack() as stack, TableWriter(ctx.private_dir / "stability.parquet", "stability") as writer:
+    with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
         for scope, verdicts in _judged(ctx, stack):
             found: dict[tuple[int, int, int], StabilityVerdict] = {}
             for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
@@ -63,7 +63,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                     end_token=end_token,
                     **verdict._asdict(),
                 )
-            ctx.progress(num_secrets, None, "secrets masked by hand")
+            ctx.run.progress(num_secrets, None, "secrets masked by hand")
     return {
         "num_caught_secrets": num_secrets,
         "num_unstable_secrets": num_secrets - reasons["stable"],
@@ -76,20 +76,20 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
     from pipelines.corpus.split import Splitter
     from pipelines.miss_rate.sampling import Partition
     from pipelines.miss_rate.stability import gold_marks, judge_all, scopes
-    from pipelines.tables import read_table
+    from pipelines.miss_rate.tables import CHOSEN
 
     source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
     if source in ("none", "proxy"):
         return ()
-    split, redacted = ctx.one("split"), ctx.one("redact").private("redacted.parquet")
-    table = read_table(ctx.one("sample").private(f"{ctx.partition}.parquet"), "chosen")
+    partition = Partition(ctx.partition or "", ctx.input("split"), ctx.input("redact"))
+    table = ctx.input("sample").table(CHOSEN, ctx.partition).read()
     chosen: set[Row] = set(zip(table["doc_id"].to_pylist(), table["sentence_index"].to_pylist(), strict=True))
     gold: dict[Row, list[Mark]] = {}
     if source != "human":
-        gold = gold_marks(split.private("gold.parquet"), split.private("documents.parquet"), chosen)
+        gold = gold_marks(partition.gold, partition.documents, chosen)
     policies = _Policies(ctx, stack, num_sentences=len(chosen))
     found = scopes(
-        Partition(ctx.partition or "", split.private_dir, redacted),
+        partition,
         chosen,
         gold,
         _Reviewers(ctx) if source != "gold" else lambda row: (),
@@ -106,7 +106,9 @@ class _Reviewers:
         from pipelines.miss_rate.judgements import HumanJudge
         from pipelines.miss_rate.review_log import ballots_of, read_decisions
 
-        self._judge = HumanJudge(ctx.secret, ballots_of(read_decisions(*ctx.reviews)) if ctx.reviews else {})
+        self._judge = HumanJudge(
+            ctx.run.secret, ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
+        )
 
     def __call__(self, row: Mapping[str, Any]) -> Iterable[Mark]:
         from pipelines.miss_rate.judgements import tokens_of
@@ -127,7 +129,7 @@ class _Policies:
 
     def __init__(self, ctx: StageContext, stack: ExitStack, *, num_sentences: int) -> None:
         self._redact, self._separator = ctx.configs["redact"], ctx.configs["corpus"].separator()
-        self._workers = max(1, min(ctx.processes, num_sentences // _SENTENCES_WORTH_A_PROCESS))
+        self._workers = max(1, min(ctx.run.processes, num_sentences // _SENTENCES_WORTH_A_PROCESS))
         self._stack = stack
 
     @cached_property

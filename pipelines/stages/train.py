@@ -36,9 +36,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     prepared = _prepare(ctx)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
     spent = None
-    if ctx.ledger is not None:  # from here on private records are used
+    if ctx.run.ledger is not None:  # from here on private records are used
         account = prepared.training.account(noise_multiplier)
-        spent = ctx.ledger.reserve(
+        spent = ctx.run.ledger.reserve(
             to_json(account.event),
             config.target_delta,
             facts=release_facts(config, prepared.corpus, account),
@@ -50,8 +50,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     else:
         del prepared  # each process reads for itself, and this one only watches them
         counts = on_ranks(ctx, prepare_and_train, noise_multiplier, spent)
-    if ctx.ledger is not None:
-        ctx.ledger.commit()
+    if ctx.run.ledger is not None:
+        ctx.run.ledger.commit()
     return counts
 
 
@@ -94,7 +94,7 @@ def _prepare(ctx: StageContext) -> _Prepared:
     from pipelines.training.methods.phases import load_phase
 
     config: TrainConfig = ctx.configs["train"]
-    first = load_phase(ctx.inputs["train_phase1"][0].private_dir) if config.spec().first_phase else None
+    first = load_phase(ctx.input("train_phase1")) if config.spec().first_phase else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
     corpus, task = read(ctx, config, config.view(), start)
     training = importlib.import_module(config.spec().module).prepare(
@@ -112,6 +112,7 @@ def _train(
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
     from pipelines.training.run import Run
     from pipelines.training.scoring.evaluation import Evaluation
+    from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
     from pipelines.training.scoring.token_scores import write_token_scores
 
     config: TrainConfig = ctx.configs["train"]
@@ -128,9 +129,11 @@ def _train(
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
         if before is None or not is_first:
             return {}
-        scores = task.scores(network, corpus.held_out, ctx.progress)
-        scores.write_texts(ctx.private_dir / "generated.parquet")
-        write_token_scores(ctx.private_dir / "token_scores.parquet", network, corpus.held_out)
+        scores = task.scores(network, corpus.held_out, ctx.run.progress)
+        with ctx.out.table(GENERATED) as writer:
+            scores.write_texts(writer)
+        with ctx.out.table(TOKEN_SCORES) as writer:
+            write_token_scores(writer, network, corpus.held_out)
     outputs.write_outputs(
         Run(
             config=config.model_dump(mode="json"),
@@ -149,8 +152,8 @@ def _train(
             scores=scores.figures,
             spent=spent,
         ),
-        private=ctx.private_dir,
-        model_folder=(ctx.public_root_dir() if config.spec().publishes_model else ctx.private_dir) / "model",
+        private=ctx.out,
+        model=(ctx.out.public if config.spec().publishes_model else ctx.out).below("model"),
     )
     return {
         "num_public_records": len(corpus.plain),
@@ -199,7 +202,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         make_vocabulary=network.vocabulary,
         make_encoder=make_encoder,
         scratch=_own_scratch(ctx),
-        progress=ctx.progress,
+        progress=ctx.run.progress,
     )
     if len(corpus.plain) + len(corpus.noised) == 0:
         raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
@@ -210,18 +213,21 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
 
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
     """The tables among the inputs that are read for this view."""
+    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+    from pipelines.policies.sharding import SHARD
+    from pipelines.policies.tables import REDACTED
     from pipelines.training.data.corpus import TrainingTables
 
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
     return TrainingTables(
-        public=[artifact.private("public.parquet") for artifact in shard],
-        private=[artifact.private("private.parquet") for artifact in shard],
-        sentences=[artifact.private("sentences.parquet") for artifact in split],
-        redacted=[artifact.private("redacted.parquet") for artifact in redacted],
-        screened=[artifact.private("screened.parquet") for artifact in estimate],
-        documents=[artifact.private("documents.parquet") for artifact in split if config.conversation_tokens],
+        public=[artifact.table(SHARD, "public") for artifact in shard],
+        private=[artifact.table(SHARD, "private") for artifact in shard],
+        sentences=[artifact.table(SENTENCES) for artifact in split],
+        redacted=[artifact.table(REDACTED) for artifact in redacted],
+        screened=[artifact.table(SHARD, "screened") for artifact in estimate],
+        documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens],
     )
 
 
@@ -270,7 +276,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     own["added"] = config.control_tokens()
     if not config.is_pretrained():
         return NetworkFromScratch(config.architecture(), config.shape(), **own)
-    ctx.progress(0, None, "loading the model")
+    ctx.run.progress(0, None, "loading the model")
     opened = open_model(
         config.model,
         config.head(),
@@ -285,11 +291,11 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         context_length=config.context_length,
         default_context_length=DEFAULT_CONTEXT_LENGTH,
         revision=config.model_revision,
-        cache=ctx.cache_dir,
+        cache=ctx.out.cache,
     )
     network = PretrainedNetwork(opened, **own)
     if Ranks.here().is_first:
-        network.copy_basis(ctx.basis_dir)
+        network.copy_basis(ctx.out.basis)
     return network
 
 
@@ -298,9 +304,7 @@ def _own_scratch(ctx: StageContext) -> Path:
     from pipelines.dp.ranks import Ranks
 
     ranks = Ranks.here()
-    folder = ctx.scratch_dir if ranks.is_first else ctx.scratch_dir / f"rank-{ranks.rank}"
-    folder.mkdir(exist_ok=True)
-    return folder
+    return (ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")).folder
 
 
 def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
@@ -327,12 +331,12 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     return Hooks(
         randomness=seeded(ctx.seed, ranks.rank) if config.insecure_test_seed else unpredictable,
         checkpoints=Checkpoints(
-            ctx.scratch_dir / "train.ckpt", json.dumps(whole, sort_keys=True), writes=ranks.is_first
+            ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
         ),
         losses=losses,
         evaluate=evaluate,
         microbatch_size=ctx.runtime.microbatch_size,
-        progress=ctx.progress,
+        progress=ctx.run.progress,
     )
 
 
@@ -341,5 +345,5 @@ def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: Training
         return None
     if config.target_epsilon is None:
         return config.noise_multiplier
-    ctx.progress(0, None, "calibrating the noise")
+    ctx.run.progress(0, None, "calibrating the noise")
     return training.calibrate(config.target_epsilon, config.target_delta)

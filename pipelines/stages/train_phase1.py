@@ -17,7 +17,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     config: TrainConfig = ctx.configs["train"]
     if config.spec().first_phase is None:
-        write_no_phase(ctx.private_dir)
+        write_no_phase(ctx.out)
         return {}
     from pipelines.stages.train_ranks import check_ranks, on_ranks
 
@@ -50,7 +50,7 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     training = prepare_phase_one(corpus, settings_of(ctx, config), config.jft_phase1_epochs, miss_rate)
     noise_multiplier = None
     if training.num_steps:
-        ctx.progress(0, None, "calibrating the noise")
+        ctx.run.progress(0, None, "calibrating the noise")
         noise_multiplier = training.calibrate(config.jft_phase1_target_epsilon, config.target_delta)
     network = start.build()
     network.to(choose_device(ctx.runtime.device))
@@ -59,7 +59,7 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.plain)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
     if before is not None:
-        write_phase(ctx.private_dir, network, corpus, training.account(noise_multiplier), outcome, before, seed)
+        write_phase(ctx.out, network, corpus, training.account(noise_multiplier), outcome, before, seed)
     return {"num_records": len(corpus.plain), "num_steps": outcome.num_steps}
 
 
@@ -71,8 +71,6 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: it was neither set nor measured.
     """
-    import json
-
     from pipelines.miss_rate.rates import miss_rate_of
     from pipelines.stages.train_checks import LEAST_MISS_RATE
 
@@ -81,13 +79,13 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     if (given := config.jft_miss_rate) is not None:
         return {"value": given, "upper": given, "confidence": 1.0, "basis": config.jft_miss_rate_basis}
     if config.jft_variant == "conservative_light_noise":
-        parts = [json.loads(a.private("figures.json").read_text("utf-8")) for a in ctx.inputs["redact"]]
+        parts = [a.json("figures.json") for a in ctx.inputs["redact"]]
         tokens = sum(part["num_tokens"] - part["num_duplicate_tokens"] for part in parts)
         masked = sum(part["num_masked_tokens"] for part in parts)
         share = masked / tokens if tokens else 0.0  # every token masked was missed: the worst that could be (4.3)
         found = {"value": share, "upper": share, "confidence": 1.0}
     else:
-        rate = miss_rate_of(json.loads(ctx.inputs["estimate"][0].private("figures.json").read_text("utf-8")))
+        rate = miss_rate_of(ctx.input("estimate").json("figures.json"))
         if rate is None:
             raise ConfigError(
                 "train.jft_variant = 'light_noise' chooses its noise by the miss rate, which was not measured; set "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pipelines.context import Progress, StageContext, silent
+from pipelines.context import Environment, Progress, StageContext
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,15 +45,15 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
         return work(ctx, *arguments)
     from pipelines.training.launch import launch
 
-    ctx.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
+    ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     found: dict[str, Any] = launch(
         _in_context,
-        (work, replace(ctx, progress=silent, ledger=None, secret=b""), arguments),
+        (work, replace(ctx, run=Environment(processes=ctx.run.processes)), arguments),
         count=ctx.runtime.num_processes,
         device=ctx.runtime.device,
-        progress=ctx.progress,
-        scratch=ctx.scratch_dir,
-        failures=ctx.failures_dir or ctx.scratch_dir,
+        progress=ctx.run.progress,
+        scratch=ctx.out.scratch_folder,
+        failures=ctx.out.failures_folder,
     )
     return found
 
@@ -61,4 +61,4 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 def _in_context(
     work: Callable[..., dict[str, Any]], ctx: StageContext, arguments: tuple[Any, ...], progress: Progress
 ) -> dict[str, Any]:
-    return work(replace(ctx, progress=progress), *arguments)
+    return work(replace(ctx, run=replace(ctx.run, progress=progress)), *arguments)

@@ -5,7 +5,6 @@ A step of its own, so that the training itself need not read what was found: ano
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pipelines.context import StageContext
@@ -13,12 +12,13 @@ from pipelines.context import StageContext
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``figures.json``, private."""
+    from pipelines.policies.tables import REDACTED
+    from pipelines.training.scoring.tables import TOKEN_SCORES
     from pipelines.training.scoring.utility import split_utility
 
     found = split_utility(
-        ctx.one("train").private("token_scores.parquet"),
-        [artifact.private("redacted.parquet") for artifact in ctx.inputs["redact"]],
+        ctx.input("train").table(TOKEN_SCORES),
+        [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]],
     )
-    text = json.dumps(found, sort_keys=True, indent=1, allow_nan=False) + "\n"
-    (ctx.private_dir / "figures.json").write_text(text, encoding="utf-8")
+    ctx.out.json("figures.json", found)
     return {}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.context import Artifact, Progress, StageContext, silent
+from pipelines.artifacts import Artifact, Output
+from pipelines.context import Environment, Outside, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import disk_error, write_json
 from pipelines.graph import GRAPH, upstream
@@ -219,20 +220,26 @@ def _build_locked(
         partition=partition,
         configs={t: session.configs[t] for t in GRAPH[stage].configs if GRAPH[stage].fields.get(t) != ()},
         inputs=_input_artifacts(session, stage, inputs),
-        pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
-        reviews=reviews_of(session.roots, session.spec.reviews),
-        private_dir=folders["private"],
-        public_dir=public_dir,
-        scratch_dir=scratch_dir(session.roots, key),
+        outside=Outside(
+            pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
+            reviews=reviews_of(session.roots, session.spec.reviews),
+            releases=releases_on_files(session) if RELEASES in {e.stage for e in GRAPH[stage].inputs} else None,
+        ),
+        out=Output(
+            folder=folders["private"],
+            public_folder=public_dir,
+            scratch_folder=scratch_dir(session.roots, key),
+            failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
+            cache=session.roots.cache / MADE_AGAIN,
+        ),
         seed=stage_seed(session.spec.seed, stage),
         runtime=session.spec.runtime,
-        progress=progress,
-        secret=session.roots.secret,
-        failures_dir=session.roots.private / "failures" / f"{stage}-{key[:12]}",
-        cache_dir=session.roots.cache / MADE_AGAIN,
-        ledger=ledger,
-        releases=releases_on_files(session) if RELEASES in {e.stage for e in GRAPH[stage].inputs} else None,
-        processes=_own_processes(session, stage),
+        run=Environment(
+            progress=progress,
+            secret=session.roots.secret,
+            ledger=ledger,
+            processes=_own_processes(session, stage),
+        ),
     )
     started = time.monotonic()
     stats = _run_guarded(session, stage, partition, key, context)
@@ -273,8 +280,8 @@ def _artifact(session: Session, edge: Input, partition: str | None, key: str) ->
         stage=edge.stage,
         partition=partition,
         key=key,
-        private_dir=session.roots.object_dir("private", edge.stage, key),
-        public_dir=_manifest_of_input(session, edge.stage, key).public_dir(session.roots) if public else None,
+        folder=session.roots.object_dir("private", edge.stage, key),
+        public_folder=_manifest_of_input(session, edge.stage, key).public_dir(session.roots) if public else None,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from pipelines.context import StageContext
 
 
@@ -12,30 +10,30 @@ def search_public_files(context: StageContext) -> None:
 
     The gate has searched the rows that will be public before any of them was written; this looks at what was written
     indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out, and so is
-    what a pretrained model's vocabulary and configuration held before (`StageContext.basis_dir`).
+    what a pretrained model's vocabulary and configuration held before (`Output.basis`).
 
     Raises:
         PrivacyGateError: one of the strings stands there. Nothing of the stage is published.
     """
     gates = context.inputs.get("gate", ())
-    if context.public_dir is None or not gates:
+    if context.out.public_folder is None or not gates:
         return
     from pipelines.gate.files import search_folder
     from pipelines.gate.search import Hits
+    from pipelines.gate.tables import GATE_INDEX
 
     gate = gates[0]
-    figures = json.loads(gate.private("figures.json").read_text("utf-8"))
+    figures = gate.json("figures.json")
     if not figures["enabled"]:
         return
-    context.progress(0, None, "searching what is to be published")
+    context.run.progress(0, None, "searching what is to be published")
     hits = Hits()
     search_folder(
-        context.public_dir,
-        gate.private("index.parquet"),
+        context.out.public_folder,
+        gate.table(GATE_INDEX, "index"),
         case_sensitive=figures["case_sensitive"],
         hits=hits,
-        basis=context.basis_dir,
+        basis=context.out.basis,
     )
     if hits.by_label:
-        folder = context.failures_dir or context.scratch_dir
-        raise hits.refuse(f"nothing of stage {context.stage}", folder / "hits.parquet")
+        raise hits.refuse(f"nothing of stage {context.stage}", context.out.failures)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from pipelines.accounting.events import to_json
+from pipelines.artifacts import Target
 from pipelines.errors import StageError
-from pipelines.files import write_json
 from pipelines.methods.registry import METHODS
 from pipelines.training.description import describe
 from pipelines.training.model_card import model_card
@@ -28,17 +27,17 @@ EVALUATED_ON = (
 )
 
 
-def write_outputs(run: Run, *, private: Path, model_folder: Path) -> None:
+def write_outputs(run: Run, *, private: Target, model: Target) -> None:
     """Writes events, figures and curves to the private side, and the model.
 
     Raises:
         StageError: training took another number of private steps than the one that is accounted for.
     """
     figures = figures_document(run)
-    write_json(private / "events.json", events_document(run))
-    write_json(private / "figures.json", figures)
-    write_json(private / "curves.json", {"note": CURVES_NOTE, "epochs": run.outcome.curve})
-    write_model_folder(model_folder, run)
+    private.json("events.json", events_document(run))
+    private.json("figures.json", figures)
+    private.json("curves.json", {"note": CURVES_NOTE, "epochs": run.outcome.curve})
+    write_model_folder(model, run)
 
 
 _SAMPLING_NOTES: Final = (
@@ -175,11 +174,12 @@ def figures_document(run: Run) -> dict[str, Any]:
     }
 
 
-def write_model_folder(folder: Path, run: Run) -> None:
+def write_model_folder(model: Target, run: Run) -> None:
     """Writes weights, config, tokenizer, what is to be known of the encoding, and model card.
 
     `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
     """
+    folder = model.folder
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
     if isinstance(run.network, LSTMLanguageModel):
         save_lstm(run.network, folder)
@@ -187,5 +187,5 @@ def write_model_folder(folder: Path, run: Run) -> None:
         tokenizer.save_pretrained(folder)
     else:
         save_model(run.network, tokenizer, folder, context_length=context_length)
-    write_json(folder / MARKER, describe(run))
-    (folder / "README.md").write_text(model_card(run), encoding="utf-8")
+    model.json(MARKER, describe(run))
+    model.text("README.md", model_card(run))

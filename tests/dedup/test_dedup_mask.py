@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.dedup.mask import decide_rows
+from pipelines.dedup.tables import DUPLICATES
 from pipelines.errors import StoreError
-from pipelines.tables import SCHEMAS
 
 ROWS = [(f"d{n // 3}", n % 3) for n in range(12)]
 
@@ -27,8 +27,8 @@ def decide(rows, listed, cuts=()):
         table.slice(a, b - a).combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
         for a, b in itertools.pairwise(edges)
     ]
-    names = SCHEMAS["duplicates"].names
-    duplicates = pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in listed], SCHEMAS["duplicates"])
+    names = DUPLICATES.names
+    duplicates = pa.Table.from_pylist([dict(zip(names, r, strict=True)) for r in listed], DUPLICATES.columns)
     decided = []
     for (batch,), columns in zip(batches, decide_rows((b for (b,) in batches), duplicates), strict=True):
         assert [len(column) for column in columns] == [batch.num_rows] * 3

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.artifacts import Target
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
 
@@ -92,7 +93,7 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
             ScalableBloomFilter(4, rate),
             tally,
             mode=mode,
-            scratch_dir=tmp_path_factory.mktemp("scratch"),
+            scratch=Target(folder=tmp_path_factory.mktemp("scratch")),
             max_rows_in_memory=max_rows,
             num_rows=num_rows,
             num_threads=num_threads,
@@ -116,7 +117,11 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
 def test_without_a_filter_the_decisions_are_the_same(tmp_path_factory, corpus, cuts, max_rows):
     rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
     tally = Tally()
-    options = {"mode": "mask_later", "scratch_dir": tmp_path_factory.mktemp("exact"), "max_rows_in_memory": max_rows}
+    options = {
+        "mode": "mask_later",
+        "scratch": Target(folder=tmp_path_factory.mktemp("exact")),
+        "max_rows_in_memory": max_rows,
+    }
     options["num_rows"] = len(rows)
     found = resolve(as_partitions(cut(rows, cuts), 7), None, tally, **options)
     assert [row for part in found for row in listed(part)] == oracle(rows, "mask_later")
@@ -135,7 +140,7 @@ def test_false_positives_are_nominated_and_removed(tmp_path):
         ScalableBloomFilter(5_000, 0.5),
         tally,
         mode="mask_later",
-        scratch_dir=tmp_path,
+        scratch=Target(folder=tmp_path),
         max_rows_in_memory=10**6,
         num_rows=len(rows),
     )
@@ -179,7 +184,7 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
             ScalableBloomFilter(10_000, 1e-6),
             Tally(),
             mode="mask_later",
-            scratch_dir=scratch,
+            scratch=Target(folder=scratch),
             max_rows_in_memory=max_rows,
             num_rows=len(rows),
             num_threads=num_threads,

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.artifacts import Target
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.keys import KeyMaker
 from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
@@ -64,7 +65,7 @@ def outcome(sentences, mode, normalise, scratch_dir, other=()):
         ScalableBloomFilter(8, 0.5),  # many false positives, which must not show
         Tally(),
         mode=mode,
-        scratch_dir=scratch_dir,
+        scratch=Target(folder=scratch_dir),
         max_rows_in_memory=100,
         num_rows=len(sentences),
     )
@@ -151,7 +152,7 @@ def test_a_key_without_speaker_domain_or_label_would_not_be_stable(dropped, tmp_
             ScalableBloomFilter(8, 1e-6),
             Tally(),
             mode="mask_later",
-            scratch_dir=tmp_path,
+            scratch=Target(folder=tmp_path),
             max_rows_in_memory=100,
             num_rows=len(picks),
         )

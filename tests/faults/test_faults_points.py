@@ -292,9 +292,9 @@ def test_scratch_survives_a_kill_until_the_artifact_exists_and_not_beyond(toy: T
         "count",
         "def run(ctx):",
         "def run(ctx):\n"
-        "    with (ctx.scratch_dir / 'notes').open('a') as notes:\n        notes.write('x')\n"
+        "    with (ctx.out.scratch_folder / 'notes').open('a') as notes:\n        notes.write('x')\n"
         "    seen = __import__('pathlib').Path(__file__).with_name('seen')\n"
-        "    seen.write_text((ctx.scratch_dir / 'notes').read_text())",
+        "    seen.write_text((ctx.out.scratch_folder / 'notes').read_text())",
     )
     seen = toy.code / "seen"
     found = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.tables import table_at, table_writer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import (
     BertConfig,
@@ -48,9 +49,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _search(folder: Path, index: Path, strings: set[str]) -> Hits:
-    write_index(index, [(dict.fromkeys(strings, "PERSON"), set())])
+    with table_writer(index, "gate_index") as writer:
+        write_index(writer, [(dict.fromkeys(strings, "PERSON"), set())])
     hits = Hits()
-    search_folder(folder, index, case_sensitive=False, hits=hits)
+    search_folder(folder, table_at(index, "gate_index"), case_sensitive=False, hits=hits)
     return hits
 
 

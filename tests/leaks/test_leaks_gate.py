@@ -13,18 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 
-from pipelines.context import Artifact, StageContext
+from pipelines.artifacts import Artifact
+from pipelines.context import StageContext
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError, StageError
 from pipelines.gate import search
 from pipelines.gate.strings import Choice, StringIndex, fragments, masked_strings, words_of
 from pipelines.graph import GRAPH
+from pipelines.policies.tables import REDACTED
 from pipelines.processes import withhold_library_messages
 from pipelines.stages import gate, gate_strings
 from pipelines.stages.gate import GateConfig
 from pipelines.store.gating import search_public_files
 from pipelines.store.plan import explain
-from pipelines.tables import TableWriter, read_table
 
 WORDS = st.text("abAB1é ", min_size=1, max_size=12)
 
@@ -128,8 +131,8 @@ def _partition(folder: Path, number: int, rows: Sequence[Row], **columns: Any) -
     base = folder / f"p{number}"
     base.mkdir(parents=True)
     with (
-        TableWriter(base / "sentences.parquet", "sentences") as sentences,
-        TableWriter(base / "redacted.parquet", "redacted") as redacted,
+        table_writer(base / "sentences.parquet", "sentences") as sentences,
+        table_writer(base / "redacted.parquet", "redacted") as redacted,
     ):
         for i, (text, shown, flagged) in enumerate(rows):
             head = {"doc_id": f"d{number}", "sentence_index": i, "speaker": None, "domain": None, "label": None}
@@ -163,7 +166,7 @@ def _run_gate(folder: Path, partitions: Sequence[Sequence[Row]], config: GateCon
         gate_strings.run(stage_context("gate_strings", out, {"gate": config}, inputs, partition=f"p{n}"))
         strings.append(artifact("gate_strings", out, f"p{n}"))
     inputs = {"gate_strings": strings, "redact": [part["redact"] for part in parts]}
-    context = stage_context("gate", folder / "gate", {"gate": config}, inputs, failures_dir=folder / "failures")
+    context = stage_context("gate", folder / "gate", {"gate": config}, inputs, failures_folder=folder / "failures")
     gate.run(context)
     return context
 
@@ -176,14 +179,14 @@ LEAK: Row = ("ask zebulon quackenbush", "ask zebulon quackenbush", False)
 def test_gate_passes_with_a_constant_and_counts_only(tmp_path: Path) -> None:
     context = _run_gate(tmp_path / "a", [[MASKED, CLEAN], [CLEAN]], GateConfig())
     other = _run_gate(tmp_path / "b", [[CLEAN]], GateConfig(enabled=False))
-    passed = [(c.private_dir / "passed.json").read_bytes() for c in (context, other)]
+    passed = [(c.out.folder / "passed.json").read_bytes() for c in (context, other)]
     assert passed[0] == passed[1]
-    text = (context.private_dir / "figures.json").read_text()
+    text = (context.out.folder / "figures.json").read_text()
     figures = json.loads(text)
     assert figures["num_strings_by_label"] == {"NAME": 1}
     assert figures["num_public_rows"] == 2
     assert "quackenbush" not in text.lower()
-    index = read_table(context.private_dir / "index.parquet", "gate_index").to_pylist()
+    index = read_table(context.out.folder / "index.parquet", "gate_index").to_pylist()
     assert index == [{"string": "zebulon quackenbush", "label": "NAME", "is_part_of_public_word": False}]
 
 
@@ -220,7 +223,7 @@ def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_tabl
 )
 def test_each_setting_can_let_the_same_text_pass(tmp_path: Path, config: GateConfig) -> None:
     context = _run_gate(tmp_path, [[MASKED, LEAK]], config)
-    assert (context.private_dir / "passed.json").exists()
+    assert (context.out.folder / "passed.json").exists()
 
 
 def test_rows_that_stay_private_or_are_held_out_may_hold_it(tmp_path: Path) -> None:
@@ -232,7 +235,7 @@ def test_rows_that_stay_private_or_are_held_out_may_hold_it(tmp_path: Path) -> N
 
 def test_tables_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     one, two = _partition(tmp_path, 0, [MASKED, CLEAN]), _partition(tmp_path, 1, [MASKED])
-    rows = search.spans_of(one["split"].private("sentences.parquet"), two["redact"].private("redacted.parquet"))
+    rows = search.spans_of(one["split"].table(SENTENCES), two["redact"].table(REDACTED))
     with pytest.raises(StageError, match="not the same rows"):
         list(rows)
 
@@ -270,8 +273,8 @@ def _publish(folder: Path, files: dict[str, Any]) -> None:
 
 
 def _search(folder: Path, gated: StageContext) -> None:
-    inputs = {"gate": gated.private_dir}
-    search_public_files(stage_context("train", folder, {}, inputs, public_dir=folder / "public", scratch=folder))
+    inputs = {"gate": gated.out.folder}
+    search_public_files(stage_context("train", folder, {}, inputs, public_folder=folder / "public", scratch=folder))
 
 
 def _filled(content: Any, value: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.tables import table_at, table_writer
 
 from pipelines.gate.files import page_units, search_folder
 from pipelines.gate.own import HOLE, OWN_WORDS, OwnWords, own_words, runs_of
@@ -24,9 +25,10 @@ def finds(folder: Path, masked: str, name: str, content: str, *, case_sensitive:
     (folder / "public" / name).write_text(content, encoding="utf-8")
     index = folder / "index.parquet"
     string = " ".join(words_of(masked, case_sensitive=case_sensitive))
-    write_index(index, [({string: "NAME"}, set())])
+    with table_writer(index, "gate_index") as writer:
+        write_index(writer, [({string: "NAME"}, set())])
     hits = Hits()
-    search_folder(folder / "public", index, case_sensitive=case_sensitive, hits=hits)
+    search_folder(folder / "public", table_at(index, "gate_index"), case_sensitive=case_sensitive, hits=hits)
     return bool(hits.by_label)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 
 from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
@@ -20,7 +21,6 @@ from pipelines.stages.redact import RedactConfig
 from pipelines.stages.sample import SampleConfig
 from pipelines.stages.shard import ShardConfig
 from pipelines.stages.split import CorpusConfig, SplitConfig
-from pipelines.tables import TableWriter, read_table
 
 _SECRET = re.compile(r"\[([^\]]+)\]\{([A-Z0-9_]+)\}")
 _SPLITTER = Splitter(mode="turns", max_sentence_tokens=10_000)
@@ -113,7 +113,7 @@ class Pipeline:
             "split": SplitConfig(),
             "shard": ShardConfig(),
         }
-        more = {"public_dir": out, "processes": self.processes}
+        more = {"public_folder": out, "processes": self.processes}
         GRAPH[name].run()(stage_context(name, out, configs, inputs, partition=partition, **more))
         self.made[name, partition] = artifact(name, out, partition)
         return self.made[name, partition]
@@ -130,7 +130,7 @@ class Pipeline:
             redacted = self.stage("redact", name, {**own, "dedup_mask": (decided,)})
             shard = self.stage("shard", name, {"redact": (redacted,)})
             for side in ("private", "public"):
-                rows = read_table(shard.private(f"{side}.parquet"), "shard").to_pylist()
+                rows = read_table(shard.blob(f"{side}.parquet"), "shard").to_pylist()
                 # Token counts, which differ where a secret is not one token, are read by nobody who trains.
                 read[name, side] = [
                     {k: v for k, v in row.items() if k not in ("num_tokens", "num_masked_tokens")} for row in rows
@@ -145,7 +145,7 @@ class Pipeline:
         stable = tuple(self.verdicts(name) for name in names)
         inputs = {"sample": (sampled,), "split": split, "redact": redacted, "stability": stable}
         found = self.stage("estimate", None, inputs)
-        return json.loads(found.private("figures.json").read_text())
+        return json.loads(found.blob("figures.json").read_text())
 
     def verdicts(self, name):
         own = {stage: (self.made[stage, name],) for stage in ("split", "redact")}
@@ -153,7 +153,7 @@ class Pipeline:
 
     def stable(self):
         """{(doc_id, index, start_token, end_token): row of the stability table}, after `measured`."""
-        tables = [a.private("stability.parquet") for (stage, _), a in self.made.items() if stage == "stability"]
+        tables = [a.blob("stability.parquet") for (stage, _), a in self.made.items() if stage == "stability"]
         return {
             (row["doc_id"], row["sentence_index"], row["start_token"], row["end_token"]): row
             for path in tables
@@ -165,8 +165,8 @@ class Pipeline:
         out.mkdir(parents=True)
         documents = {}
         with (
-            TableWriter(out / "sentences.parquet", "sentences") as sentences,
-            TableWriter(out / "gold.parquet", "gold") as gold,
+            table_writer(out / "sentences.parquet", "sentences") as sentences,
+            table_writer(out / "gold.parquet", "gold") as gold,
         ):
             for row in rows:
                 starts, ends = _SPLITTER.tokens(row.text)
@@ -182,7 +182,7 @@ class Pipeline:
                         **head, start=start, end=end, start_token=tokens[0], end_token=tokens[1], label=label,
                         secret_id=number,
                     )  # fmt: skip
-        with TableWriter(out / "documents.parquet", "documents") as writer:
+        with table_writer(out / "documents.parquet", "documents") as writer:
             for doc_id, lengths in documents.items():
                 writer.append(
                     doc_id=doc_id, source_file="f", source_row=1, source_id=None, num_sentences=len(lengths),

@@ -4,8 +4,7 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from support.contexts import artifact
-
-from pipelines.tables import TableWriter
+from support.tables import table_writer
 
 MASK = "<MASK>"
 STAGES = ("split", "redact", "shard", "estimate")
@@ -53,7 +52,7 @@ def write_corpus(folder, rows):
         (folder / name).mkdir(parents=True)
     with ExitStack() as stack:
         sentences, redacted, private, public = (
-            stack.enter_context(TableWriter(folder / path, schema))
+            stack.enter_context(table_writer(folder / path, schema))
             for path, schema in (
                 ("split/sentences.parquet", "sentences"),
                 ("redact/redacted.parquet", "redacted"),
@@ -95,7 +94,7 @@ def artifacts(folder):
 
 def write_stability(path, rows, num_tokens, unstable=(), loose=(), elsewhere=()):
     """A verdict on every run of tokens of every row, whether it is a secret or not: stable, but for the rows named."""
-    with TableWriter(path, "stability") as writer:
+    with table_writer(path, "stability") as writer:
         for doc_id, index in rows:
             row = doc_id, index
             reason = "document" if row in elsewhere else "sentence" if row in unstable else "stable"

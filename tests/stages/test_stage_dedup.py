@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.split import CorpusConfig, SplitConfig
-from pipelines.tables import TableWriter, iter_batches, read_table
+from pipelines.tables import Table
 
 SENTENCE = {
     "doc_id": "d0",
@@ -57,7 +58,7 @@ class Pipeline:
     def split(self, partition, rows):
         private_dir = self.root / f"split-{partition}"
         private_dir.mkdir()
-        with TableWriter(private_dir / "sentences.parquet", "sentences") as writer:
+        with table_writer(private_dir / "sentences.parquet", "sentences") as writer:
             for row in rows:
                 writer.append(**{**SENTENCE, **row})
         return artifact("split", private_dir, partition, key=partition)
@@ -72,8 +73,8 @@ def dedup(root, partitions, **config):
     decisions = {}
     for name, sentences in split.items():
         masked = pipeline.run("dedup_mask", name, {"split": (sentences,), "dedup_resolve": (resolved,)})
-        decisions[name] = read_table(masked.private("decisions.parquet"), "decisions").to_pylist()
-    figures = json.loads(resolved.private("figures.json").read_text())
+        decisions[name] = read_table(masked.blob("decisions.parquet"), "decisions").to_pylist()
+    figures = json.loads(resolved.blob("figures.json").read_text())
     return decisions, figures, pipeline
 
 
@@ -201,7 +202,8 @@ def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, m
     (small / "dedup_resolve-None.scratch" / "resolve").mkdir(parents=True)
     (small / "dedup_resolve-None.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
     dedup(plain, corpus)
-    monkeypatch.setattr("pipelines.tables.iter_batches", lambda *a, **k: iter_batches(*a, **k, batch_rows=7))
+    batches = Table.batches
+    monkeypatch.setattr(Table, "batches", lambda *a, **k: batches(*a, **k, batch_rows=7))
     dedup(small, corpus, max_rows_in_memory=11)
     assert files_of(plain, "split") == files_of(small, "split")
     assert "max_rows_in_memory" not in DedupConfig().keyed()
@@ -246,7 +248,7 @@ def test_a_list_of_another_partition_is_refused_without_quoting_it(tmp_path):
     one, other = (pipeline.split(name, document(f"secret-{name}", "x", "x")) for name in "pq")
     keys = pipeline.run("dedup_keys", "p", {"split": (one,)})
     resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": (keys,)})
-    resolved.private("p.parquet").rename(resolved.private("q.parquet"))
+    resolved.blob("p.parquet").rename(resolved.blob("q.parquet"))
     with pytest.raises(StoreError) as error:
         pipeline.run("dedup_mask", "q", {"split": (other,), "dedup_resolve": (resolved,)})
     assert "secret" not in str(error.value)

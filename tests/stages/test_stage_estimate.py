@@ -7,11 +7,11 @@ import json
 import pytest
 from stage_corpora import write_stability
 from support.contexts import artifact, stage_context
+from support.tables import table_writer
 
 from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
-from pipelines.tables import TableWriter
 
 REPLICATES = 2
 
@@ -25,7 +25,7 @@ class Corpus:
             for stage in ("split", "redact", "stability"):
                 (folder / stage / name).mkdir(parents=True)
             write_stability(folder / "stability" / name / "stability.parquet", [(name, i) for i in range(10)], 10)
-            with TableWriter(folder / "split" / name / "documents.parquet", "documents") as writer:
+            with table_writer(folder / "split" / name / "documents.parquet", "documents") as writer:
                 for doc_id, fold, num_sentences in (
                     (name, "train", 10),
                     ("empty", "train", 0),
@@ -42,7 +42,7 @@ class Corpus:
                         fold=fold,
                         has_gold=gold and doc_id in labelled,
                     )
-            with TableWriter(folder / "split" / name / "gold.parquet", "gold") as writer:
+            with table_writer(folder / "split" / name / "gold.parquet", "gold") as writer:
                 for i in range(10 if gold and not empty and name in labelled else 0):
                     writer.append(
                         doc_id=name,
@@ -54,11 +54,11 @@ class Corpus:
                         label="NAME",
                         secret_id=i,
                     )
-            with TableWriter(folder / "redact" / name / "redacted.parquet", "redacted") as writer:
+            with table_writer(folder / "redact" / name / "redacted.parquet", "redacted") as writer:
                 for i in range(10):
                     writer.append(**self.redacted_row(name, i))
         (folder / "sample").mkdir()
-        with TableWriter(folder / "sample" / "sample.parquet", "sample") as writer:
+        with table_writer(folder / "sample" / "sample.parquet", "sample") as writer:
             for replicate in range(REPLICATES):
                 for name in ("a", "b"):
                     for i in range(1, 10):
@@ -170,7 +170,7 @@ def test_gold_that_is_asked_for_must_be_there(tmp_path):
 
 def test_a_sampled_sentence_that_was_not_redacted_stops_the_run(tmp_path):
     corpus = Corpus(tmp_path)
-    with TableWriter(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
+    with table_writer(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
         for i in range(9):
             writer.append(**corpus.redacted_row("b", i))
     with pytest.raises(StageError, match="1 of 9 sampled sentences"):
@@ -222,7 +222,7 @@ def test_labels_on_held_out_documents_measure_nothing(tmp_path):
 
 def write_gold(corpus, name, rows):
     """Rows: (sentence, secret, label)."""
-    with TableWriter(corpus.folder / "split" / name / "gold.parquet", "gold") as writer:
+    with table_writer(corpus.folder / "split" / name / "gold.parquet", "gold") as writer:
         for i, secret_id, label in rows:
             place = {"start": 10, "end": 20, "start_token": 2, "end_token": 4}
             writer.append(doc_id=name, sentence_index=i, label=label, secret_id=secret_id, **place)
@@ -244,7 +244,7 @@ def test_a_piece_outside_the_sample_still_gives_the_secret_away(tmp_path):
     corpus = Corpus(tmp_path)
     write_gold(corpus, "a", [(4, 0, "NAME")])
     write_gold(corpus, "b", [(4, 0, "NAME"), (0, 0, "NAME")])
-    with TableWriter(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
+    with table_writer(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
         for i in (4, *range(4), *range(5, 10)):  # b0, which is missed and was not sampled, comes second
             row = corpus.redacted_row("b", i)
             writer.append(**(row | {"spans": []} if i == 0 else row))

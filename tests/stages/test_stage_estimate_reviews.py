@@ -7,6 +7,7 @@ import json
 import pytest
 from stage_corpora import write_stability
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 
 from pipelines.errors import InputError
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
@@ -14,7 +15,6 @@ from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, senten
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.split import CorpusConfig
-from pipelines.tables import TableWriter, read_table
 
 STORE = b"secret of the store"
 TEXT = "call {name} Doe at 555 now"
@@ -33,7 +33,7 @@ class Reviewed:
             (folder / stage).mkdir()
         write_stability(folder / "stability" / "stability.parquet", [("d", i) for i in range(12)], 6)
         self.domains = domains or (lambda i: None)
-        with TableWriter(folder / "split" / "sentences.parquet", "sentences") as writer:
+        with table_writer(folder / "split" / "sentences.parquet", "sentences") as writer:
             for i in range(12):
                 text = text_of(i)
                 starts = [0, 5, 12, 16, 19, 23]
@@ -53,13 +53,13 @@ class Reviewed:
                     label=None,
                 )
         document = {"doc_id": "d", "source_file": "f", "source_row": 1, "source_id": None, "fold": "train"}
-        with TableWriter(folder / "split" / "documents.parquet", "documents") as writer:
+        with table_writer(folder / "split" / "documents.parquet", "documents") as writer:
             writer.append(**document, num_sentences=12, num_tokens=72, num_chars=312, has_gold=False)
-        with TableWriter(folder / "split" / "gold.parquet", "gold"):
+        with table_writer(folder / "split" / "gold.parquet", "gold"):
             pass
         self.redact(lambda i: [(2, 3)] if i < 6 else [])
         for name, rows in (("sample", range(12)), ("screening", range(3))):
-            with TableWriter(folder / "sample" / f"{name}.parquet", "sample") as writer:
+            with table_writer(folder / "sample" / f"{name}.parquet", "sample") as writer:
                 for i in rows:
                     writer.append(
                         doc_id="d", sentence_index=i, partition="p", replicate=0, inclusion_probability=self.chance(i)
@@ -79,7 +79,7 @@ class Reviewed:
         return 0.1 if self.domains(i) == "small" else 0.01
 
     def redact(self, masks_of):
-        with TableWriter(self.folder / "redact" / "redacted.parquet", "redacted") as writer:
+        with table_writer(self.folder / "redact" / "redacted.parquet", "redacted") as writer:
             for i in range(12):
                 spans = [
                     {"start_token": a, "end_token": b, "start": 0, "end": 1, "label": "X", "policy": "p", "score": 1.0}

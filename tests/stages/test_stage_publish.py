@@ -7,13 +7,13 @@ from typing import Any
 import polars as pl
 import pytest
 from support.contexts import stage_context
+from support.tables import read_table, table_writer
 
 from pipelines.errors import PrivacyGateError
 from pipelines.policies.sharding import content_key
 from pipelines.stages.publish import run
 from pipelines.stages.shard import ShardConfig
 from pipelines.stages.train_config import TrainConfig
-from pipelines.tables import TableWriter, read_table
 
 ROWS = [("d2", 7, "again"), ("d1", 3, "hello there"), ("d1", 9, "again"), ("d3", 0, "good day")]
 
@@ -28,11 +28,11 @@ def publish(root: Any, rows: Any = ROWS, method: str = "crt", publish: str = "au
         for doc, index, text in rows
     ]  # fmt: skip
     made.sort(key=lambda row: (content_key(row), row["doc_id"], row["sentence_index"]))
-    with TableWriter(root / "shard/public.parquet", "shard") as writer:
+    with table_writer(root / "shard/public.parquet", "shard") as writer:
         for row in made:
             writer.append(**row)
     configs = {"shard": ShardConfig(publish=publish), "train": TrainConfig(method=method)}
-    more = {"public_dir": root / "public", "secret": b"secret"}
+    more = {"public_folder": root / "public", "secret": b"secret"}
     counts = run(stage_context("publish", root / "private", configs, {"shard": root / "shard"}, partition="p", **more))
     public = read_table(root / "public/public.parquet", "published").to_pylist()
     ids = read_table(root / "private/public_ids.parquet", "public_ids").to_pylist()

@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.contexts import stage_context
+from support.tables import read_table, table_writer
 
+from pipelines.context import Environment
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, StageError
 from pipelines.mask import MASK
 from pipelines.policies.protocol import Span
 from pipelines.stages.redact import RedactConfig, run
 from pipelines.stages.split import CorpusConfig
-from pipelines.tables import TableWriter, read_table
 
 
 class FailsOnTrigger:
@@ -42,8 +43,8 @@ def make_context(root, rows, config, decisions=None, format="auto"):
         (root / name).mkdir(parents=True)
     splitter = Splitter(mode="turns")
     with (
-        TableWriter(root / "split/sentences.parquet", "sentences") as sentences,
-        TableWriter(root / "dedup/masked.parquet", "masked") as written,
+        table_writer(root / "split/sentences.parquet", "sentences") as sentences,
+        table_writer(root / "dedup/masked.parquet", "masked") as written,
     ):
         for i, (text, _, *more) in enumerate(rows):
             cut = next(iter(splitter.split([text])))
@@ -79,8 +80,8 @@ def make_context(root, rows, config, decisions=None, format="auto"):
 def run_stage(root, rows, config, **more):
     ctx = make_context(root, rows, config, **more)
     counts = run(ctx)
-    table = read_table(ctx.private_dir / "redacted.parquet", "redacted").to_pylist()
-    return table, json.loads((ctx.private_dir / "figures.json").read_text()), counts
+    table = read_table(ctx.out.folder / "redacted.parquet", "redacted").to_pylist()
+    return table, json.loads((ctx.out.folder / "figures.json").read_text()), counts
 
 
 ROWS = [
@@ -234,7 +235,7 @@ def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_pat
     monkeypatch.setattr(apply, "worker_pool", lambda n, *more: started.append(n) or real(n, *more))
     config = RedactConfig(policies=("digits", "propagate"), conservative="conservative")
     for name, processes in (("a", 1), ("b", 9)):
-        run(dataclasses.replace(make_context(tmp_path / name, ROWS, config), processes=processes))
+        run(dataclasses.replace(make_context(tmp_path / name, ROWS, config), run=Environment(processes=processes)))
     assert started == [len(ROWS) // 2]
     for file in ("redacted.parquet", "figures.json"):
         assert (tmp_path / "a/out" / file).read_bytes() == (tmp_path / "b/out" / file).read_bytes()

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from support import TESTS
 from support.contexts import artifact, stage_context
 
-from pipelines.context import Artifact, StageContext
+from pipelines.artifacts import Artifact
+from pipelines.context import StageContext
 from pipelines.graph import GRAPH, config_class
 from pipelines.stages import report
 from pipelines.stages.redact import RedactConfig
@@ -63,7 +64,7 @@ def _context(root: Path, **settings: Any) -> StageContext:
         "report": ReportConfig(**settings),
     }
     inputs = _artifacts(root / "inputs")
-    return stage_context("report", root / "private", configs, inputs, public_dir=root / "public")
+    return stage_context("report", root / "private", configs, inputs, public_folder=root / "public")
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

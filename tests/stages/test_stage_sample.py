@@ -7,15 +7,15 @@ import json
 import pytest
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 
 from pipelines.errors import InputError
 from pipelines.stages.sample import SampleConfig, run
-from pipelines.tables import TableWriter, read_table
 
 
 def write_sentences(folder, doc_id, num_rows, text="plain text", fold_of=lambda i: "train"):
     folder.mkdir(parents=True)
-    with TableWriter(folder / "sentences.parquet", "sentences") as writer:
+    with table_writer(folder / "sentences.parquet", "sentences") as writer:
         for i in range(num_rows):
             writer.append(
                 doc_id=doc_id,
@@ -47,8 +47,8 @@ def corpus(tmp_path):
 
 def result(ctx):
     run(ctx)
-    figures = json.loads((ctx.private_dir / "figures.json").read_text())
-    return figures, read_table(ctx.private_dir / "sample.parquet", "sample").to_pylist()
+    figures = json.loads((ctx.out.folder / "figures.json").read_text())
+    return figures, read_table(ctx.out.folder / "sample.parquet", "sample").to_pylist()
 
 
 def test_replicates_are_drawn_from_the_training_fold_in_corpus_order(tmp_path, corpus):
@@ -76,7 +76,7 @@ def test_the_sample_does_not_depend_on_the_text(tmp_path):
     contexts = [context(tmp_path, folders, SampleConfig(fraction=0.05)) for folders in (plain, other, plain)]
     for ctx in contexts:
         run(ctx)
-    first, second, again = [(ctx.private_dir / "sample.parquet").read_bytes() for ctx in contexts]
+    first, second, again = [(ctx.out.folder / "sample.parquet").read_bytes() for ctx in contexts]
     assert first == second == again
 
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import stage_context
+from support.tables import read_table, table_writer
 
+from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
 from pipelines.mask import MASK
 from pipelines.policies import sharding
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
 from pipelines.stages.shard import ShardConfig, run
-from pipelines.tables import TableWriter, read_table
 
 ROW = {
     "doc_id": "d0",
@@ -35,10 +36,10 @@ ROW = {
 
 def run_stage(root, rows):
     (root / "redact").mkdir(parents=True)
-    with TableWriter(root / "redact/redacted.parquet", "redacted") as writer:
+    with table_writer(root / "redact/redacted.parquet", "redacted") as writer:
         for row in rows:
             writer.append(**{**ROW, **row})
-    more = {"partition": "p", "public_dir": root / "public"}
+    more = {"partition": "p", "public_folder": root / "public"}
     ctx = stage_context("shard", root / "private", {"shard": ShardConfig()}, {"redact": root / "redact"}, **more)
     counts = run(ctx)
     figures = json.loads((root / "private/figures.json").read_text())
@@ -106,12 +107,14 @@ def test_public_order_does_not_depend_on_corpus_order(tmp_path, monkeypatch):
 
 
 def test_a_rerun_after_a_kill_ignores_what_was_left_in_scratch(tmp_path):
-    folder = tmp_path / "left"
-    with ContentOrder(folder, 10) as order:
+    scratch = Target(folder=tmp_path / "left")
+    folder = scratch.folder
+    folder.mkdir()
+    with ContentOrder(scratch, 10) as order:
         order.add(ROW)
         (folder / "kept.jsonl").write_text((folder / "bucket-000.jsonl").read_text())
     (folder / "bucket-000.jsonl").write_text("half a line")
-    with ContentOrder(folder, 10) as order:
+    with ContentOrder(scratch, 10) as order:
         order.add({**ROW, "doc_id": "d1"})
         assert [row["doc_id"] for row in order.sorted_rows()] == ["d1"]
 

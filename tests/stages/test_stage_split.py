@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.contexts import stage_context
+from support.tables import read_table
 
 from pipelines.corpus.customersim import write_customersim
 from pipelines.corpus.scan import Partition, scan
 from pipelines.stages.split import CorpusConfig, SplitConfig, run
-from pipelines.tables import read_table
 
 SECRET = b"k" * 32
 TABLES = ("sentences", "documents", "rejected", "gold")

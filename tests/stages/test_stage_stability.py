@@ -7,6 +7,7 @@ import pytest
 from from_split import Pipeline, by_hand, characters_of, corpus, oracle, secrets_of, sentence
 from neighbours import TABLE, FailsOnMasks, Neighbours, Together, plugin, world_of
 from stage_corpora import EVENTS
+from support.tables import read_table
 
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.facts import CorpusFacts, parse_training
@@ -18,7 +19,6 @@ from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stabili
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.estimate import EstimateConfig
 from pipelines.stages.redact import RedactConfig
-from pipelines.tables import read_table
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,7 +78,7 @@ def check_verdicts(root, table, partitions, stabilise, mode):
     found = pipeline.stable()
     kept = {
         (row["doc_id"], row["sentence_index"]): row
-        for row in read_table(pipeline.made["redact", "p0"].private("redacted.parquet"), "redacted").to_pylist()
+        for row in read_table(pipeline.made["redact", "p0"].blob("redacted.parquet"), "redacted").to_pylist()
         if not row["is_duplicate"]
     }
     row_of = {(row.doc_id, row.index): row for rows in partitions.values() for row in rows}
@@ -315,9 +315,9 @@ def test_a_caught_secret_without_a_verdict_stops_the_estimate(tmp_path):
     pipeline.shards(corpus(["room [12]{ROOM}", "room [13]{ROOM}"]))
     pipeline.measured()
     rows = read_table(tmp_path / "stability-p0" / "stability.parquet", "stability")
-    from pipelines.tables import TableWriter
+    from support.tables import table_writer
 
-    with TableWriter(tmp_path / "stability-p0" / "stability.parquet", "stability") as writer:
+    with table_writer(tmp_path / "stability-p0" / "stability.parquet", "stability") as writer:
         writer.write(dict(zip(rows.column_names, rows.slice(1).columns, strict=True)))
     inputs = {
         stage: tuple(a for (name, _), a in pipeline.made.items() if name == stage)
@@ -367,7 +367,7 @@ def test_the_stage_names_no_text_and_loads_no_model_for_nothing(tmp_path):
     plain.measured()
     pipeline.made = dict(plain.made)
     artifact = pipeline.verdicts("p0")
-    assert read_table(artifact.private("stability.parquet"), "stability").num_rows == 0
+    assert read_table(artifact.blob("stability.parquet"), "stability").num_rows == 0
 
 
 def test_by_hand_changes_all_copies_and_nothing_else():

@@ -10,6 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
+from support.tables import read_table, table_writer
 from transformers import AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
@@ -18,7 +19,6 @@ from pipelines.errors import InputError, StageError
 from pipelines.graph import GRAPH
 from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
-from pipelines.tables import TableWriter, read_table
 from pipelines.training import outputs
 from pipelines.training.data.row_store import StoredRecords
 from pipelines.training.loop import Outcome
@@ -51,14 +51,14 @@ def rows(kind):
 
 
 def write_shard(path, shard):
-    with TableWriter(path, "shard") as writer:
+    with table_writer(path, "shard") as writer:
         for index, (text, speaker) in enumerate(shard):
             common = {"doc_id": f"{index:032d}", "sentence_index": 0, "redacted_text": text, "speaker": speaker}
             writer.append(**common, num_tokens=9, num_masked_tokens=1, domain=None, label=None)
 
 
 def write_sentences(path, folds):
-    with TableWriter(path, "sentences") as writer:
+    with table_writer(path, "sentences") as writer:
         for index, fold in enumerate(folds):
             writer.append(
                 doc_id=f"{index // 4:032d}",
@@ -93,7 +93,7 @@ def context(folder, *, public=None, private=None, folds=("test", "train") * 30, 
         folder / "private",
         {"train": TrainConfig(**{**SMALL, **settings})},
         {"shard": shards, "split": splits},
-        public_dir=folder / "public",
+        public_folder=folder / "public",
         scratch=folder / "scratch",
         seed=11,
         **({"progress": progress} if progress else {}),
@@ -101,7 +101,7 @@ def context(folder, *, public=None, private=None, folds=("test", "train") * 30, 
 
 
 def read(ctx, name):
-    return json.loads((ctx.private_dir / name).read_text())
+    return json.loads((ctx.out.folder / name).read_text())
 
 
 def files(folder):
@@ -167,7 +167,7 @@ def test_the_model_folder_loads_offline_and_speaks(trained, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    folder = trained[0].public_dir / "model"
+    folder = trained[0].out.public_folder / "model"
     model = AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert len(tokenizer) == model.config.vocab_size
@@ -181,7 +181,7 @@ def test_the_model_folder_loads_offline_and_speaks(trained, monkeypatch):
 
 def test_public_files_hold_no_private_text_and_no_count(trained):
     ctx, _ = trained
-    public = files(ctx.public_dir)
+    public = files(ctx.out.public_folder)
     assert {name.split("/")[0] for name in public} == {"model"}
     for name, raw in public.items():
         assert CANARY[:5].encode() not in raw, name
@@ -190,7 +190,7 @@ def test_public_files_hold_no_private_text_and_no_count(trained):
     assert "ε = 3" in card
     assert not {"40", "35", "15"} & set(card.split())
     for name in ("events.json", "figures.json", "curves.json"):
-        assert CANARY not in (ctx.private_dir / name).read_text()
+        assert CANARY not in (ctx.out.folder / name).read_text()
 
 
 def test_returned_counts_are_small_and_plain(trained):
@@ -205,7 +205,7 @@ def test_two_runs_differ_unless_the_seed_is_the_insecure_one(tmp_path, trained):
     for name, insecure in (("a", True), ("b", True), ("c", False), ("d", False)):
         ctx = context(tmp_path / name, insecure_test_seed=insecure, **fast)
         run(ctx)
-        made.append((files(ctx.private_dir), files(ctx.public_dir)))
+        made.append((files(ctx.out.folder), files(ctx.out.public_folder)))
     assert made[0] == made[1]
     assert made[2][1]["model/model.safetensors"] != made[3][1]["model/model.safetensors"]
     events = json.loads(made[0][0]["events.json"])
@@ -370,8 +370,8 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(LoopTraining, "train", one_more)
     with pytest.raises(StageError, match="private steps, and"):
         run(ctx)
-    assert files(ctx.public_dir) == {}
-    assert not (ctx.private_dir / "events.json").exists()
+    assert files(ctx.out.public_folder) == {}
+    assert not (ctx.out.folder / "events.json").exists()
 
 
 def test_only_what_the_method_reads_enters_the_key():
@@ -438,17 +438,17 @@ def test_a_model_is_told_where_conversations_begin_and_end_and_of_what_domain(tm
     conversations = {"conversation_tokens": True, "domain_tokens": True, "domains": ("AIRLINE",), "record": "dialogue"}
     ctx = context(tmp_path, epochs=1, **conversations)
     for split in ctx.inputs["split"]:
-        doc_ids = read_table(split.private("sentences.parquet"), "sentences").column("doc_id").to_pylist()
-        with TableWriter(split.private_dir / "documents.parquet", "documents") as writer:
+        doc_ids = read_table(split.blob("sentences.parquet"), "sentences").column("doc_id").to_pylist()
+        with table_writer(split.folder / "documents.parquet", "documents") as writer:
             for doc_id, num_sentences in Counter(doc_ids).items():
                 row = {"doc_id": doc_id, "source_file": "f", "source_row": 0, "source_id": None, "fold": "train"}
                 writer.append(**row, num_sentences=num_sentences, num_tokens=1, num_chars=1, has_gold=False)
     run(ctx)
-    card = (ctx.public_dir / "model" / "README.md").read_text()
+    card = (ctx.out.public_folder / "model" / "README.md").read_text()
     assert "`<AIRLINE>`. Any other: `<DOMAIN>`" in card
     assert "`<_soc_>` follows `<BOS>`" in card
     assert {"<_soc_>", "<_eoc_>", "<AIRLINE>", "<DOMAIN>"} <= AutoTokenizer.from_pretrained(
-        ctx.public_dir / "model"
+        ctx.out.public_folder / "model"
     ).get_vocab().keys()
     notes = read(ctx, "events.json")["assumption_notes"]
     assert any("domain of a row is trained on" in note for note in notes)

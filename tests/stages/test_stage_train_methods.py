@@ -6,6 +6,7 @@ import math
 import pytest
 from stage_corpora import MASK, Row, artifacts, head_of, write_corpus
 from support.contexts import artifact, stage_context
+from support.tables import table_writer
 from transformers import AutoModelForCausalLM
 
 from pipelines.accounting.accountants import epsilon
@@ -15,7 +16,6 @@ from pipelines.context import Runtime
 from pipelines.errors import ConfigError, StageError
 from pipelines.stages import train, train_phase1
 from pipelines.stages.train import TrainConfig
-from pipelines.tables import TableWriter
 from pipelines.training.loop import Recipe  # noqa: F401  (torch is loaded once, before anything is timed)
 from pipelines.training.models.lstm import load_lstm
 
@@ -65,7 +65,7 @@ def corpus(folder, miss_rate=0.01, is_screened=True):
     counts = {"num_tokens": 288, "num_duplicate_tokens": 0, "num_masked_tokens": 24}
     (folder / "redact/figures.json").write_text(json.dumps(counts))
     rate = {"value": miss_rate, "recommended": [0.0, 2 * miss_rate]} if miss_rate is not None else None
-    with TableWriter(folder / "estimate/screened.parquet", "shard") as screened:
+    with table_writer(folder / "estimate/screened.parquet", "shard") as screened:
         for index, text in enumerate([f"I am {MASK}, may I {ask}" for ask in ASKS] * is_screened):
             head = head_of(Row(index, 0, text, None, "USR", None, "train"))
             screened.append(**head, redacted_text=text, num_tokens=6, num_masked_tokens=1)
@@ -83,7 +83,7 @@ def run(folder, inputs, name, progress=None, num_processes=1, **changes):
     settings = {**SMALL, **METHODS.get(name, {}), "method": method, **changes}
     config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
     runtime = Runtime(device="cpu", num_processes=num_processes)
-    common = {"seed": 3, "runtime": runtime, "failures_dir": folder / "failures"}
+    common = {"seed": 3, "runtime": runtime, "failures_folder": folder / "failures"}
 
     def heard_in(stage):
         return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}
@@ -98,7 +98,7 @@ def run(folder, inputs, name, progress=None, num_processes=1, **changes):
         {"train": config},
         {**inputs, "train_phase1": artifact("train_phase1", folder / "first")},
         **heard_in("train"),
-        public_dir=folder / "public",
+        public_folder=folder / "public",
         scratch=folder / "scratch",
         **common,
     )
@@ -107,7 +107,7 @@ def run(folder, inputs, name, progress=None, num_processes=1, **changes):
 
 
 def read(ctx, name):
-    return json.loads((ctx.private_dir / name).read_text())
+    return json.loads((ctx.out.folder / name).read_text())
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,9 @@ def test_every_method_learns_and_says_what_it_did(finished, name):
     assert facts.method == name.partition(" ")[0]
     assert facts.variant == (name.partition(" ")[2] or None)
     is_public = name not in ("no_dp", "redacted", "anonymized")
-    model = (ctx.public_dir if is_public else ctx.private_dir) / "model"
+    model = (ctx.out.public_folder if is_public else ctx.out.folder) / "model"
     assert (model / "model.safetensors").is_file()
-    assert is_public or not list(ctx.public_dir.iterdir())
+    assert is_public or not list(ctx.out.public_folder.iterdir())
     if name == "sdpsgd_lstm":
         assert load_lstm(model).hidden_size == 200
     else:
@@ -240,5 +240,5 @@ def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
     ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)
     figures = read(ctx, "figures.json")
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
-    model = (ctx.private_dir if method == "no_dp" else ctx.public_dir) / "model"
+    model = (ctx.out.folder if method == "no_dp" else ctx.out.public_folder) / "model"
     assert load_lstm(model).embedding.num_embeddings == figures["vocab_size"]

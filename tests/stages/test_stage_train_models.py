@@ -64,7 +64,7 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
     assumed = " ".join(common(facts, Publication(), 0, False))
     assert "the tokenizer was trained elsewhere" in assumed
     assert ("weights that training began with" in assumed) == (adaptation != "scratch")
-    model = (ctx.private_dir if method == "redacted" else ctx.public_dir) / "model"
+    model = (ctx.out.folder if method == "redacted" else ctx.out.public_folder) / "model"
     public = "".join(p.read_text() for p in model.rglob("*") if p.suffix in (".json", ".md", ".jinja"))
     assert str(tmp_path.parent) not in public  # where the base model lies is nobody's business
     saved, tokenizer = AutoModelForCausalLM.from_pretrained(model), AutoTokenizer.from_pretrained(model)
@@ -78,7 +78,7 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
 
 def test_what_is_not_trained_stays_as_it_came(tmp_path, families):
     ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", families["llama"], adaptation="lora")
-    before, after = weights(families["llama"]), weights(ctx.public_dir / "model")
+    before, after = weights(families["llama"]), weights(ctx.out.public_folder / "model")
     changed = {name for name in before if not torch.equal(before[name], after[name][: len(before[name])])}
     assert changed
     assert all("self_attn" in name and name.split(".")[-2] in ("q_proj", "v_proj") for name in changed)
@@ -173,10 +173,10 @@ def test_settings_that_a_model_does_not_use_enter_no_key():
 
 @pytest.mark.parametrize("which", ["public", "private"])
 def test_a_pretrained_model_with_no_public_or_no_private_rows(tmp_path, families, which):
-    from pipelines.tables import TableWriter
+    from support.tables import table_writer
 
     inputs = corpus(tmp_path / "corpus")
-    with TableWriter(tmp_path / f"corpus/shard/{which}.parquet", "shard"):
+    with table_writer(tmp_path / f"corpus/shard/{which}.parquet", "shard"):
         pass
     ctx = pretrained(tmp_path / "run", inputs, "crt", families["llama"], adaptation="lora", epochs=1)
     figures = read(ctx, "figures.json")
@@ -192,7 +192,7 @@ def test_a_record_longer_than_the_models_context_loses_its_end(tmp_path, familie
     ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", families["gpt2"], **changes)
     figures = read(ctx, "figures.json")
     assert figures["num_truncated_records"] > 0
-    assert json.loads((ctx.public_dir / "model/tokenizer_config.json").read_text())["model_max_length"] == 16
+    assert json.loads((ctx.out.public_folder / "model/tokenizer_config.json").read_text())["model_max_length"] == 16
 
 
 class Killed(BaseException):
@@ -216,7 +216,7 @@ def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, fam
     resumed = pretrained(tmp_path / "a", inputs, "crt", families["llama"], **settings)
     whole = pretrained(tmp_path / "b", inputs, "crt", families["llama"], **settings)
     assert read(resumed, "figures.json") == read(whole, "figures.json")
-    one, other = (weights(ctx.public_dir / "model") for ctx in (resumed, whole))
+    one, other = (weights(ctx.out.public_folder / "model") for ctx in (resumed, whole))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
@@ -244,6 +244,6 @@ def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, monk
     assert gain > 2 * figures["loss_per_token_standard_error"] > 0
     facts = parse_training(read(ctx, "events.json"))
     assert 7.9 < epsilon(facts.event, facts.target_delta, NeighboringRelation.REPLACE_ONE) <= 8.0
-    model = ctx.public_dir / "model"
+    model = ctx.out.public_folder / "model"
     assert AutoTokenizer.from_pretrained(model).mask_token == "<MASK>"
     assert AutoModelForCausalLM.from_pretrained(model).config.num_hidden_layers == 30

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 from support.old_stores import COMMITS, unpack
+from support.tables import table_at
 from test_stage_train_methods import corpus, read, run
 from test_stage_train_models import QUICK, SIZES
 from test_stage_train_tasks import train
@@ -37,14 +38,18 @@ MODELS = {
 
 
 def model_of(ctx):
-    return ctx.public_dir / "model" if (ctx.public_dir / "model").is_dir() else ctx.private_dir / "model"
+    return ctx.out.public_folder / "model" if (ctx.out.public_folder / "model").is_dir() else ctx.out.folder / "model"
 
 
 def held_out(corpus_folder, folder, kind="sentence"):
     """The records that training evaluated on, with their keys, as its reader gives them."""
     folder.mkdir()
     store = RowStore(folder, "held_out", RecordUnit(kind=kind))
-    store.add(original_rows([corpus_folder / "split/sentences.parquet"], "test"), is_private=True, hashed=False)
+    store.add(
+        original_rows([table_at(corpus_folder / "split/sentences.parquet", "sentences")], "test"),
+        is_private=True,
+        hashed=False,
+    )
     stored = store.records()
     return [(stored.keys(number), stored[number]) for number in range(len(stored))]
 
@@ -81,7 +86,7 @@ def test_the_opened_model_scores_what_training_said(opened, name):
     assert int(losses.num_tokens.sum()) == figures["num_eval_tokens"]
     assert (trained.method, trained.task) == (figures["method"], figures["task"])
     assert np.exp(losses.mean @ losses.num_tokens / losses.num_tokens.sum()) == pytest.approx(losses.perplexity)
-    scores = pl.read_parquet(ctx.private_dir / "token_scores.parquet")
+    scores = pl.read_parquet(ctx.out.folder / "token_scores.parquet")
     columns = scores.select("doc_id", "sentence_index", "losses", "end_losses").iter_rows()
     of_training = {(doc_id, index): [*tokens, *ends] for doc_id, index, tokens, ends in columns}
     for number, ([key], _) in enumerate(rows):

@@ -27,7 +27,7 @@ SHARED = [name for name in METHODS if registry.METHODS[name.partition(" ")[0]].s
 
 
 def weights(ctx):
-    (file,) = [*ctx.public_dir.glob("model/model.safetensors"), *ctx.private_dir.glob("model/model.safetensors")]
+    (file,) = [*ctx.out.public_folder.glob("model/model.safetensors"), *ctx.out.folder.glob("model/model.safetensors")]
     return load_file(file)
 
 
@@ -43,7 +43,7 @@ def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
 
         run(tmp_path / str(count), inputs, name, progress, num_processes=count, **EXACT)
     one, two = (
-        stage_context("train", tmp_path / count / "private", {}, public_dir=tmp_path / count / "public")
+        stage_context("train", tmp_path / count / "private", {}, public_folder=tmp_path / count / "public")
         for count in "12"
     )
     assert said[1] == said[2]  # each step once

@@ -6,13 +6,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 from stage_corpora import artifacts, write_corpus
+from support.tables import read_table, table_writer
 from test_stage_train_methods import SMALL, read, run
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from pipelines.accounting.facts import parse_training
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train import TrainConfig
-from pipelines.tables import TableWriter, read_table
 
 SIZES = ("num_layers", "num_heads", "embedding_size")
 QUICK = {"epochs": 3, "jft_phase1_epochs": 3, "noise_multiplier": 0.3, "target_epsilon": None, "tokenizer": "auto"}
@@ -49,7 +49,7 @@ def rows_of(task):
 def corpus(folder, rows):
     write_corpus(folder, rows)
     (folder / "estimate/figures.json").write_text("{}")
-    TableWriter(folder / "estimate/screened.parquet", "shard").close()
+    table_writer(folder / "estimate/screened.parquet", "shard").close()
     return artifacts(folder)
 
 
@@ -151,12 +151,12 @@ def test_a_task_with_no_public_or_no_private_rows(tmp_path, families, name, whic
 
 def test_what_a_classifier_is_saved_as(tmp_path, families):
     head = train(tmp_path / "head", families, "head", "crt", epochs=1, adaptation="lora")
-    model = AutoModelForSequenceClassification.from_pretrained(head.public_dir / "model")
+    model = AutoModelForSequenceClassification.from_pretrained(head.out.public_folder / "model")
     assert model.config.id2label == {0: "negative", 1: "positive"}
-    assert "pipeline_tag: text-classification" in (head.public_dir / "model/README.md").read_text()
+    assert "pipeline_tag: text-classification" in (head.out.public_folder / "model/README.md").read_text()
     infilling = train(tmp_path / "infilling", families, "infilling", "crt", epochs=1)
-    assert AutoModelForMaskedLM.from_pretrained(infilling.public_dir / "model").config.vocab_size > 0
-    card = (infilling.public_dir / "model/README.md").read_text()
+    assert AutoModelForMaskedLM.from_pretrained(infilling.out.public_folder / "model").config.vocab_size > 0
+    card = (infilling.out.public_folder / "model/README.md").read_text()
     assert "{first} It was {blank} ." in card
     assert "terrible" in card
 
@@ -165,7 +165,7 @@ def test_what_a_classifier_is_saved_as(tmp_path, families):
 def test_the_published_classifier_has_the_accuracy_that_is_stated(tmp_path, families, name):
     """By what a reader of its card does, with nothing of ours: a count by hand."""
     ctx = train(tmp_path, families, name, "crt", epochs=2, max_eval_sentences=6)
-    figures, folder = read(ctx, "figures.json"), ctx.public_dir / "model"
+    figures, folder = read(ctx, "figures.json"), ctx.out.public_folder / "model"
     tokenizer = AutoTokenizer.from_pretrained(folder)
     kind = AutoModelForMaskedLM if name == "infilling" else AutoModelForSequenceClassification
     model = kind.from_pretrained(folder).eval()
@@ -193,14 +193,14 @@ def test_what_is_generated_is_kept_with_every_reference_of_the_fold(tmp_path, fa
         rows.append((100 + number, 0, f"{table} || {text}", None, None, None, "test"))
     for most, tables in ((1, 1), (3, 2)):
         ctx = train(tmp_path / str(most), families, "table_to_text", "no_dp", rows, epochs=1, max_eval_sentences=most)
-        found = read_table(ctx.private_dir / "generated.parquet", "generated").to_pylist()
+        found = read_table(ctx.out.folder / "generated.parquet", "generated").to_pylist()
         assert len(found) == tables == read(ctx, "figures.json")["scores"]["num_outputs"]
         expected = {"a : b": ["One.", "Two."], "c : d": ["Three."]}
         for row in found:
             table = row["given"].replace("<|endoftext|>", "")
             assert sorted(row["references"]) == expected[table]
     ctx = train(tmp_path / "classes", families, "head", "no_dp", epochs=1)
-    assert read_table(ctx.private_dir / "generated.parquet", "generated").num_rows == 0
+    assert read_table(ctx.out.folder / "generated.parquet", "generated").num_rows == 0
 
 
 def test_labels(tmp_path, families):

@@ -136,9 +136,9 @@ def test_failure_hides_the_message_and_keeps_the_rest(toy: Toy) -> None:
     toy.edit("letters", "text = ", "raw = ")
     toy.edit(
         "letters",
-        '    (ctx.private_dir / "letters.txt")',
+        '    (ctx.out.folder / "letters.txt")',
         "    text = raw\n    if 'SECRET' in text:\n        raise ValueError(text)\n"
-        '    (ctx.private_dir / "letters.txt")',
+        '    (ctx.out.folder / "letters.txt")',
     )
     with pytest.raises(StageError) as caught:
         drive(toy.session())

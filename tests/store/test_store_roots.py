@@ -158,13 +158,15 @@ def test_another_user_reads_the_public_root_and_nothing_else(monkeypatch: pytest
 def test_what_is_being_built_and_what_is_damaged_stays_private(toy: Toy) -> None:
     """Until it is published, nobody else gets to it: a folder above it is closed."""
     toy.edit(
-        "upper", "def run(ctx):", "def run(ctx):\n    (ctx.private_dir / 'at.txt').write_text(str(ctx.public_dir))"
+        "upper",
+        "def run(ctx):",
+        "def run(ctx):\n    (ctx.out.folder / 'at.txt').write_text(str(ctx.out.public_folder))",
     )
     toy.edit(
         "upper",
         "    return {}",
-        "    modes = [f.stat().st_mode & 0o777 for f in ctx.public_dir.parents]\n"
-        "    (ctx.private_dir / 'modes.txt').write_text(str(modes))\n    return {}",
+        "    modes = [f.stat().st_mode & 0o777 for f in ctx.out.public_folder.parents]\n"
+        "    (ctx.out.folder / 'modes.txt').write_text(str(modes))\n    return {}",
     )
     with _umask(0o022):
         session = toy.session()

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tables import SCHEMAS, read_table, table_at, table_writer
 
-from pipelines.tables import ROW_GROUP_ROWS, SCHEMAS, TableWriter, iter_batches, read_table
+from pipelines.tables import ROW_GROUP_ROWS
 
 NUM_ROWS = 2 * ROW_GROUP_ROWS + 1_000
 
@@ -38,7 +39,7 @@ TABLES = {table: _rows(table) for table in ("masked", "keys", "gate_strings")}
 def _written(folder: Path, table: str, cuts: list[int], how: list[str]) -> bytes:
     columns = TABLES[table]
     path = folder / f"{table}.parquet"
-    with TableWriter(path, table) as writer:
+    with table_writer(path, table) as writer:
         for (start, end), way in zip(pairwise([0, *cuts, NUM_ROWS]), how, strict=True):
             part = {name: values[start:end] for name, values in columns.items()}
             if way == "append":
@@ -69,15 +70,15 @@ def test_the_bytes_do_not_depend_on_how_rows_are_given(table: str, data: st.Data
         ]
         first = next(iter(TABLES[table]))
         assert read_table(path, table)[first].to_pylist() == TABLES[table][first]
-        batches = list(iter_batches(path, table, [first], 1_000, as_dictionary=[first]))
+        batches = list(table_at(path, table).batches([first], 1_000, as_dictionary=[first]))
         assert pa.types.is_dictionary(batches[0].schema.field(first).type)
         assert [value for batch in batches for value in batch[first].to_pylist()] == TABLES[table][first]
 
 
 @pytest.mark.parametrize("table", SCHEMAS)
 def test_everything_but_hashes_is_compressed_at_any_depth(tmp_path: Path, table: str) -> None:
-    with TableWriter(tmp_path / "x.parquet", table) as writer:
-        writer.write({field.name: _one_value(field.type) for field in SCHEMAS[table]})
+    with table_writer(tmp_path / "x.parquet", table) as writer:
+        writer.write({field.name: _one_value(field.type) for field in SCHEMAS[table].columns})
     group = pq.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0)
     columns = [group.column(n) for n in range(group.num_columns)]
     assert {c.path_in_schema for c in columns if c.compression != "ZSTD"} == (

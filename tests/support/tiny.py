@@ -5,7 +5,6 @@ from dataclasses import fields
 import numpy as np
 
 from pipelines.methods.registry import METHODS
-from pipelines.tables import TableWriter
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
 from pipelines.training.data.encoding import RecordEncoder
@@ -17,6 +16,7 @@ from pipelines.training.data.tokenizer import byte_tokenizer, loadable
 from pipelines.training.data.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.shape import ModelShape
+from support.tables import table_at, table_writer
 
 SPEAKERS = ("SYS", "USR")
 ADDED = AddedTokens(speakers=SPEAKERS)
@@ -61,7 +61,7 @@ def examples_of(records):
 
 def write_shard(path, rows):
     """``rows`` are (text, speaker) pairs."""
-    with TableWriter(path, "shard") as writer:
+    with table_writer(path, "shard") as writer:
         for index, (text, speaker) in enumerate(rows):
             writer.append(
                 doc_id=f"{index:032d}",
@@ -77,7 +77,7 @@ def write_shard(path, rows):
 
 def write_sentences(path, rows):
     """``rows`` are (text, speaker, fold) triples; three sentences make a document."""
-    with TableWriter(path, "sentences") as writer:
+    with table_writer(path, "sentences") as writer:
         for index, (text, speaker, fold) in enumerate(rows):
             writer.append(
                 doc_id=f"{index // 3:032d}",
@@ -129,7 +129,7 @@ def corpus_of(folder, public=(), private=(), sentences=(), num_files=1, context_
         ):
             path = folder / f"{name}{number}.parquet"
             write(path, rows[number::num_files])
-            paths[name].append(path)
+            paths[name].append(table_at(path, "sentences" if name == "sentences" else "shard"))
     settings = {
         "make_vocabulary": making("bpe_public"),
         "make_encoder": lambda vocabulary: RecordEncoder(vocabulary, context_length),

@@ -36,9 +36,9 @@ class Config(StageConfig):
     UNKEYED = frozenset({"note"})
 
 def run(ctx):
-    text = "".join(open(p.path).read() for p in ctx.pieces)
-    (ctx.private_dir / "letters.txt").write_text(text[: ctx.configs["letters"].width])
-    (ctx.private_dir / "other.txt").write_text(str(len(text)))
+    text = "".join(open(p.path).read() for p in ctx.outside.pieces)
+    (ctx.out.folder / "letters.txt").write_text(text[: ctx.configs["letters"].width])
+    (ctx.out.folder / "other.txt").write_text(str(len(text)))
     return {"size": len(text)}
 """,
     "upper": """
@@ -49,9 +49,9 @@ class Config(StageConfig):
     suffix: str = ""
 
 def run(ctx):
-    text = transform(ctx.one("letters").private("letters.txt").read_text()) + ctx.configs["upper"].suffix
-    (ctx.private_dir / "upper.txt").write_text(text)
-    (ctx.public_dir / "public.txt").write_text(text[::-1])
+    text = transform(ctx.input("letters").blob("letters.txt").read_text()) + ctx.configs["upper"].suffix
+    (ctx.out.folder / "upper.txt").write_text(text)
+    (ctx.out.public_folder / "public.txt").write_text(text[::-1])
     return {}
 """,
     "count": """
@@ -61,8 +61,8 @@ class Config(StageConfig):
     modulus: int = 3
 
 def run(ctx):
-    total = sum(len(a.private("letters.txt").read_text()) for a in ctx.inputs["letters"])
-    (ctx.private_dir / "count.txt").write_text(str(total % ctx.configs["count"].modulus))
+    total = sum(len(a.blob("letters.txt").read_text()) for a in ctx.inputs["letters"])
+    (ctx.out.folder / "count.txt").write_text(str(total % ctx.configs["count"].modulus))
     return {}
 """,
     "join": """
@@ -76,10 +76,10 @@ class Config(StageConfig):
         return frozenset() if self.counted else frozenset({"count"})
 
 def run(ctx):
-    parts = [a.public("public.txt").read_text() for a in ctx.inputs["upper"]]
+    parts = [a.public.blob("public.txt").read_text() for a in ctx.inputs["upper"]]
     if "count" in ctx.inputs:
-        parts.append(ctx.one("count").private("count.txt").read_text())
-    (ctx.private_dir / "join.txt").write_text(ctx.configs["join"].separator.join(parts))
+        parts.append(ctx.input("count").blob("count.txt").read_text())
+    (ctx.out.folder / "join.txt").write_text(ctx.configs["join"].separator.join(parts))
     return {}
 """,
     "helper": """

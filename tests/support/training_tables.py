@@ -6,8 +6,8 @@ from collections import Counter
 from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text
 from pipelines.policies.sharding import is_private
-from pipelines.tables import TableWriter, schema_of
 from pipelines.training.data.corpus import TrainingTables
+from support.tables import SCHEMAS, table_at, table_writer
 
 TOKEN = re.compile(r"\w+|[^\w\s]")
 SECRET = re.compile(r"\{(.*?)\}")
@@ -93,8 +93,8 @@ def write_tables(folder, rows, num_partitions=1):
             ("documents", "documents", [document_row(doc_id, length) for doc_id, length in lengths.items()]),
         ):
             path = folder / f"{name}{number}.parquet"
-            with TableWriter(path, table) as writer:
+            with table_writer(path, table) as writer:
                 for row in content:
-                    writer.append(**{column: row[column] for column in schema_of(table).names})
-            paths[name].append(path)
+                    writer.append(**{column: row[column] for column in SCHEMAS[table].names})
+            paths[name].append(table_at(path, table))
     return TrainingTables(**paths)

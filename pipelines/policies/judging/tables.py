@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StageError
 from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text, token_mask
-from pipelines.tables import iter_batches, open_table
+from pipelines.tables import Table
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.judge import Verdict
@@ -34,7 +32,7 @@ _CARRIED = ("doc_id", "sentence_index", "speaker", "domain", "fold", "label")
 
 
 def lockstep(
-    sentences: Path, decisions: Path, batch_rows: int, *, whole_documents: bool = False
+    sentences: Table, decisions: Table, batch_rows: int, *, whole_documents: bool = False
 ) -> Iterator[tuple[list[dict[str, Any]], int]]:
     """Reads both tables side by side, in batches.
 
@@ -50,17 +48,14 @@ def lockstep(
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
     """
-    with open_table(sentences, "sentences") as left, open_table(decisions, "masked") as right:
-        total = int(left.metadata.num_rows)
-        if total != int(right.metadata.num_rows):
-            raise StageError(
-                f"sentences.parquet has {total} rows but masked.parquet {right.metadata.num_rows}; rerun dedup"
-            )
+    total, masked = sentences.num_rows, decisions.num_rows
+    if total != masked:
+        raise StageError(f"sentences.parquet has {total} rows but masked.parquet {masked}; rerun dedup")
     at = 0
     held: list[dict[str, Any]] = []
     for left_batch, right_batch in zip(
-        iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, batch_rows),
-        iter_batches(decisions, "masked", _DECISION_COLUMNS, batch_rows),
+        sentences.batches(_SENTENCE_COLUMNS, batch_rows),
+        decisions.batches(_DECISION_COLUMNS, batch_rows),
         strict=True,
     ):
         for column in ("doc_id", "sentence_index"):
@@ -82,7 +77,7 @@ def lockstep(
         yield held, total
 
 
-def check_language(sentences: Path, language: str) -> None:
+def check_language(sentences: Table, language: str) -> None:
     """Looks at the first sentences of a table, before any work.
 
     Raises:
@@ -90,7 +85,7 @@ def check_language(sentences: Path, language: str) -> None:
     """
     from pipelines.policies.english.wrong_language import check_text
 
-    first = next(iter(iter_batches(sentences, "sentences", ("text",), LANGUAGE_SAMPLE_ROWS)), None)
+    first = next(iter(sentences.batches(("text",), LANGUAGE_SAMPLE_ROWS)), None)
     if first is not None:
         check_text(first.column("text").to_pylist(), language)
 
@@ -182,10 +177,6 @@ class RedactionFigures:
         for counter, groups in ((self.masked_tokens_by_label, by_label), (self.masked_tokens_by_policy, by_policy)):
             for name, spans in groups.items():
                 counter[name] += sum(token_mask(num_tokens, spans))
-
-    def to_json(self) -> str:
-        """The contents of ``figures.json``."""
-        return json.dumps(vars(self), sort_keys=True, indent=1) + "\n"
 
     def counts(self) -> dict[str, int]:
         """The plain counts, for people to look at."""

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from pipelines.methods.view import View
+from pipelines.tables import Table
 from pipelines.training.data.control import RESERVED, common_names, name_token
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.record_unit import RecordUnit
@@ -77,7 +78,7 @@ class TrainingCorpus:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingTables:
-    """Paths of the tables that a corpus is read from, one a partition; of those that the view does not read, none.
+    """The tables that a corpus is read from, one a partition; of those that the view does not read, none.
 
     Attributes:
         public: the public shards; the only rows that may shape the vocabulary.
@@ -88,12 +89,12 @@ class TrainingTables:
         documents: the documents tables, where a record is to show that it ends its conversation.
     """
 
-    public: Sequence[Path]
-    private: Sequence[Path]
-    sentences: Sequence[Path]
-    redacted: Sequence[Path] = ()
-    screened: Sequence[Path] = ()
-    documents: Sequence[Path] = ()
+    public: Sequence[Table]
+    private: Sequence[Table]
+    sentences: Sequence[Table]
+    redacted: Sequence[Table] = ()
+    screened: Sequence[Table] = ()
+    documents: Sequence[Table] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,8 +120,8 @@ class CorpusSettings:
 
 
 def read_held_out(
-    paths: Sequence[Path],
-    redacted_paths: Sequence[Path] | None,
+    sentences: Sequence[Table],
+    redacted: Sequence[Table] | None,
     *,
     fold: str,
     most: int,
@@ -135,10 +136,10 @@ def read_held_out(
     one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
     """
     store = RowStore(scratch, "held_out", unit, lengths)
-    store.add(original_rows(paths, fold, redacted_paths), is_private=True, hashed=False)
+    store.add(original_rows(sentences, fold, redacted), is_private=True, hashed=False)
     stored = store.records()
     chosen = stored.sample(most)
-    return encoder.encode_held_out(stored, chosen, scratch, marked=redacted_paths is not None)
+    return encoder.encode_held_out(stored, chosen, scratch, marked=redacted is not None)
 
 
 def read_corpus(

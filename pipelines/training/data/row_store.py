@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.tables import iter_batches
+from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.rows import BATCH_ROWS, Range, Row
@@ -60,11 +60,11 @@ class RecordRows(NamedTuple):
     ends: bool = False
 
 
-def document_lengths(paths: Iterable[Path]) -> dict[bytes, int]:
+def document_lengths(tables: Iterable[Table]) -> dict[bytes, int]:
     """The number of sentences of each document of documents tables, by a digest of its id."""
     lengths: dict[bytes, int] = {}
-    for path in paths:
-        for batch in iter_batches(path, "documents", ("doc_id", "num_sentences"), BATCH_ROWS):
+    for table in tables:
+        for batch in table.batches(("doc_id", "num_sentences"), BATCH_ROWS):
             ids, counts = (batch.column(name).to_pylist() for name in ("doc_id", "num_sentences"))
             lengths.update(zip(map(_document_digest, ids), counts, strict=True))
     return lengths

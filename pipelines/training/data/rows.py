@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.errors import StageError
 from pipelines.mask import MASK
-from pipelines.tables import iter_batches, open_table
+from pipelines.tables import Table
 
 BATCH_ROWS = 2_048
 _SHARD_COLUMNS = ("doc_id", "sentence_index", "redacted_text", "speaker", "domain", "label")
@@ -38,33 +37,30 @@ class Row(NamedTuple):
     private_chars: tuple[Range, ...] = ()
 
 
-def shard_rows(paths: Iterable[Path]) -> Iterator[Row]:
+def shard_rows(tables: Iterable[Table]) -> Iterator[Row]:
     """The rows of shards, redacted text."""
-    for path in paths:
-        for batch in iter_batches(path, "shard", _SHARD_COLUMNS, BATCH_ROWS):
+    for table in tables:
+        for batch in table.batches(_SHARD_COLUMNS, BATCH_ROWS):
             columns = (batch.column(name).to_pylist() for name in _SHARD_COLUMNS)
             yield from (Row(*values) for values in zip(*columns, strict=True))
 
 
-def original_rows(
-    sentence_paths: Sequence[Path], fold: str, redacted_paths: Sequence[Path] | None = None
-) -> Iterator[Row]:
+def original_rows(sentences: Sequence[Table], fold: str, redacted: Sequence[Table] | None = None) -> Iterator[Row]:
     """The rows of one fold as they were before redaction, duplicates included.
 
     Args:
-        sentence_paths: sentences tables.
+        sentences: sentences tables.
         fold: ``train``, ``valid`` or ``test``.
-        redacted_paths: the redacted tables of the same partitions in the same order, to mark what is private; None
+        redacted: the redacted tables of the same partitions in the same order, to mark what is private; None
             marks nothing.
 
     Raises:
         StageError: a redacted table does not hold the same rows in the same order as its sentences.
     """
-    if redacted_paths is not None and len(redacted_paths) != len(sentence_paths):
-        raise StageError(f"{len(sentence_paths)} sentences tables, {len(redacted_paths)} redacted ones; rerun redact")
-    for at, path in enumerate(sentence_paths):
-        beside = None if redacted_paths is None else redacted_paths[at]
-        for rows, marks in _in_lockstep(path, beside):
+    if redacted is not None and len(redacted) != len(sentences):
+        raise StageError(f"{len(sentences)} sentences tables, {len(redacted)} redacted ones; rerun redact")
+    for at, table in enumerate(sentences):
+        for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at]):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == fold:
                     yield Row(
@@ -78,16 +74,16 @@ def original_rows(
                     )
 
 
-def typed_rows(sentence_paths: Sequence[Path], redacted_paths: Sequence[Path], masks: Sequence[str]) -> Iterator[Row]:
+def typed_rows(sentences: Sequence[Table], redacted: Sequence[Table], masks: Sequence[str]) -> Iterator[Row]:
     """The rows of the training fold, redacted, with masks that tell what was masked (an ablation of JFT, A.2).
 
     Args:
-        sentence_paths, redacted_paths: as for `original_rows`.
+        sentences, redacted: as for `original_rows`.
         masks: how they are written, such as ``<PERSON>``. A run of any other kind is ``<MASK>``, and so is a row that
             is masked as a whole. A run of several kinds goes by its first.
     """
-    for sentences, redacted in zip(sentence_paths, redacted_paths, strict=True):
-        for rows, marks in _in_lockstep(sentences, redacted):
+    for tables in zip(sentences, redacted, strict=True):
+        for rows, marks in _in_lockstep(*tables):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == "train":
                     text = _typed_text(row["text"], mark, masks)
@@ -109,20 +105,17 @@ def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
     return written + text[at:]
 
 
-def _in_lockstep(sentences: Path, redacted: Path | None) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
+def _in_lockstep(sentences: Table, redacted: Table | None) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
     if redacted is None:
-        for batch in iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, BATCH_ROWS):
+        for batch in sentences.batches(_SENTENCE_COLUMNS, BATCH_ROWS):
             yield batch.to_pylist(), [None] * batch.num_rows
         return
-    with open_table(sentences, "sentences") as left, open_table(redacted, "redacted") as right:
-        if left.metadata.num_rows != right.metadata.num_rows:
-            raise StageError(
-                f"sentences.parquet has {left.metadata.num_rows} rows but redacted.parquet {right.metadata.num_rows}; "
-                "rerun redact"
-            )
+    left, right = sentences.num_rows, redacted.num_rows
+    if left != right:
+        raise StageError(f"sentences.parquet has {left} rows but redacted.parquet {right}; rerun redact")
     for ours, theirs in zip(
-        iter_batches(sentences, "sentences", _SENTENCE_COLUMNS, BATCH_ROWS),
-        iter_batches(redacted, "redacted", _REDACTED_COLUMNS, BATCH_ROWS),
+        sentences.batches(_SENTENCE_COLUMNS, BATCH_ROWS),
+        redacted.batches(_REDACTED_COLUMNS, BATCH_ROWS),
         strict=True,
     ):
         for column in ("doc_id", "sentence_index"):

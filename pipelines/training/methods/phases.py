@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 
 from pipelines.accounting.events import to_json
+from pipelines.artifacts import Source, Target
 from pipelines.errors import StageError
-from pipelines.files import write_json
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
@@ -29,13 +27,13 @@ class FinishedPhase:
     """A phase as it was written.
 
     Attributes:
-        folder: where.
+        source: where.
         record: ``variant``, ``rows``, ``event``, ``preconditions``, ``light_noise_miss_rate``, ``curve``,
             ``vocabulary``, ``seed`` of the weights that started at random, and ``before``, the evaluation of the model
             that it began with.
     """
 
-    folder: Path
+    source: Source
     record: Mapping[str, Any]
 
     @property
@@ -56,11 +54,11 @@ class FinishedPhase:
         """
         if self.record["vocabulary"] != _digest(corpus):
             raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
-        load_trained(network, load_file(self.folder / _WEIGHTS))
+        load_trained(network, load_file(self.source.blob(_WEIGHTS)))
 
 
 def write_phase(
-    folder: Path,
+    out: Target,
     network: torch.nn.Module,
     corpus: TrainingCorpus,
     account: Account,
@@ -70,11 +68,11 @@ def write_phase(
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
     weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
-    save_file(weights, folder / _WEIGHTS)
-    (folder / _WEIGHTS).chmod(0o600)
+    save_file(weights, out.blob(_WEIGHTS))
+    out.blob(_WEIGHTS).chmod(0o600)
     ((_, rows, event),) = account.phases
-    write_json(
-        folder / _RECORD,
+    out.json(
+        _RECORD,
         {
             "variant": account.variant,
             "rows": rows,
@@ -90,14 +88,14 @@ def write_phase(
     )
 
 
-def write_no_phase(folder: Path) -> None:
+def write_no_phase(out: Target) -> None:
     """Says that the method has no phase of that kind."""
-    write_json(folder / _RECORD, {"variant": None})
+    out.json(_RECORD, {"variant": None})
 
 
-def load_phase(folder: Path) -> FinishedPhase:
+def load_phase(source: Source) -> FinishedPhase:
     """Reads what `write_phase` wrote."""
-    return FinishedPhase(folder, json.loads((folder / _RECORD).read_text("utf-8")))
+    return FinishedPhase(source, source.json(_RECORD))
 
 
 def _digest(corpus: TrainingCorpus) -> str:

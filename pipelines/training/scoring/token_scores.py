@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import torch
 
@@ -13,20 +11,19 @@ from pipelines.training.data.held_out import HeldOut
 from pipelines.training.scoring.evaluation import ScoredRecord, score_records
 
 
-def write_token_scores(path: Path, model: torch.nn.Module, held_out: HeldOut) -> None:
+def write_token_scores(writer: TableWriter, model: torch.nn.Module, held_out: HeldOut) -> None:
     """Writes the table ``token_scores``; without rows where a task does not know where its tokens lie. Private.
 
     Args:
-        path: the file to write.
+        writer: of that table.
         model: the finished model.
         held_out: the records.
     """
-    with TableWriter(path, "token_scores") as writer:
-        if held_out.places is None or held_out.word_of_token is None:
-            return
-        scored = {record.number: record for record in score_records(model, held_out)}
-        for number in sorted(scored, key=lambda number: held_out.keys[number][0]):
-            _write_rows(writer, held_out, scored[number])
+    if held_out.places is None or held_out.word_of_token is None:
+        return
+    scored = {record.number: record for record in score_records(model, held_out)}
+    for number in sorted(scored, key=lambda number: held_out.keys[number][0]):
+        _write_rows(writer, held_out, scored[number])
 
 
 def _write_rows(writer: TableWriter, held_out: HeldOut, scored: ScoredRecord) -> None:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from pipelines.tables import iter_batches
+from pipelines.tables import Table
 from pipelines.training.data.alignment import NO_WORD, bits_per_byte
 from pipelines.training.data.rows import private_ranges
 
@@ -75,7 +74,7 @@ class Group:
         }
 
 
-def split_utility(scores: Path, redacted: Iterable[Path]) -> dict[str, Any]:
+def split_utility(scores: Table, redacted: Iterable[Table]) -> dict[str, Any]:
     """Utility on private and on public tokens, and by domain.
 
     A token is private if any of its characters is masked; a word, if any of its tokens is. What ends a record counts
@@ -90,12 +89,12 @@ def split_utility(scores: Path, redacted: Iterable[Path]) -> dict[str, Any]:
         ``groups`` (all, public, private, masked_whole) and ``domains``, each with `Group.figures`; and a ``note``.
     """
     rows: dict[tuple[str, int], Mapping[str, Any]] = {}
-    for batch in iter_batches(scores, "token_scores", _SCORES, _BATCH_ROWS):
+    for batch in scores.batches(_SCORES, _BATCH_ROWS):
         rows |= {(row["doc_id"], row["sentence_index"]): row for row in batch.to_pylist()}
     groups = {name: Group() for name in ("all", "public", "private", "masked_whole")}
     domains: dict[str, Group] = {}
-    for path in redacted:
-        for batch in iter_batches(path, "redacted", _MARKS, _BATCH_ROWS):
+    for table in redacted:
+        for batch in table.batches(_MARKS, _BATCH_ROWS):
             for mark in batch.to_pylist():
                 row = rows.get((mark["doc_id"], mark["sentence_index"]))
                 if row is None:

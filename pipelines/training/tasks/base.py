@@ -89,11 +89,10 @@ class Scores:
     figures: Mapping[str, Any] = field(default_factory=dict)
     texts: Sequence[Generated] = ()
 
-    def write_texts(self, path: Path) -> None:
-        """Writes the table ``generated``; without rows for a task that generates nothing. Private: it quotes text."""
-        with TableWriter(path, "generated") as writer:
-            for row in self.texts:
-                writer.append(given=row.given, text=row.text, references=list(row.references))
+    def write_texts(self, writer: TableWriter) -> None:
+        """Fills the table ``generated``; no rows for a task that generates nothing. Private: it quotes text."""
+        for row in self.texts:
+            writer.append(given=row.given, text=row.text, references=list(row.references))
 
 
 class Task(Protocol):

@@ -120,7 +120,7 @@ def run_stage(folder, private, public=PUBLIC, seed=11, insecure=True, microbatch
         folder / "private",
         {"train": config},
         {"shard": folder / "shard", "split": folder / "split"},
-        public_dir=folder / "public",
+        public_folder=folder / "public",
         seed=seed,
         runtime=Runtime(device="cpu", microbatch_size=microbatch_size),
         ledger=ledger,

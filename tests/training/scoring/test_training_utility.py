@@ -7,9 +7,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tables import table_at, table_writer
 from support.tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
-from pipelines.tables import TableWriter
 from pipelines.training.data.alignment import NO_WORD, right_words, starts_word, word_numbers
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import read_held_out
@@ -108,8 +108,8 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
     write_sentences(folder / "s.parquet", [(text, None, "test") for text in texts])
     redacted = None
     if spans is not None:
-        redacted = [folder / "r.parquet"]
-        with TableWriter(redacted[0], "redacted") as writer:
+        redacted = [table_at(folder / "r.parquet", "redacted")]
+        with table_writer(redacted[0].path, "redacted") as writer:
             for index, (text, found) in enumerate(zip(texts, spans, strict=True)):
                 writer.append(
                     doc_id=f"{index // 3:032d}",
@@ -139,7 +139,7 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
                 )
     vocabulary = vocabulary_of(loadable(tokenizer), ADDED, kind="bytes", trained_on="none")
     return read_held_out(
-        [folder / "s.parquet"],
+        [table_at(folder / "s.parquet", "sentences")],
         redacted,
         fold="test",
         most=100,

@@ -6,11 +6,11 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tables import read_table, table_at, table_writer
 from support.tiny import SHAPE, making, read_tables
 from support.training_tables import TOKEN, row_of, write_tables
 
 from pipelines.methods.registry import METHODS
-from pipelines.tables import TableWriter, read_table
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.models.gpt2 import build_model
@@ -50,10 +50,10 @@ def scored(row, end_loss=None, pieces=TOKEN):
 
 def split(folder, rows, ends):
     paths = write_tables(folder, rows, 2)
-    with TableWriter(folder / "scores.parquet", "token_scores") as writer:
+    with table_writer(folder / "scores.parquet", "token_scores") as writer:
         for (sentence, _), end in zip(rows, ends, strict=True):
             writer.append(**scored(sentence, end))
-    return split_utility(folder / "scores.parquet", paths.redacted)
+    return split_utility(table_at(folder / "scores.parquet", "token_scores"), paths.redacted)
 
 
 def test_tokens_and_words_go_where_the_policies_put_them(tmp_path):
@@ -124,8 +124,10 @@ def test_scores_of_a_model_add_up_to_its_evaluation(tmp_path, method, unit, kind
         min_speaker_rows=2,
     )
     model = build_model(WIDE, corpus.vocabulary.backend.get_vocab_size(), corpus.vocabulary.control, 0)
-    write_token_scores(tmp_path / "scores.parquet", model, corpus.held_out)
-    found = split_utility(tmp_path / "scores.parquet", sorted(tmp_path.glob("redacted*.parquet")))["groups"]
+    with table_writer(tmp_path / "scores.parquet", "token_scores") as writer:
+        write_token_scores(writer, model, corpus.held_out)
+    redacted = [table_at(path, "redacted") for path in sorted(tmp_path.glob("redacted*.parquet"))]
+    found = split_utility(table_at(tmp_path / "scores.parquet", "token_scores"), redacted)["groups"]
     whole = evaluate(model, corpus.held_out)
     assert found["all"]["num_tokens"] == whole.num_tokens
     for name in ("perplexity", "perplexity_per_word", "bits_per_byte", "next_token_accuracy", "next_word_accuracy"):

@@ -1,0 +1,172 @@
+"""Reading and writing the files of artifacts, and of scratch folders: the only place that knows how.
+
+Stages name a table by its schema and any other file by its name; they hold no folders and build no paths. Checks of
+schemas, how JSON is written, and which names are allowed stand here; so would encryption, or another kind of storage.
+Where a library opens a file itself (memory maps, weights), ``blob`` gives it the path.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pipelines.files import encode_json, write_atomic
+
+if TYPE_CHECKING:
+    from pipelines.tables import Schema, Table, TableWriter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder:
+    """A folder whose files are named below it."""
+
+    folder: Path
+
+    def blob(self, name: str) -> Path:
+        """The path of a file or folder, for a library that opens it itself.
+
+        Raises:
+            ValueError: the name is no relative path below the folder.
+        """
+        parts = PurePosixPath(name).parts
+        if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
+            raise ValueError(f"no name of a file below a stage's folder: {name!r}")
+        return self.folder.joinpath(*parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Folder):
+    """A folder to read from."""
+
+    def table(self, schema: Schema, name: str | None = None) -> Table:
+        """A table, opened and checked when it is read; ``name`` without suffix, by default the schema's."""
+        from pipelines.tables import Table  # pyarrow, which a run with nothing to do need not load
+
+        return Table(self.blob(f"{name or schema.name}.parquet"), schema)
+
+    def json(self, name: str) -> Any:
+        """A JSON document."""
+        return json.loads(self.blob(name).read_bytes())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target(Folder):
+    """A folder to write into. A file has its name once it is whole."""
+
+    def table(self, schema: Schema, name: str | None = None) -> TableWriter:
+        """A writer, to be used as a context manager; ``name`` without suffix, by default the schema's."""
+        from pipelines.tables import TableWriter
+
+        return TableWriter(self._place(f"{name or schema.name}.parquet"), schema)
+
+    def json(self, name: str, value: Any) -> None:
+        """Writes a JSON document whose bytes depend on the value alone.
+
+        Raises:
+            ValueError: a number in it is infinite or none.
+        """
+        self._write(name, encode_json(value, allow_nan=False))
+
+    def text(self, name: str, text: str) -> None:
+        """Writes a text as UTF-8."""
+        self._write(name, text.encode())
+
+    def below(self, name: str) -> Target:
+        """A folder in this one, made if need be."""
+        folder = self.blob(name)
+        folder.mkdir(parents=True, exist_ok=True)
+        return Target(folder=folder)
+
+    @contextmanager
+    def emptied(self, name: str) -> Iterator[Target]:
+        """A folder in this one, empty whatever a killed attempt left in it, and removed at the end."""
+        shutil.rmtree(self.blob(name), ignore_errors=True)
+        try:
+            yield self.below(name)
+        finally:
+            shutil.rmtree(self.blob(name), ignore_errors=True)
+
+    def _write(self, name: str, data: bytes) -> None:
+        write_atomic(self._place(name), data, mode=None, is_durable=False)  # the whole folder is flushed when published
+
+    def _place(self, name: str) -> Path:
+        path = self.blob(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact(Source):
+    """One published output of a stage, already verified by the store: its private files, and the public ones.
+
+    Attributes:
+        public_folder: None where the stage has no public root.
+    """
+
+    stage: str
+    partition: str | None
+    key: str
+    public_folder: Path | None = None
+
+    @property
+    def public(self) -> Source:
+        """The files below the public root.
+
+        Raises:
+            LookupError: the stage publishes nothing in the public root.
+        """
+        if self.public_folder is None:
+            raise LookupError(f"stage {self.stage} has no public output")
+        return Source(folder=self.public_folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(Target):
+    """Where one execution of a stage writes: itself is the private root's folder, empty at the start.
+
+    Attributes:
+        public_folder: likewise of the public root; None where the stage has none.
+        scratch_folder: private; survives a kill and is handed to the next attempt. Never published.
+        failures_folder: private; for what people should look at when the stage refuses to go on. Made when needed.
+        cache: private; for what stages can make again, and not from the corpus. It outlives artifacts, and may be
+            emptied whenever no run is on. None where nothing is kept.
+    """
+
+    scratch_folder: Path
+    public_folder: Path | None = None
+    failures_folder: Path
+    cache: Path | None = None
+
+    @property
+    def public(self) -> Target:
+        """The public root's folder.
+
+        Raises:
+            LookupError: the stage was declared without one.
+        """
+        if self.public_folder is None:
+            raise LookupError("the stage declares no public root")
+        return Target(folder=self.public_folder)
+
+    @property
+    def scratch(self) -> Target:
+        """The scratch folder; for checkpoints and spilled data."""
+        return Target(folder=self.scratch_folder)
+
+    @property
+    def failures(self) -> Target:
+        """The folder of failures."""
+        return Target(folder=self.failures_folder)
+
+    @property
+    def basis(self) -> Path:
+        """Copies of files that were made elsewhere and that the public files build on, such as a model's vocabulary.
+
+        A stage writes them before it reads any input. The gate lets pass what a public file says as its copy does.
+        """
+        return self.scratch.blob("basis")
