@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 
 from pipelines.corpus.customersim import simulate, write_customersim
-from pipelines.corpus.customersim_templates import LABELS, SET_A, SET_B
+from pipelines.corpus.customersim.templates import LABELS, TEMPLATE_SETS
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
@@ -61,7 +61,7 @@ def test_the_two_sets_share_no_turn_and_no_format():
     shared = set(turns["A"]) & set(turns["B"])
     assert shared <= {"USR: _"}  # a bare answer
     for field in ("greetings", "hellos", "items", "requests", "resolutions", "more", "dones", "byes", "farewells"):
-        assert not set(getattr(SET_A, field)) & set(getattr(SET_B, field)), field
+        assert not set(getattr(TEMPLATE_SETS["A"], field)) & set(getattr(TEMPLATE_SETS["B"], field)), field
     shapes = {}
     for name, dialogues in SIMULATED.items():
         shapes[name] = {

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
@@ -17,6 +18,8 @@ from pipelines.policies.protocol import DocumentPolicy, PolicyOptions, PolicySpe
 from pipelines.report import words
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.redact import RedactConfig
+from pipelines.store.code import CodeDigests
+from pipelines.store.statcache import StatCache
 
 TEXT = "mary jones of 12 Main Street, Springfield, is called 5551234567 or ab12 34 one two three four, blue horse"
 
@@ -155,3 +158,15 @@ def test_a_spec_that_is_not_true_is_refused():
     with pytest.raises(ConfigError, match="its spec must be a"):
         registry.spec(path_of(NotASpec))
     assert registry.spec("no.such.module:Policy") is None
+
+
+def test_word_lists_count_as_code_of_what_reads_them(tmp_path):
+    def files(module):
+        return {Path(name).name for name in CodeDigests(StatCache(tmp_path / "cache")).of([module])}
+
+    assert {"conservative.py", "common_words.toml", "triggers.toml"} <= files(
+        "pipelines.policies.detectors.conservative"
+    )
+    assert "common_words.toml" not in files("pipelines.policies.detectors.digits")
+    assert "templates.toml" in files("pipelines.corpus.customersim")
+    assert "templates.toml" not in files("pipelines.stages.split")

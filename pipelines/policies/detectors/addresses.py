@@ -7,59 +7,31 @@ a military address), which is then followed through whatever continues it: flat,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS, word_set
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 Find = tuple[int, int]
 
 
-def _any(words: str) -> str:
-    return "(?:" + "|".join(re.escape(word) for word in sorted(word_set(words), key=len, reverse=True)) + ")"
+_LISTS: Final = word_lists("street_words")
+
+
+def _any(words: Iterable[str]) -> str:
+    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
 
 
 # --- words ------------------------------------------------------------------------------------------------------
 
-_STRONG: Final = (
-    "street st str road rd avenue ave av avda boulevard blvd lane ln drive dr court ct highway hwy parkway pkwy "
-    "terrace ter crescent cres square sq circle cir alley aly freeway expressway turnpike motorway route rte trail trl "
-    "plaza plz loop mews esplanade quay wharf cul-de-sac causeway broadway"
-)
-_WEAK: Final = (
-    "way place pl park view hill hills close gate green grove garden gardens row walk rise ridge point path pass "
-    "bridge brook camp canyon cape center centre cliff club common corner course cove creek crest crossing crossroad "
-    "curve dale dam divide estate estates extension fall falls ferry field fields flat flats ford forest forge fork "
-    "fort gateway glen harbor harbour haven heights hts hollow inlet island isle junction key knoll lake land landing "
-    "light lock lodge mall manor meadow meadows mill mills mission mount mountain neck orchard oval overpass parade "
-    "passage pike pine plain plains port prairie promenade radial ramp ranch rapid rest river rue run shoal shore "
-    "skyway spring springs spur station stravenue stream summit throughway trace track trafficway tunnel underpass "
-    "union valley via viaduct village ville vista wall well wells yard"
-)
-_FOREIGN: Final = (
-    "rua rúa avenue boulevard avenida avda av. calle c/ carrer via viale vicolo corso piazza largo strada rue chemin "
-    "cours impasse allée "
-    "allee quai ul. ulica ulice utca út útja tér tere u. trg cesta ulitsa prospekt straat weg laan plein gracht hof "
-    "straße strasse platz gasse allee gata gatan gade vej veg väg vägen katu tie kuja tee mnt calle paseo plaza camino "
-    "travessa praça praca place λ. λεωφόρος οδός jalan jl"
-)
-_FOREIGN_SUFFIX: Final = (
-    "strasse straße str platz gasse weg allee damm ufer ring gata gatan gatu gränd vägen väg vegen veien vei vej gade "
-    "straat laan plein gracht kade dreef hof utca útja katu kuja tie polku tänav brautin braut gata stígur vegur "
-    "stræti straeti götu tun holt hlíð vangur bakki hús husene vænget toften parken bygget svingen stien marken"
-)
-_NOT_STREETS: Final = word_set(
-    """
-    january february march april may june july august september october november december jan feb mar apr jun jul
-    aug sep sept oct nov dec chapter section figure fig table version season episode volume vol page pages part
-    number no nos item items lot step level grade class type model game round week day year years month months
-    hours hour minutes minute seconds people men women children times points percent million billion thousand
-    hundred dollars euros pounds miles km kg feet inches songs goals wins episodes units copies mr mrs ms dr q a
-    am pm gb mb tb mg ml mm cm st nd rd th between over under about around than least
-    """
-)
+_STRONG: Final = _LISTS["strong"]
+_WEAK: Final = _LISTS["weak"]
+_FOREIGN: Final = _LISTS["foreign"]
+_FOREIGN_SUFFIX: Final = _LISTS["foreign_suffix"]
+_NOT_STREETS: Final = _LISTS["not_streets"]
 _CUE: Final = re.compile(
     r"\b(?:address(?:\s+(?:is|was|to|of\s+\w+\s+is))?|located\s+(?:at|on|in)|liv(?:e|es|ing)\s+(?:at|on|in)|moved\s+to"
     r"|resid(?:e|es|ed|ing)\s+(?:at|on|in)|offices?\s+(?:is|are)\s+(?:at|on|in)"
@@ -139,10 +111,7 @@ MILITARY: Final = re.compile(
     rf"{_MILITARY_TAIL}|US(?:NS|NV|CGC)\s+{_WORD}|[AFD]PO,?\s+A[AEP],?\s+\d{{5}}(?:-\d{{4}})?)",
     re.I,
 )
-_STATES: Final = (
-    "AL AK AZ AR CA CO CT DE FL GA HI ID IL IN IA KS KY LA ME MD MA MI MN MS MO MT NE NV NH NJ NM NY NC ND OH OK OR PA "
-    "RI SC SD TN TX UT VT VA WA WV WI WY DC PR GU AS VI MP FM MH PW AB BC MB NB NL NS NT NU ON PE QC SK YT"
-)
+_STATES: Final = _LISTS["states"]
 _POSTCODES: Final = re.compile(
     rf"(?<!\w)(?:{_any(_STATES)}\.?,?\s+\d{{5}}(?:-\d{{4}})?\b|(?-i:[A-Z]{{1,2}}\d[A-Z\d]?\s?\d[A-Z]{{2}}\b)"
     r"|(?-i:[A-Z]\d[A-Z]\s?\d[A-Z]\d\b)|zip(?:\s*code)?(?:\s+is|\s*:)?\s+\d{5}(?:-\d{4})?\b)",
@@ -164,13 +133,7 @@ _TAIL_WORD: Final = re.compile(rf"[ ]?{_WORD}(?!\w)")
 _TAIL_GAP: Final = re.compile(r"(?:\.(?=\s*(?:\n|(?i:apt|suite|ste|unit|flat))))?[\s,;>?|*]*")
 _MAX_TAIL_PARTS: Final = 7
 _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
-_STOP_TAIL: Final = word_set(
-    """
-    i he she we they you it the this that what who where when why how please thanks thank hello hi dear mobile
-    phone tel fax email e-mail address name user bot customer agent can could is are was my your our his her and
-    or but then for with from no yes ok sincerely regards re
-    """
-)
+_STOP_TAIL: Final = _LISTS["stop_tail"]
 
 
 class AddressesPolicy:
@@ -292,7 +255,7 @@ def _has_plain_word(words: str) -> bool:
     return False
 
 
-_PARTICLES: Final = word_set("do via a am an me la de van st")
+_PARTICLES: Final = _LISTS["particles"]
 """Function words of English that are parts of streets' names in other languages."""
 
 

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from pipelines.policies.detectors.announced import find_announced
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     COMMON_WORDS,
@@ -22,9 +21,10 @@ from pipelines.policies.english.common_words import (
     NUMBER_WORDS,
     SMALL_NUMBERS,
     UNITS,
-    word_set,
 )
 from pipelines.policies.english.everyday_use import name_like
+from pipelines.policies.english.triggers import find_triggered
+from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
@@ -35,24 +35,16 @@ _EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U00
 _STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
 _ENDS_SENTENCE: Final = frozenset(".!?…")
 _DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
-"""Marks that divide a sentence, as `find_announced` reads them."""
+"""Marks that divide a sentence, as `find_triggered` reads them."""
 
 _PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
-_HEALTH: Final = word_set(
-    """
-    arm arms blood body breath drinking drunk ear ears eating eye eyes feet finger fingers foot growth hair hearing
-    heart hearts leg legs mood mouth neck operation operations shoulder shoulders skin sleep sleeping slept smell
-    smoke smoking stomach sugar teeth tooth weight
-    """
-)
+_HEALTH: Final = word_lists("common_words")["health"]
 """Words of every day that an illness is named by ("heart failure", "trouble sleeping")."""
 
 _MIN_SHOUTED: Final = 3
 """So many words, all in capitals, are a sentence without case, not names."""
 
-_BEFORE_A_NUMBER: Final = word_set(
-    "am i'm im is was he's she's turned turning turns nearly with in at by on to from under"
-)
+_BEFORE_A_NUMBER: Final = word_lists("common_words")["before_a_number"]
 """Words behind which a number that ends a sentence is an age, the end of a card, a room."""
 
 _EVERYDAY: Final = (COMMON_WORDS | NUMBER_WORDS | {"u"}) - _HEALTH
@@ -65,8 +57,8 @@ class ConservativePolicy:
         CHARACTER: a digit, a symbol such as ``@ / # < -``, or anything that is neither a word nor plain punctuation.
         WORD: a word outside the closed list of everyday words, among them every unusual name in any case.
         CAPITAL: a capital inside a sentence, or a word in capitals, unless the whole sentence is in capitals.
-        NAME_WORD: an everyday word where a name stands (`everyday_use`), or that "my name is", "the password is" or the
-            like announces (`announced`).
+        NAME_WORD: an everyday word where a name stands (`everyday_use`), or behind a trigger such as
+            "my name is" or "the password is" (`triggers`).
         NUMBER_WORDS: two or more number words or single letters, as in a dictated number or spelling; a number above
             three; a small one that counts or numbers something ("two kids", "room two").
         TIES: whatever somebody works for, lives in, comes from or goes to.
@@ -115,7 +107,7 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
         starts_sentence, gap = False, " "
     found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in _numbers(lower)]
     found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
-    found += [(words[i].start(), words[i].end(), label) for i, label in find_announced(lower, gaps)]
+    found += [(words[i].start(), words[i].end(), label) for i, label in find_triggered(lower, gaps)]
     is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
     if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
         found.append((words[0].start(), words[-1].end(), "BARE"))

@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from pipelines.policies.detectors.addresses import CAPITALISED, MILITARY, find_addresses
-from pipelines.policies.detectors.name_lists import personal_names
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.detectors.spelled import find_spelled
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
     COMMON_WORDS,
@@ -22,6 +20,9 @@ from pipelines.policies.english.common_words import (
     FUNCTION_WORDS,
     NUMBER_WORDS,
 )
+from pipelines.policies.english.name_lists import personal_names
+from pipelines.policies.english.spoken_numbers import find_spoken_numbers
+from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 Find = tuple[int, int, str]
@@ -57,22 +58,7 @@ _HASH: Final = re.compile(r"(?<!\w)#\d{4,}(?!\w)")
 
 # --- address ----------------------------------------------------------------------------------------------------
 
-_SUFFIXES: Final = (
-    "Alley Aly Avenue Ave Boulevard Blvd Branch Bridge Brook Brooks Burg Burgs Bypass Camp Canyon Cape Causeway "
-    "Center Centers Circle Cir Circles Cliff Cliffs Close Club Common Commons Corner Corners Course Court Ct Courts "
-    "Cove Coves Creek Crescent Crest Crossing Crossroad Crossroads Curve Dale Dam Divide Drive Dr Drives Estate "
-    "Estates Expressway Extension Extensions Fall Falls Ferry Field Fields Flat Flats Ford Fords Forest Forge "
-    "Forges Fork Forks Fort Freeway Garden Gardens Gateway Glen Glens Green Greens Grove Groves Harbor Harbors "
-    "Haven Heights Hts Highway Hwy Hill Hills Hollow Inlet Island Islands Isle Junction Junctions Key Keys Knoll "
-    "Knolls Lake Lakes Land Landing Lane Ln Light Lights Loaf Lock Locks Lodge Loop Mall Manor Manors Meadow "
-    "Meadows Mews Mill Mills Mission Motorway Mount Mountain Mountains Neck Orchard Oval Overpass Park Parks "
-    "Parkway Pkwy Parkways Pass Passage Path Pike Pine Pines Place Pl Plain Plains Plaza Plz Point Points Port "
-    "Ports Prairie Radial Ramp Ranch Rapid Rapids Rest Ridge Ridges River Road Rd Roads Route Row Rue Run Shoal "
-    "Shoals Shore Shores Skyway Spring Springs Spur Spurs Square Sq Squares Station Stravenue Stream Street St "
-    "Streets Summit Terrace Ter Throughway Trace Track Trafficway Trail Trl Tunnel Turnpike Underpass Union Unions "
-    "Valley Valleys Via Viaduct View Views Village Villages Ville Vista Walk Walks Wall Way Ways Well Wells"
-)
-_SUFFIX: Final = "(?:" + "|".join(sorted(_SUFFIXES.split(), key=len, reverse=True)) + r")\b\.?"
+_SUFFIX: Final = "(?:" + "|".join(sorted(word_lists("street_words")["us_suffixes"], key=len, reverse=True)) + r")\b\.?"
 _PART: Final = r"[^\W_][\w.'’-]*"
 _UNIT: Final = r"(?:,?\s*(?:(?:apartment|apt|suite|ste|unit|room|rm|floor|fl)\b|#)\.?\s*#?\s*\d+\w?\b)"
 _DANGLING: Final = r"(?:,?\s*\b(?:apartment|apt|suite|ste|unit)\b\.?\s*$)"  # the sentence was cut before the number
@@ -183,7 +169,7 @@ def _numbers(text: str) -> Iterator[Find]:
             yield match.start(1), match.end(1), "ORDER" if match[1].isdigit() else "TRACKING"
     for match in _HASH.finditer(text):
         yield match.start(), match.end(), "ORDER"
-    yield from find_spelled(text)
+    yield from find_spoken_numbers(text)
 
 
 def _codes(text: str) -> Iterator[Find]:

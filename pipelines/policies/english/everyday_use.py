@@ -19,111 +19,52 @@ from pipelines.policies.english.common_words import (
     NOUNS,
     NUMBER_WORDS,
     VERB_FORMS,
-    word_set,
 )
+from pipelines.policies.english.word_lists import word_lists
 
-_DETERMINERS: Final = word_set(
-    """
-    a an the my your his her our their this that these those some any no every each which what whose another other
-    all both one few several many more most such own same
-    """
-)
-_OPENING_CLAUSES: Final = word_set("what which that")
+_LISTS: Final = word_lists("everyday_use")
+
+_DETERMINERS: Final = _LISTS["determiners"]
+_OPENING_CLAUSES: Final = _LISTS["opening_clauses"]
 """Of these, the ones that a name follows too ("see what hope posted")."""
 
-_DEGREES: Final = word_set("very too so as how more most really quite pretty rather much less least even")
-_PREPOSITIONS: Final = word_set(
-    """
-    from at by near via through with for of in into on onto about around behind beside beneath under across between
-    against like than toward towards outside inside past over to without beyond until till since
-    """
+_DEGREES: Final = _LISTS["degrees"]
+_PREPOSITIONS: Final = _LISTS["prepositions"]
+_JOINING: Final = _LISTS["joining"]
+_SUBJECTS: Final = _LISTS["subjects"]
+_PRONOUNS: Final = _LISTS["pronouns"]
+_OBJECTS: Final = _LISTS["objects"]
+_QUESTIONS: Final = _LISTS["questions"]
+_BEFORE_VERBS: Final = _LISTS["before_verbs"]
+_BEING: Final = _LISTS["being"]
+_IS: Final = _LISTS["is"]
+_MODAL_FOLLOWERS: Final = BASE_VERBS | _LISTS["modal_followers"]
+_FINITE: Final = _LISTS["finite"] | frozenset(
+    form for form in VERB_FORMS if form.endswith(("ed", "s")) and form not in BASE_VERBS
 )
-_JOINING: Final = word_set("and or but so because if when while as whether where then")
-_SUBJECTS: Final = word_set(
-    "i we you he she it they this that these those there the my your our his her their a an any"
-)
-_PRONOUNS: Final = word_set("i we he she it they this that")
-_OBJECTS: Final = word_set("me him her us them it you")
-_QUESTIONS: Final = word_set("when how what where why who which and or but if so then maybe")
-_BEFORE_VERBS: Final = word_set(
-    """
-    i we you they he she it who will would can could should must shall may might do does did don't dont didn't
-    doesn't can't won't wouldn't couldn't shouldn't cannot please not never always i'll you'll we'll they'll it'll
-    he'll she'll i'd you'd we'd they'd let's just also still even really
-    """
-)
-_BEING: Final = word_set("are be been being were you're youre they're we're feel feels look looks get getting")
-_IS: Final = word_set("is was it's that's thats isn't wasn't")
-_MODAL_FOLLOWERS: Final = BASE_VERBS | word_set(
-    """
-    be not have do go get see come take make give find let keep know tell say think feel hold lose leave pay send
-    buy bring become begin mean meet put read run sell set show sit speak spend stand understand wear win write also
-    never always only just still then even all both really definitely probably surely likely certainly gladly cost
-    fall grow hear break build choose cut draw drive eat
-    """
-)
-_FINITE: Final = word_set(
-    """
-    is was isn't wasn't isnt has hasn't had hadn't does doesn't doesnt did didn't didnt said says told tells made
-    makes took takes gave gives got gets went goes came comes kept keeps sent sends sold sells paid pays knew knows
-    thought thinks saw sees left leaves let lets lost loses wrote writes ran runs won wins felt feels heard hears
-    """
-) | frozenset(form for form in VERB_FORMS if form.endswith(("ed", "s")) and form not in BASE_VERBS)
 """Forms that follow a subject at once. Plural nouns are among them ("tests"), at the cost of a few public sentences."""
 
-_DONE: Final = word_set(
-    "left got took sold lost gave made paid went bought found chose quit kept knew saw seen met using buying leaving"
-) | frozenset(form for form in VERB_FORMS if form.endswith("ed") and form not in BASE_VERBS)
+_DONE: Final = _LISTS["done"] | frozenset(form for form in VERB_FORMS if form.endswith("ed") and form not in BASE_VERBS)
 """Forms of verbs that people do not leave the determiner out behind, as they do in orders ("cancel order")."""
 
-_ASKING: Final = word_set("did do does is was are were has have can could will would should may might")
-_TO_PEOPLE: Final = word_set(
-    """
-    tell tells told telling ask asks asked asking meet met meeting invite invited visit visited thank thanked miss
-    missed kiss hug text texted texting call called calling join joined join know knew love loved hire hired fire
-    fired
-    """
-)
+_ASKING: Final = _LISTS["asking"]
+_TO_PEOPLE: Final = _LISTS["to_people"]
 """Verbs that are said of people more than of things."""
 
-_PEOPLE: Final = word_set(
-    """
-    friend friends sister brother mother father mom mum dad wife husband daughter son kid boss manager agent driver
-    teacher neighbor neighbour guest customer client aunt uncle partner girl boy guy man woman person baby child
-    owner clerk doctor rep representative passenger student worker employee supervisor colleague morning afternoon
-    evening night birthday
-    """
-)
+_PEOPLE: Final = _LISTS["people"]
 """Words behind which the name of the one stands whom they tell of, or greet."""
 
-_ADVERBIAL: Final = word_set("long soon early best little short quick strong light")
+_ADVERBIAL: Final = _LISTS["adverbial"]
 """Everyday words that are names but seldom, and stand nearly anywhere."""
 
-_BEFORE_NAMES: Final = (
-    word_set("to with from by for under and or was is it's am i'm im name") | _TO_PEOPLE | _PEOPLE | COURTESY_WORDS
-)
+_BEFORE_NAMES: Final = _LISTS["before_names"] | _TO_PEOPLE | _PEOPLE | COURTESY_WORDS
 _MODAL_NAMES: Final = frozenset({"will", "may"})
-_FIRMS_AND_PLACES: Final = word_set(
-    """
-    apple basic beach block boots capital cash cloud club corner current deal direct discover dream drive enterprise
-    express fair fit focus fresh gap giant hope key limited mobile national nice normal paradise point rapid reading
-    reserve select signal skip smart space square standard station stretch surprise target total tour truth united
-    value visit whole wise
-    """
-)
+_FIRMS_AND_PLACES: Final = _LISTS["firms_and_places"]
 SUSPECTS: Final = (AMBIGUOUS_WORDS | _FIRMS_AND_PLACES) - _MODAL_NAMES - _ADVERBIAL
 """Everyday words that are names as well, and have to be proved everyday by their neighbours."""
 
 _CONTENT: Final = COMMON_WORDS - FUNCTION_WORDS - COURTESY_WORDS - NUMBER_WORDS
-_NEEDS_DETERMINER: Final = _CONTENT - word_set(
-    """
-    course today tomorrow yesterday tonight help information assistance service home work time school person advance
-    return mail email phone line need use sale now next instance example case fact order stock transit progress
-    touch addition charge business purpose hold top front breakfast lunch dinner bed shipping delivery support
-    customers people items things flight insurance fun money food water stuff room trouble luck care power paper
-    energy attention traffic furniture sense music advice
-    """
-)
+_NEEDS_DETERMINER: Final = _CONTENT - _LISTS["needs_determiner"]
 """What does not follow a preposition without a determiner, if it is no name."""
 
 _IDIOMS: Final = frozenset(
@@ -137,7 +78,7 @@ _COUNTED: Final = (_NEEDS_DETERMINER & NOUNS) - _PLURAL_NOUNS
 
 _LICENSING_NOUNS: Final = _CONTENT - VERB_FORMS - SUSPECTS - _PEOPLE
 _BARE: Final = _CONTENT - _FINITE
-_WAYS: Final = word_set("street road lane park bridge island school college church hotel")
+_WAYS: Final = _LISTS["ways"]
 """Behind a word that is no determiner these end the name of a place, as "day" ends that of a feast."""
 
 _LOOKED_AT: Final = _CONTENT | SUSPECTS | _MODAL_NAMES

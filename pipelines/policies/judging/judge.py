@@ -78,7 +78,7 @@ class Exclusions:
         return pieces(text) in self._phrases
 
 
-def apart(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
+def without_separator(spans: Iterable[Span], sentence: Sentence, separator: str) -> list[Span]:
     """The spans without the token between the two texts of a row: one that reaches over it becomes two.
 
     The separator is the form of such rows and says nothing of any of them. A model that reads entities takes a name at
@@ -280,7 +280,7 @@ class Judge:
 
     def _kept(self, spans: Iterable[Span], sentence: Sentence) -> list[Span]:
         kept = self._exclusions.kept(spans, sentence)
-        return kept if self._separator is None else apart(kept, sentence, self._separator)
+        return kept if self._separator is None else without_separator(kept, sentence, self._separator)
 
     def _judge_one(self, request: Request, doc: Doc | None, found: set[Span] | str | None) -> Verdict:
         """The verdict on one row; ``found`` is what was found already, where policies read placeholders."""

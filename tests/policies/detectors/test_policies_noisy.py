@@ -171,9 +171,9 @@ SPELLED = [
 
 @pytest.mark.parametrize(("text", "expected"), SPELLED)
 def test_dictated_numbers(text, expected):
-    from pipelines.policies.detectors.spelled import find_spelled
+    from pipelines.policies.english.spoken_numbers import find_spoken_numbers
 
-    assert [(label, text[start:end]) for start, end, label in find_spelled(text)] == expected
+    assert [(label, text[start:end]) for start, end, label in find_spoken_numbers(text)] == expected
 
 
 CUED = [

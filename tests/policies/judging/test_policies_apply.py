@@ -16,7 +16,7 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
 from pipelines.policies.judging.apply import Redactor
-from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, apart
+from pipelines.policies.judging.judge import FAILED_LABEL, Judge, Request, without_separator
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.policies.redact import redact_text, token_mask
 from pipelines.policies.registry import check_name, make_policy, policy_modules
@@ -329,12 +329,12 @@ def test_what_stands_between_two_texts_is_never_masked(cut, first, second, data)
     borders = st.integers(0, len(starts))
     drawn = data.draw(st.lists(st.tuples(borders, borders), max_size=4))
     spans = [Span(min(pair), max(pair), "X", "p") for pair in drawn if pair[0] != pair[1]]
-    before, after = token_mask(len(starts), spans), token_mask(len(starts), apart(spans, sentence, " || "))
+    before, after = token_mask(len(starts), spans), token_mask(len(starts), without_separator(spans, sentence, " || "))
     at = text.index(" || ")
     is_separator = [at <= start < at + 4 for start in starts]
     assert sum(is_separator) >= 1
     assert list(after) == [0 if separator else b for b, separator in zip(before, is_separator, strict=True)]
-    assert apart(spans, sentence, " ## ") == spans  # a row of one text
+    assert without_separator(spans, sentence, " ## ") == spans  # a row of one text
 
 
 @pytest.mark.parametrize(

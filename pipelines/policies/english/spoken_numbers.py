@@ -19,7 +19,7 @@ _NUMBER: Final = frozenset(f"{_DIGIT}|{_TEEN}|{_TENS}".split("|"))
 _PHONE_DIGITS: Final = 7
 
 
-def find_spelled(text: str) -> Iterator[tuple[int, int, str]]:
+def find_spoken_numbers(text: str) -> Iterator[tuple[int, int, str]]:
     """Runs of at least four digits or letters, three of them other than "a" and "i", said one by one.
 
     Yields:

@@ -1,4 +1,4 @@
-"""What announces a name, a secret word, a place or an employer: the next word is then one, however everyday it is."""
+"""Trigger words: behind "my name is" or "works for" the next word is a name or a place, however everyday it is."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from pipelines.policies.english.common_words import COURTESY_WORDS, FUNCTION_WORDS, word_set
+from pipelines.policies.english.common_words import COURTESY_WORDS, FUNCTION_WORDS
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("triggers")
 
 _ONE: Final = r"([^ ,.:;!?…]+)"
 _NAMING: Final = re.compile(
     r"\b(?:name'?s|name is|named|nicknamed|called|known as|call(?:s|ing)? (?:me|him|her|us|them)|goes by|go by|spelled"
     r"|spelt|(?:find|add|know|follow|registered|listed|posts?|signed(?: in| up)?|logged in) (?:\S+ ){0,3}?as):? " + _ONE
 )
-_NOT_A_NAME: Final = word_set("not on in the a an what your to you and as for with by back when")
+_NOT_A_NAME: Final = _LISTS["not_a_name"]
 _CREDENTIAL: Final = re.compile(
     r"\b(?:user ?name|pass ?(?:word|code|phrase)|phrase|pin|code|login|log(?:ged)? in with|handle|plate|tag|license"
     rf"|wifi|answer)( is| was|'s|(?=:))?:? {_ONE}"
@@ -22,9 +25,7 @@ _USED_AS: Final = re.compile(
     rf"(?<!\S){_ONE} as (?:(?:the|a|my|your) )?(?:password|passcode|pin|code|login|username)\b"
     rf"|\buse {_ONE}(?: \S+){{0,3}}? (?:to|for) (?:log|sign|get|login|logging|signing) ?(?:in|on)?\b"
 )
-_OF_A_CREDENTIAL: Final = word_set(
-    "not wrong incorrect correct invalid expired working blocked locked needed required missing no"
-)
+_OF_A_CREDENTIAL: Final = _LISTS["of_a_credential"]
 """What a credential may be said to be without giving it away."""
 
 _BEHIND_A_CREDENTIAL: Final = FUNCTION_WORDS | COURTESY_WORDS | _OF_A_CREDENTIAL
@@ -38,17 +39,11 @@ _TIES: Final = re.compile(
     rf"{_ONE}"
 )
 _NO_PLACE: Final = FUNCTION_WORDS | {"me", "us", "home", "work", "here", "there"}
-_ANNOUNCING: Final = word_set(
-    """
-    name name's names named nicknamed called call calls calling known go goes spelled spelt as
-    username user password passcode passphrase pass phrase pin code login log logged handle plate tag license wifi
-    answer for at by in with on near to from of use
-    """
-)
+_TRIGGERS: Final = _LISTS["triggers"]
 
 
-def find_announced(words: Sequence[str], gaps: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Words that others announce.
+def find_triggered(words: Sequence[str], gaps: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Words that stand behind trigger words.
 
     Args:
         words: of one sentence, in lower case.
@@ -57,7 +52,7 @@ def find_announced(words: Sequence[str], gaps: Sequence[str]) -> Iterator[tuple[
     Yields:
         The position of a word, and NAME_WORD or TIES. A word may come more than once.
     """
-    if _ANNOUNCING.isdisjoint(words):
+    if _TRIGGERS.isdisjoint(words):
         return
     text, position = "", {}
     for i, (word, gap) in enumerate(zip(words, gaps, strict=True)):

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from pipelines.corpus.customersim_templates import BASE36, LABELS, TEMPLATE_SETS, TemplateSet
+from pipelines.corpus.customersim.templates import BASE36, LABELS, TEMPLATE_SETS, TemplateSet
 from pipelines.errors import ConfigError, InputError
 
 RECURRING_SHARE = 0.2

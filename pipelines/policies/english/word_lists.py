@@ -1,0 +1,15 @@
+"""Lists of words that lie as data beside this module."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+
+
+@functools.cache
+def word_lists(name: str) -> Mapping[str, frozenset[str]]:
+    """The lists of ``NAME.toml``, by name."""
+    text = resources.files("pipelines.policies.english").joinpath(f"{name}.toml").read_text("utf-8")
+    return {key: frozenset(words.split()) for key, words in tomllib.loads(text).items()}
