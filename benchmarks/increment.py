@@ -23,7 +23,7 @@ from flows.running.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store.execute import Outcome, PartitionKeys
+from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
 

@@ -22,9 +22,10 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
     """
     with run_of(config, TRAINING) as run:
         p = prepared or prepare.fn(run)
-        rows = {name: p[name] for name in ("shard", "split", "redact")}
+        redacted = {name: p[name] for name in ("shard", "redact")}
+        rows = {"split": p["split"], **redacted}
         first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; nothing for the others
         model = whole(train_model, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
         scores = whole(train_utility, run, train=model, redact=p["redact"])
-        claims = whole(guarantee, run, train=model, estimate=p["estimate"])  # Theorem 8
+        claims = whole(guarantee, run, train=model, estimate=p["estimate"], **redacted)  # Theorem 8
         whole(report, run, **p, train=model, train_utility=scores, guarantee=claims)

@@ -46,6 +46,21 @@ class StageConfig(BaseModel):
         """Distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()
 
+    def data_packages(self) -> tuple[str, ...]:
+        """Those of `package_references` that hold data, such as a model's weights, and so count in every key."""
+        return ()
+
+    def recipe(self, stage: str) -> dict[str, int]:
+        """The declared versions that stand for a stage's code in its key (`pipelines.stage.Stage.has_recipe`).
+
+        Returns:
+            A version for each part of the recipe: it is raised with every change to what is computed.
+
+        Raises:
+            LookupError: the table configures no such stage.
+        """
+        raise LookupError(f"stage {stage} has no recipe")
+
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """Input stages of the graph that ``stage`` does not read with these settings.
 

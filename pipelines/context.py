@@ -54,13 +54,17 @@ class Releases:
     Attributes:
         published: those that were published and may share a record with the run's, oldest first
             (`pipelines.accounting.ledger.Release`).
-        redaction: identifies the recipe by which the run redacts (see `ReleaseFacts.redactions`).
+        redactions: identify how the run redacts (see `ReleaseFacts.redactions`).
         adopted: keys of models that were adopted under another key, with the key that they were trained under.
+        is_current: whether the run's model read the text as it is redacted and divided now.
+        recipe: declared versions of what the run's model was made by; empty for one from before there were any.
     """
 
     published: tuple[Any, ...] = ()
-    redaction: str = ""
+    redactions: frozenset[str] = frozenset()
     adopted: Mapping[str, str] = field(default_factory=dict)
+    is_current: bool = True
+    recipe: Mapping[str, int] = field(default_factory=dict)
 
     def trained_as(self, key: str) -> str:
         """The key that a model was trained under, however often it was adopted since."""

@@ -241,6 +241,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES, SCREENED)),
             ),
             packages=_TRAINING_PACKAGES,
+            has_recipe=True,
         ),
         Stage(
             name="train",
@@ -259,6 +260,7 @@ GRAPH: Mapping[str, Stage] = {
             packages=_TRAINING_PACKAGES,
             tables=(Table("generated", "generated.parquet"),),
             is_release=True,
+            has_recipe=True,
         ),
         Stage(
             name="train_utility",
@@ -284,7 +286,14 @@ GRAPH: Mapping[str, Stage] = {
                 "report": REPORT,
             },
             fields={"report": ("public", "publish_counts")},
-            inputs=(Input("train", ("events.json",)), Input("estimate", (FIGURES,)), Input(RELEASES)),
+            # Shards and masks say whether the model is one of the text as it is redacted now (`Releases.is_current`).
+            inputs=(
+                Input("train", ("events.json",)),
+                Input("estimate", (FIGURES,)),
+                Input("shard", (PUBLIC, PRIVATE), "all"),
+                Input("redact", (REDACTED,), "all"),
+                Input(RELEASES),
+            ),
             packages=("dp-accounting", "numpy", "scipy"),
         ),
         Stage(

@@ -72,6 +72,8 @@ class Stage:
         runs: tables, besides its own, whose settings select code that it runs.
         is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
         publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
+        has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
+            because making it anew is a release, or makes one.
     """
 
     name: str
@@ -89,6 +91,7 @@ class Stage:
     runs: tuple[str, ...] = ()
     is_release: bool = False
     publishes_rows: bool = False
+    has_recipe: bool = False
 
     @property
     def shown_name(self) -> str:

@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from pipelines.errors import StoreError
-from pipelines.store.execute import PartitionKeys
+from pipelines.store.outcome import PartitionKeys
 from tasks.builders import builder_of, progress_of, report_partition
 
 _PASSING_ERRNO = frozenset(

@@ -187,9 +187,7 @@ def _is_plain_type(kind: Any) -> bool:
 
 def _ingredients(run: _Run, what: str) -> dict[str, dict[str, Any]]:
     """Per stage, a part of its key's ingredients; all partitions of a stage share it."""
-    return {
-        stage: found[0].lineage.get("ingredients", {}).get(what, {}) for stage, found in run.manifests.items() if found
-    }
+    return {stage: (found[0].made_by or {}).get(what, {}) for stage, found in run.manifests.items() if found}
 
 
 def _code(one: _Run, two: _Run) -> list[dict[str, Any]]:

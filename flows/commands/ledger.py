@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.accounting.claim_documents import credit_of
+from pipelines.accounting.withdrawn import refusal
 from pipelines.context import Releases
 from pipelines.files import read_json
 from pipelines.store import manifest as manifests
@@ -108,6 +109,7 @@ def _row(release: Release, group: int) -> dict[str, Any]:
         "group": group,
         "relation": "replace_one",
         "epsilon": release.epsilon,
+        "withdrawn": refusal(release.withdrawals) if release.withdrawals else None,
         "delta": release.delta,
         "data": release.data,
         "num_partitions": release.num_partitions,
@@ -172,6 +174,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
                 else f"  no credit for redaction: {credit['reason']}"
             )
         lines += _table(members)
+        lines += [f"  model {r['key'][:12]}: {r['withdrawn']}" for r in members if r["withdrawn"]]
     if tables := len(document["tables"]):
         plural = "s" if tables > 1 else ""
         lines.append(

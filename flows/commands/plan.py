@@ -106,6 +106,8 @@ def plan_text(document: Mapping[str, Any]) -> str:
         reasons = Counter(reason for row in rows for reason in row["reasons"])
         for reason, count in reasons.most_common(8):
             lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
+        if actions["stale"]:
+            lines.append(f"{'':<14}   the model stays; `reticent run --force train` trains another, a second release")
     return "\n".join(lines)
 
 

@@ -10,7 +10,8 @@ from flows.running.temporary import temporary_files
 from flows.settings import Settings
 from pipelines.files import read_json
 from pipelines.graph import FIGURES, GRAPH, upstream
-from pipelines.store.execute import PartitionKeys, execute
+from pipelines.store.execute import execute
+from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session, make_session
 
 Keys = dict[str, PartitionKeys]

@@ -14,8 +14,10 @@ from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Keyed, Stage
-from pipelines.store.execute import Outcome, key_of, probe
+from pipelines.store.execute import probe
 from pipelines.store.locks import store_lock
+from pipelines.store.lookup import key_of
+from pipelines.store.outcome import Outcome
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session, open_session
 

@@ -10,7 +10,7 @@ from prefect.futures import PrefectFuture
 
 from pipelines.graph import GRAPH
 from pipelines.store import runs
-from pipelines.store.execute import Outcome
+from pipelines.store.outcome import Outcome
 from pipelines.store.session import open_session
 
 Outputs = tuple[Outcome, ...]

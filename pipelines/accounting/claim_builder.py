@@ -36,6 +36,17 @@ LARGE_DELTA: Final = (
 )
 
 
+FOREIGN_ROWS: Final = (
+    "no work on this run can mend this: an earlier release trained on rows, or published rows, that another redaction "
+    "took for public, or nothing is known of it; a secret may stand in them"
+)
+_SHOWS_LENGTHS: Final = (
+    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
+    "set redact.collapse = true"
+)
+_OTHER_MASKS: Final = "what was trained on is not this redaction's output, so redaction gives no credit"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """One statement about a run.
@@ -272,6 +283,13 @@ class ClaimBuilder:
         """gamma as claims may use it; None where unknown, partial, told by a proxy, or where masks show lengths."""
         return self.review.false_negative_rate if self.review.is_usable and self.corpus.gives_credit else None
 
+    @property
+    def no_credit(self) -> str | None:
+        """Why redaction is worth nothing; None where it is worth something."""
+        if self.corpus.gives_credit:
+            return None
+        return _OTHER_MASKS if self.corpus.collapses else _SHOWS_LENGTHS
+
     def misses_nothing(self) -> bool:
         """Whether it is certain that no labelled secret of the corpus was trained on: all are masked, and stably."""
         gamma = self.gamma()
@@ -298,10 +316,7 @@ class ClaimBuilder:
         if not self.uses_delta2:
             return None
         if self.corpus.foreign_public_rows:
-            return (
-                "no work on this run can mend this: an earlier release trained on rows, or published rows, that "
-                "another redaction took for public, or nothing is known of it; a secret may stand in them"
-            )
+            return FOREIGN_ROWS
         if self.review.is_withheld:
             return WITHHELD
         if escape is None:

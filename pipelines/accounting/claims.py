@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.claim_builder import (
+    FOREIGN_ROWS,
     LARGE_DELTA,
     Claim,
     ClaimBuilder,
@@ -28,6 +29,8 @@ from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
 from pipelines.accounting.selective_claims import light_noise, masked, selective, selective_of_the_policy
+from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused
+from pipelines.accounting.withdrawn import refusal
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import ClaimName, MethodRule
 
@@ -69,6 +72,10 @@ def build_claims(
         ``unit``, unamplified, under replace-one), ``warnings``.
     """
     publication = publication or Publication()
+    if training.is_on_other_text:
+        training, corpus = on_other_text(training, corpus)
+    if training.withdrawn:
+        training = as_withdrawn(training)
     others = [release for release in others if release.counts]
     relations = (NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE)
     figures = [f for relation in relations for f in all_epsilons(training.event, training.target_delta, relation)]
@@ -89,6 +96,8 @@ def build_claims(
             "unit": joined.training.record,
             "relation": NeighboringRelation.REPLACE_ONE.value,
         }
+    if training.withdrawn:
+        claims = [refused(claim, refusal(training.withdrawn)) for claim in claims]
     return {
         "claims": [_as_json(claim) for claim in claims],
         "headline": _headline(claims),
@@ -138,6 +147,8 @@ def _claims_of(
     if has_public_rows and not rule.has_public_set and "confidentiality" in names:
         names.insert(names.index("confidentiality") + 1, "caught")
     claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
+    if corpus.foreign_public_rows:  # what is masked now may stand in them
+        claims = [c if c.refused or c.notion == "dp_private_set" else refused(c, FOREIGN_ROWS) for c in claims]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
         return [claim if claim.notion == "dp_private_set" else _refused(claim, "; ".join(unmet)) for claim in claims]
@@ -205,12 +216,13 @@ def _refused(claim: Claim, reason: str) -> Claim:
 
 def _warnings(training: TrainingFacts) -> list[str]:
     num = training.num_private_records
+    found = [OTHER_TEXT] if training.is_on_other_text else []
     if num and training.target_delta >= 1 / num:
-        return [
+        found.append(
             f"target_delta {training.target_delta:g} is not below 1 / {num}, one over the number of private records: "
             "a run that publishes one private record whole would satisfy it. Lower train.target_delta."
-        ]
-    return []
+        )
+    return found
 
 
 def _warnings_about(claims: Sequence[Claim]) -> list[str]:

@@ -145,6 +145,8 @@ def _phases(release: Release, redactions: frozenset[str]) -> list[Phase]:
     if release.insecure_test_seed:
         return [Phase(name=release.release_id, rows="original", event=NonPrivate())]
     facts = release.facts
+    if release.withdrawals:
+        return [Phase(name=release.release_id, rows="original", event=release.charged_event)]
     if facts is None:
         event = NonPrivate() if reads_without_noise(release) else release.event
         return [Phase(name=release.release_id, rows="original", event=event)]

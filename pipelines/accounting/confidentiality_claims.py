@@ -26,10 +26,6 @@ from pipelines.accounting.confidentiality import (
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
-_NO_CREDIT = (
-    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
-    "set redact.collapse = true"
-)
 _SPLIT_CREDIT = (
     "gamma is applied once, to the total loss of the phases on redacted text at their own sampling rate; phases on the "
     "original text are added without credit, and there every copy of a sentence counts"
@@ -134,8 +130,8 @@ def bayesian(b: ClaimBuilder) -> Claim:
         return replace(
             claim, refused=f"the misses were told by {b.review.source}, a proxy; no guarantee rests on a proxy"
         )
-    if not b.corpus.gives_credit:
-        return replace(claim, refused=_NO_CREDIT)
+    if (no_credit := b.no_credit) is not None:
+        return replace(claim, refused=no_credit)
     part = b.review.part_refusal()
     if part is not None:
         return replace(claim, refused=part)

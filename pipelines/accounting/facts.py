@@ -17,6 +17,7 @@ from pipelines.accounting.events import (
     leaves,
     to_json,
 )
+from pipelines.accounting.withdrawn import Withdrawal
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import Rows
 from pipelines.miss_rate.rates import MissRate
@@ -72,6 +73,9 @@ class TrainingFacts:
             the mechanism is another one in a neighbouring world.
         typed_masks: whether masks told, in training, what kind of secret they stand for.
         reads_places: whether training was told which records begin or end their conversation.
+        is_on_other_text: whether it read the text as it was redacted and divided by an earlier version, which is
+            otherwise than it is now.
+        withdrawn: what was found wrong with its recipe since.
     """
 
     method: str
@@ -93,6 +97,8 @@ class TrainingFacts:
     is_noise_from_private_text: bool = False
     typed_masks: bool = False
     reads_places: bool = False
+    is_on_other_text: bool = False
+    withdrawn: tuple[Withdrawal, ...] = ()
 
     def event_on(self, *rows: Rows) -> Event:
         """What ran on private records in these forms."""
@@ -260,6 +266,7 @@ class ReleaseFacts:
         publishes_rows: whether such rows were published as a table.
         typed_masks: whether masks told what kind of secret they stand for.
         is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
+        recipe: declared versions of what was computed (`pipelines.training.recipes`); empty before there were any.
     """
 
     method: str
@@ -274,6 +281,7 @@ class ReleaseFacts:
     publishes_rows: bool = False
     typed_masks: bool = False
     is_noise_from_private_text: bool = False
+    recipe: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def records_per_sentence(self) -> int | None:
@@ -299,6 +307,7 @@ class ReleaseFacts:
             "publishes_rows": self.publishes_rows,
             "typed_masks": self.typed_masks,
             "is_noise_from_private_text": self.is_noise_from_private_text,
+            **({"recipe": dict(self.recipe)} if self.recipe else {}),
         }
 
     @classmethod

@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from pipelines.accounting.events import Composed, Event, Gaussian, Leaf, NonPrivate, SelfComposed, leaves
 from pipelines.accounting.facts import ReleaseFacts
+from pipelines.accounting.withdrawn import Withdrawal, true_event, withdrawals
 from pipelines.context import Purpose
 from pipelines.methods.registry import rule_of
 
@@ -80,6 +81,18 @@ class Release:
         return self.state == "published" and self.purpose != "audit"
 
     @property
+    def withdrawals(self) -> tuple[Withdrawal, ...]:
+        """What was found wrong with its recipe since."""
+        if self.is_table:
+            return ()
+        return withdrawals(self.facts.recipe, self.facts.method) if self.facts else withdrawals({}, None)
+
+    @property
+    def charged_event(self) -> Event:
+        """What it is charged for: its event, unless its recipe was found wrong."""
+        return true_event(self.event, self.withdrawals)
+
+    @property
     def counts(self) -> bool:
         """Whether it costs anything: what is in training is charged at once, so that two runs cannot both fit."""
         return self.is_public and self.state != "abandoned" and not self.is_table
@@ -124,7 +137,7 @@ def composed_event(releases: Iterable[Release]) -> Event:
         if release.insecure_test_seed or reads_without_noise(release):
             mechanisms[NonPrivate()] += 1
             continue
-        for count, leaf in leaves(release.event):
+        for count, leaf in leaves(release.charged_event):
             mechanisms[leaf] += count
     ordered = sorted(mechanisms.items(), key=lambda item: repr(item[0]))  # for equal results on equal input
     return Composed(events=tuple(SelfComposed(count=count, event=leaf) for leaf, count in ordered))
@@ -162,7 +175,7 @@ def composed_epsilon(releases: Iterable[Release], delta: float) -> float:
 
 
 def epsilon_alone(release: Release) -> float:
-    """Unamplified epsilon of one release at its own delta, under replace-one, wherever its model is kept."""
+    """Unamplified epsilon of one release at its own delta, by what it recorded, under replace-one, wherever it lies."""
     from pipelines.accounting.accountants import epsilon  # dp-accounting is slow to import
 
     event = NonPrivate() if release.insecure_test_seed else release.event

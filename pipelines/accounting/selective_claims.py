@@ -97,12 +97,8 @@ def masked(b: ClaimBuilder) -> Claim:
             *about_caught(b.corpus, b.unstable),
         ),
     )
-    if not b.corpus.gives_credit:
-        return replace(
-            claim,
-            refused="redact.collapse is false: the number of masks shows how many tokens a secret has; set "
-            "redact.collapse = true",
-        )
+    if (no_credit := b.no_credit) is not None:
+        return replace(claim, refused=no_credit)
     if b.training.typed_masks:
         return replace(
             claim,

@@ -10,7 +10,7 @@ private text.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -80,12 +80,19 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
     from pipelines.accounting.facts import parse_training
     from pipelines.accounting.ledger import releases_digest
+    from pipelines.accounting.withdrawn import withdrawals
     from pipelines.methods.registry import rule_of
     from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
 
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
+    if (releases := ctx.outside.releases) is not None:
+        training = replace(
+            training,
+            is_on_other_text=not releases.is_current,
+            withdrawn=withdrawals(releases.recipe, training.method),
+        )
     figures = ctx.input("estimate").json("figures.json")
     publication, others = _releases(ctx, training.method)
     method_facts = {
@@ -135,13 +142,15 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
     key = ctx.input("train").key
     key = ctx.outside.releases.trained_as(key) if ctx.outside.releases else key
     own = next((release for release in reversed(known) if release.key == key), None)
-    redactions = {ctx.outside.releases.redaction} if ctx.outside.releases else set()
+    redactions = set(ctx.outside.releases.redactions) if ctx.outside.releases else set()
     if (
         own is not None
         and own.facts is not None
+        and ctx.outside.releases is not None
+        and ctx.outside.releases.is_current
         and (METHODS[method].trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
     ):
-        redactions |= own.facts.redactions  # what it read is what is there now, or it would have been trained anew
+        redactions |= own.facts.redactions
     tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
     publishes = publishes_rows(ctx.configs, method)
     was_published = any(not found.isdisjoint(redactions) for found in tables)

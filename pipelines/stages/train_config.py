@@ -332,12 +332,26 @@ class TrainConfig(StageConfig):
 
         return tuple(map(str, model_files(self.model))) if self.is_pretrained() else ()
 
-    def package_references(self) -> tuple[str, ...]:
-        """The packages that a model comes in, or is adapted with."""
+    def data_packages(self) -> tuple[str, ...]:
+        """The packages that a model comes in."""
         from pipelines.training.models.sources import distributions_of
 
-        peft = ("peft",) if self.adaptation in ("lora", "prefix") else ()
-        return (*distributions_of(self.model), *peft)
+        return tuple(distributions_of(self.model))
+
+    def package_references(self) -> tuple[str, ...]:
+        """The packages that a model comes in, or is adapted with."""
+        return (*self.data_packages(), *(("peft",) if self.adaptation in ("lora", "prefix") else ()))
+
+    def recipe(self, stage: str) -> dict[str, int]:
+        """The versions of the engine, of reading records, of the method and of the task."""
+        from pipelines.training.recipes import recipe_of
+
+        is_first_phase = stage == "train_phase1"
+        if is_first_phase and METHODS[self.method].first_phase is None:
+            return {}
+        return recipe_of(self.method, self.task, is_first_phase=is_first_phase)
+
+        return {} if stage == "train_phase1" and self.method != "jft" else recipe_of(self.method, self.task)
 
     def is_light_noise(self) -> bool:
         """Whether phase 1 of jft adds noise."""

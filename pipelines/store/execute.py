@@ -7,9 +7,7 @@ import multiprocessing
 import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 from pipelines.artifacts import Artifact, Output
 from pipelines.context import Environment, Outside, Progress, StageContext, silent
@@ -17,16 +15,16 @@ from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import disk_error, write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
-from pipelines.stage import OUTSIDE, RELEASES, SOURCE, Input, Keyed
+from pipelines.stage import OUTSIDE, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.gating import search_public_files
-from pipelines.store.ingredients import ingredients_of
-from pipelines.store.keys import make_key, stage_seed
+from pipelines.store.keys import built_with, stage_seed
 from pipelines.store.ledger import StoreLedger
 from pipelines.store.locks import key_lock, store_lock
+from pipelines.store.lookup import find, find_any, key_of, must_build, releases_for
 from pipelines.store.manifest import Manifest
+from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.publish import (
-    joint_manifest_damage,
     prepare_build,
     publish,
     publish_kept,
@@ -34,96 +32,9 @@ from pipelines.store.publish import (
     scratch_dir,
 )
 from pipelines.store.published_tables import note_table
-from pipelines.store.releases import releases_on_files
 from pipelines.store.reviews import reviews_of
 from pipelines.store.roots import MADE_AGAIN, private_umask
 from pipelines.store.session import Session
-
-State = Literal["cached", "completed", "failed", "skipped"]
-PartitionKeys = tuple[Keyed, ...]
-"""(partition, key) in corpus order: how an input's artifacts are named between tasks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What became of one stage for one partition. Holds keys and times, no text."""
-
-    stage: str
-    partition: str | None
-    state: State
-    key: str | None
-    seconds: float = 0.0
-
-
-def _manifest_of_input(session: Session, stage: str, key: str) -> Manifest:
-    manifest = manifests.load(session.roots, stage, key)
-    if manifest is None:
-        raise StoreError(f"the artifact {key[:12]} of stage {stage} vanished during the run; run again")
-    return manifest
-
-
-def input_digests(
-    session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
-) -> dict[str, object]:
-    """The digests of a stage's inputs, as far as its edges and its settings say that they matter.
-
-    Raises:
-        LookupError: the inputs given are not those that the graph declares.
-        StoreError: an input's artifact is gone.
-    """
-    declared = {edge.stage for edge in GRAPH[stage].inputs} - OUTSIDE
-    read = [edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage not in OUTSIDE]
-    if not {edge.stage for edge in read} <= inputs.keys() <= declared:
-        raise LookupError(f"stage {stage} reads {sorted(declared)}, was given {sorted(inputs)}")
-    digests: dict[str, object] = {}
-    for edge in read:
-        name = edge.stage
-        files = tuple(f.format(partition=partition) for f in edge.files)
-        found = [[p, _manifest_of_input(session, name, key).output_digest(files)] for p, key in inputs[name]]
-        if edge.partitions == "all":
-            digests[name] = found
-        else:
-            if len(found) != 1:
-                raise LookupError(f"stage {stage} reads one {name}, was given {len(found)}")
-            digests[name] = found[0][1]
-    return digests
-
-
-def key_of(
-    session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]
-) -> tuple[str, dict[str, Any]]:
-    """The key of a stage's output for given inputs, and its ingredients."""
-    ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs))
-    return make_key(session, ingredients), ingredients
-
-
-def find(session: Session, stage: str, key: str) -> Manifest | None:
-    """A verified hit, or None. Takes no lock and repairs nothing. What a child run kept is no hit for a release."""
-    manifest = _find_any(session, stage, key)
-    return None if manifest is None or _is_kept_back(session, manifest) else manifest
-
-
-def _is_kept_back(session: Session, manifest: Manifest) -> bool:
-    return session.spec.purpose == "release" and manifests.PURPOSE in manifest.lineage
-
-
-def _find_any(session: Session, stage: str, key: str) -> Manifest | None:
-    manifest = manifests.load(session.roots, stage, key)
-    if manifest is None:
-        return None
-    if (stage, key) not in session.verified:
-        full = session.spec.runtime.verify == "full"
-        if full and joint_manifest_damage(session.roots, manifest):
-            return None
-        if manifests.damage(session.roots, manifest, full=full):
-            return None
-        session.verified.add((stage, key))
-    return manifest
-
-
-def must_build(session: Session, stage: str, partition: str | None) -> bool:
-    """Whether the run was asked to rebuild this stage and has not done so yet."""
-    return stage in session.spec.forced and (stage, partition) not in session.built
 
 
 def probe(session: Session, stage: str, partition: str | None, key: str) -> Outcome | None:
@@ -195,7 +106,7 @@ def _build_locked(
     forced = must_build(session, stage, partition)
     if not forced and find(session, stage, key) is not None:  # another run built it while we waited
         return Outcome(stage=stage, partition=partition, state="cached", key=key)
-    kept = None if forced else _find_any(session, stage, key)
+    kept = None if forced else find_any(session, stage, key)
     if kept is not None:  # a comparison made it; to publish it is all that is left to do
         if GRAPH[stage].publishes_rows:
             note_table(session, key, kept.stats)
@@ -223,7 +134,7 @@ def _build_locked(
         outside=Outside(
             pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
             reviews=reviews_of(session.roots, session.spec.reviews),
-            releases=releases_on_files(session) if RELEASES in {e.stage for e in GRAPH[stage].inputs} else None,
+            releases=releases_for(session, stage, partition, inputs),
         ),
         out=Output(
             folder=folders["private"],
@@ -247,6 +158,7 @@ def _build_locked(
     lineage = {
         "ingredients": ingredients,
         "inputs": {name: [list(pair) for pair in inputs[name]] for name in context.inputs},
+        **({"built_with": built_with(session, stage)} if GRAPH[stage].has_recipe else {}),
         **({"ledger": ledger.anchor.to_json()} if ledger is not None and ledger.anchor is not None else {}),
         **({} if is_published else {manifests.PURPOSE: session.spec.purpose}),
     }
@@ -281,7 +193,7 @@ def _artifact(session: Session, edge: Input, partition: str | None, key: str) ->
         partition=partition,
         key=key,
         folder=session.roots.object_dir("private", edge.stage, key),
-        public_folder=_manifest_of_input(session, edge.stage, key).public_dir(session.roots) if public else None,
+        public_folder=manifests.of_input(session.roots, edge.stage, key).public_dir(session.roots) if public else None,
     )
 
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.graph import GRAPH
-from pipelines.stage import RELEASES, REVIEWS, SOURCE
+from pipelines.stage import REVIEWS, SOURCE
 from pipelines.store.keys import InputDigests, own_ingredients, source_digest
-from pipelines.store.ledger_file import LedgerError
-from pipelines.store.releases import digest_of, releases_on_files
-from pipelines.store.seals import SealError
 from pipelines.store.session import Session
 
 
@@ -17,7 +14,7 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
     """All ingredients of a key.
 
     Args:
-        inputs: digests of the input stages; the source input of a partition is added here.
+        inputs: digests of the input stages; the source input of a partition is added here, and what reviewers decided.
     """
     digests = dict(inputs)
     if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
@@ -25,16 +22,5 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
     read = GRAPH[stage_name].edges_read(session.configs)
     if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
         digests[REVIEWS] = session.spec.reviews.digest
-    if any(edge.stage == RELEASES for edge in GRAPH[stage_name].inputs):
-        digests[RELEASES] = _releases_digest(session)
     purpose = {"purpose": session.spec.purpose} if session.makes_unpublishable(stage_name) else {}
     return {**own_ingredients(session, stage_name), **purpose, "inputs": digests}
-
-
-def _releases_digest(session: Session) -> str:
-    """What of the releases on the run's files enters a key. A damaged ledger stops the stage when it is built."""
-
-    try:
-        return digest_of(releases_on_files(session))
-    except (LedgerError, SealError):
-        return "damaged"

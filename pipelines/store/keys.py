@@ -53,31 +53,51 @@ def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
 
 
 def own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
-    """The part of a key that is known before any input is: code, settings, environment, seed. Computed once."""
+    """The part of a key that is known before any input is: settings, seed, and code and environment, or the recipe.
+
+    Computed once.
+    """
     if stage_name not in session.own:
-        session.own[stage_name] = _own_ingredients(session, stage_name)
+        stage = GRAPH[stage_name]
+        code = _recipe(session, stage) if stage.has_recipe else built_with(session, stage_name)
+        session.own[stage_name] = {
+            "schema_version": versions.KEY,
+            "stage": stage_name,
+            **code,
+            "config": _keyed_config(stage, session.configs) if _used(session, stage) else {},
+            "seed": stage_seed(session.spec.seed, stage_name),
+        }
     return session.own[stage_name]
 
 
-def _own_ingredients(session: Session, stage_name: str) -> dict[str, Any]:
+def _used(session: Session, stage: Stage) -> list[StageConfig]:
+    return [session.configs[table] for table in stage.configs if stage.fields.get(table) != ()]
+
+
+def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
+    """Declared versions, and what is data though it is no input: files and packages that hold a model."""
+    config = session.configs[stage.table]
+    recipe = config.recipe(stage.name)
+    packages = config.data_packages() if recipe else ()
+    files = session.code.of_data(config.data_files()) if recipe else {}
+    return {"recipe": recipe, "data": files | {name: _version(name) for name in sorted(packages)}}
+
+
+def built_with(session: Session, stage_name: str) -> dict[str, Any]:
+    """Code, data files and environment of a stage: ingredients of its key, or lineage where it has a recipe."""
     stage = GRAPH[stage_name]
-    used = [session.configs[table] for table in stage.configs if stage.fields.get(table) != ()]
     # A stage runs the code that its own table selects, and what it declares; of other tables it just reads values.
     selecting = [t for t in (stage.table, *stage.runs) if t in stage.configs and stage.fields.get(t) != ()]
     own = [session.configs[table] for table in selecting]
     references = [stage.module, *(r for config in own for r in config.code_references())]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
     return {
-        "schema_version": versions.KEY,
-        "stage": stage_name,
         "code": session.code.of(references) | session.code.of_data([f for config in own for f in config.data_files()]),
-        "config": _keyed_config(stage, session.configs) if used else {},
         "environment": {
             "python": platform.python_version(),
             "machine": platform.machine(),
             "packages": {name: _version(name) for name in sorted(packages)},
         },
-        "seed": stage_seed(session.spec.seed, stage_name),
     }
 
 

@@ -17,12 +17,13 @@ from pipelines.stage import Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
-from pipelines.store.execute import PartitionKeys, key_of
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError
 from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
+from pipelines.store.lookup import fresh_key_of
 from pipelines.store.manifest import Manifest
+from pipelines.store.outcome import PartitionKeys
 from pipelines.store.publish import (
     is_left_over,
     joint_manifest_damage,
@@ -264,7 +265,7 @@ def adopt(session: Session, stage: str, old_key: str) -> str:
         source = _find_by_prefix(session.roots, stage, old_key)
         partition = _partition_of(session, stage, source.key)
         inputs = _present_inputs(session, stage, partition)
-        key, ingredients = key_of(session, stage, partition, inputs)
+        key, ingredients = fresh_key_of(session, stage, partition, inputs)
         if key == source.key:
             return key
         old = source.lineage["ingredients"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.errors import StoreError
 from pipelines.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
@@ -29,8 +30,8 @@ class Manifest:
     Attributes:
         files: ``root/relative path`` to ``{"size", "sha256"}``.
         stats: a stage's counts, for people.
-        lineage: the ingredients of the key and the keys of the inputs; ``adopted_from`` where adopted; `PURPOSE`
-            where a child run made it and it is not published.
+        lineage: the ingredients of the key and the keys of the inputs; ``built_with``, the code and packages that are
+            no ingredients; ``adopted_from`` where adopted; `PURPOSE` where a child run made it and it is not published.
         seconds: how long the build took. Never part of a digest.
     """
 
@@ -72,6 +73,13 @@ class Manifest:
                 raise LookupError(f"{self.stage} has no file of the expected name")
             listed = [by_name[name] for name in names]
         return hashlib.sha256(canonical_json(listed)).hexdigest()
+
+    @property
+    def made_by(self) -> dict[str, Any] | None:
+        """The ingredients of the key with code and environment, in a key or beside it; None where none are known."""
+        if "ingredients" not in self.lineage:
+            return None
+        return {**self.lineage["ingredients"], **self.lineage.get("built_with", {})}
 
     def to_json(self) -> dict[str, Any]:
         """As the joint manifest document."""
@@ -132,6 +140,18 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
             return None
     except (KeyError, TypeError, AttributeError):
         return None
+    return manifest
+
+
+def of_input(roots: Roots, stage: str, key: str) -> Manifest:
+    """The joint manifest of an artifact that was found before.
+
+    Raises:
+        StoreError: it is gone.
+    """
+    manifest = load(roots, stage, key)
+    if manifest is None:
+        raise StoreError(f"the artifact {key[:12]} of stage {stage} vanished during the run; run again")
     return manifest
 
 

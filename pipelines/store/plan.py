@@ -10,12 +10,12 @@ from typing import Any, Literal
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
-from pipelines.store.execute import PartitionKeys, find, input_digests, must_build
-from pipelines.store.ingredients import ingredients_of
-from pipelines.store.keys import make_key, own_ingredients
+from pipelines.store.keys import built_with, own_ingredients
+from pipelines.store.lookup import find, fresh_key_of, kept_of_last_run, key_of, must_build
+from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session
 
-Action = Literal["hit", "run", "maybe"]
+Action = Literal["hit", "stale", "run", "maybe"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
     """Predicts a run.
 
     ``hit`` is served from the store, ``run`` will be built, ``maybe`` waits for the output of a stage that has to run:
-    if that comes out with the same bytes as before, the wave stops there.
+    if that comes out with the same bytes as before, the wave stops there. ``stale`` is a model that stays, because only
+    an upgrade would make it anew, and the user was not asked (`pipelines.store.lookup`).
 
     Args:
         previous: the record of the last run, to explain what changed since.
@@ -55,9 +56,11 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
     before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
     for stage in GRAPH.values():
         own = own_ingredients(session, stage.name)
+        if stage.has_recipe:
+            own = {**own, **built_with(session, stage.name)}
         for partition in session.partition_names(stage.name):
             planned = _plan_one(session, stage, partition, own, keys, before)
-            if planned.action == "hit" and planned.key:
+            if planned.action in ("hit", "stale") and planned.key:
                 keys[(stage.name, partition)] = planned.key
             plan.append(planned)
     session.stat_cache.save()
@@ -75,13 +78,18 @@ def _plan_one(
     old = _old_ingredients(session, stage, partition, before)
     inputs = _known_inputs(session, stage, partition, keys)
     if isinstance(inputs, str):
+        if stage.has_recipe and not must_build(session, stage.name, partition):
+            model = kept_of_last_run(session, stage)
+            if model is not None:  # whatever comes out of the stages before it
+                return Planned(stage.name, partition, "stale", tuple(explain(model.made_by, own, None)), model.key)
         return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None)))
-    ingredients = ingredients_of(session, stage.name, partition, input_digests(session, stage.name, partition, inputs))
-    key = make_key(session, ingredients)
+    key, ingredients = key_of(session, stage.name, partition, inputs)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
-    if find(session, stage.name, key) is not None:
-        return Planned(stage.name, partition, "hit", (), key)
+    if (found := find(session, stage.name, key)) is not None:
+        present = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
+        drift = explain(found.made_by, own, present) if own.get("recipe") else []
+        return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
     if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
         return Planned(stage.name, partition, "run", ("a child run made it: it is published, not made anew",), key)
     reasons = explain(old, own, ingredients["inputs"])
@@ -113,7 +121,7 @@ def _old_ingredients(
 ) -> Mapping[str, Any] | None:
     key = before.get((stage.name, partition))
     manifest = manifests.load(session.roots, stage.name, key) if key else None
-    return manifest.lineage.get("ingredients") if manifest else None
+    return manifest.made_by if manifest else None
 
 
 def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mapping[str, Any] | None) -> list[str]:
@@ -131,6 +139,10 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
             for name in sorted(then.keys() | now.keys())
             if then.get(name) != now.get(name)
         ]
+    if "recipe" in own:
+        first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
+        then, now = old.get("recipe", first), own["recipe"]
+        reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
     reasons += [f"code: {name}" for name in _changed(old["code"], own["code"])]
     then, now = old["environment"], own["environment"]
     reasons += [

@@ -13,14 +13,18 @@ from pipelines.store import manifest as manifests
 from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session
 
-_RECIPE = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
+RECIPE_STAGES = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
 """The stages that decide what is masked in a sentence, and what passes as public."""
 
 
 def redaction_recipe(session: Session) -> str:
     """Identifies how the run's settings, code and packages redact a sentence."""
-    own = {stage: {**own_ingredients(session, stage), "seed": None} for stage in _RECIPE}
-    return make_key(session, {"redaction": own})[:16]
+    return recipe_id(session, {stage: own_ingredients(session, stage) for stage in RECIPE_STAGES})
+
+
+def recipe_id(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
+    """As `redaction_recipe`, from what the keys of `RECIPE_STAGES` are made of beside their inputs."""
+    return make_key(session, {"redaction": {stage: {**own[stage], "seed": None} for stage in RECIPE_STAGES}})[:16]
 
 
 def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> str | None:
@@ -61,6 +65,7 @@ def preparation_facts(
         "redactions": [redaction_recipe(session), *([output] if output else [])],
         "sentence_stability": 1 if reads_original else corpus.dedup_stability,
         "publishes_rows": publishes,
+        "recipe": session.configs["train"].recipe("train"),
     }
 
 

@@ -10,6 +10,9 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipelines.graph import GRAPH, upstream
+from pipelines.stage import OUTSIDE, Keyed
+from pipelines.store import manifest as manifests
 from pipelines.store.ledger import (
     append,
     document_of,
@@ -19,7 +22,9 @@ from pipelines.store.ledger import (
     read_documents,
     releases_of,
 )
+from pipelines.store.lookup import key_of
 from pipelines.store.preparation import data_tokens, redaction_recipe
+from pipelines.store.same_redaction import redactions_of
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:
@@ -48,7 +53,10 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     recipe, tokens = redaction_recipe(session), data_tokens(session)
     with locked(session.roots) as path:
         known = releases_of(session.roots, read_documents(session.roots, path))
-        if not _is_known(known, recipe, tokens):
+        tables = [release for release in known if release.is_table and release.facts is not None]
+        earlier = {name for table in tables if table.facts for name in table.facts.redactions}
+        same = redactions_of(session, earlier, _redacted_now(session))
+        if not _is_known(known, same, tokens):
             new_tokens, overlaps = overlap(tokens, known)
             train: Any = session.configs["train"]
             table = Release(
@@ -73,13 +81,28 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     session.is_table_noted = True
 
 
-def _is_known(known: list[Release], recipe: str, tokens: frozenset[str]) -> bool:
+def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozenset[str]) -> bool:
     """Whether tables by this redaction are entered for all of these files."""
     named: set[str] = set()
     by_id = {release.release_id: release for release in known}
     for release in known:
-        if release.is_table and release.facts is not None and recipe in release.facts.redactions:
+        if release.is_table and release.facts is not None and not redactions.isdisjoint(release.facts.redactions):
             # Its own tokens are those that no earlier entry named; the others stand with the entries that it overlaps.
             named |= release.tokens or set()
             named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
     return tokens <= named
+
+
+def _redacted_now(session: Session) -> dict[str | None, str] | None:
+    """The keys of the run's redacted text by partition; None as long as it is not there."""
+    known: dict[str, list[Keyed]] = {}
+    for stage in GRAPH.values():
+        if stage.name not in upstream({"redact"}) - OUTSIDE:
+            continue
+        known[stage.name] = []
+        for partition in session.partition_names(stage.name):
+            key, _ = key_of(session, stage.name, partition, stage.input_keys(partition, known))
+            if manifests.load(session.roots, stage.name, key) is None:
+                return None
+            known[stage.name].append((partition, key))
+    return dict(known["redact"])

@@ -10,18 +10,22 @@ from pipelines.files import canonical_json
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import release_stages
 from pipelines.store.ledger import document_of, read_ledger
-from pipelines.store.preparation import data_tokens, redaction_recipe
+from pipelines.store.preparation import data_tokens
 from pipelines.store.roots import Roots
+from pipelines.store.same_redaction import Keys, redactions_of
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Scope
 
 
-def releases_on_files(session: Session) -> Releases:
+def releases_on_files(session: Session, redacted: Keys) -> Releases:
     """The published releases that may share a record with the run, oldest first, whatever key they have.
 
     Models of audits link releases that share records with them, and are left out themselves.
+
+    Args:
+        redacted: the keys of the run's redacted text by partition.
 
     Raises:
         LedgerError: the ledger is not as it was written.
@@ -35,11 +39,12 @@ def releases_on_files(session: Session) -> Releases:
     for group in overlapping(everything, scope):
         if any(r.tokens is None or tokens & r.tokens for r in group):
             found += list(group)
+    others = {name for r in found if r.facts is not None for name in r.facts.redactions}
     order = {r.release_id: n for n, r in enumerate(everything)}
     found = [r for r in found if r.is_claimed]
     return Releases(
         published=tuple(sorted(found, key=lambda r: order[r.release_id])),
-        redaction=redaction_recipe(session),
+        redactions=redactions_of(session, others, redacted),
         adopted=adopted_models(session.roots),
     )
 
@@ -58,4 +63,5 @@ def adopted_models(roots: Roots) -> dict[str, str]:
 def digest_of(releases: Releases) -> str:
     """What of the releases enters the key of a stage that reads them."""
     documents = [{**document_of(r), "tokens": None, "run_id": None} for r in releases.published]
-    return hashlib.sha256(canonical_json([releases.redaction, documents])).hexdigest()
+    known = [sorted(releases.redactions), releases.is_current, dict(releases.recipe)]
+    return hashlib.sha256(canonical_json([known, documents])).hexdigest()

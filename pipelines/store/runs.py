@@ -14,7 +14,7 @@ from typing import Any
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import versions
-from pipelines.store.execute import Outcome
+from pipelines.store.outcome import Outcome
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SEAL, Kind, SealError, read_sealed, write_sealed
 from pipelines.store.session import Session

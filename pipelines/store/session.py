@@ -152,7 +152,7 @@ class Session:
         verified: artifacts whose files were checked in this process.
         built: what was built, or found, in this process: (stage, partition) to key.
         own: the input-independent key ingredients of each stage, computed once.
-        outcomes: what became of each stage and partition so far (`pipelines.store.execute.Outcome`).
+        outcomes: what became of each stage and partition so far (`pipelines.store.outcome.Outcome`).
         is_table_noted: whether this process saw to it that the ledger has the run's table of public rows.
     """
 

@@ -16,8 +16,8 @@ from pipelines.files import fsync_path, remove_tree, replace_link
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import manifest as manifests
-from pipelines.store.execute import Outcome
 from pipelines.store.locks import key_lock
+from pipelines.store.outcome import Outcome
 from pipelines.store.roots import Roots, make_readable
 from pipelines.store.session import Session
 

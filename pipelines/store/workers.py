@@ -11,8 +11,10 @@ from pipelines.context import Progress, silent
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
-from pipelines.store.execute import Outcome, PartitionKeys, execute, key_of, probe
+from pipelines.store.execute import execute, probe
 from pipelines.store.locks import store_lock
+from pipelines.store.lookup import key_of
+from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.session import open_session
 
 _PRELOAD = ["spacy", "pyarrow.parquet", "pipelines.tables", "pipelines.store.execute"]

@@ -20,7 +20,7 @@ from flows.running.spec import begin
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Stage
-from pipelines.store.execute import Outcome
+from pipelines.store.outcome import Outcome
 from pipelines.store.session import open_session
 from tasks.builders import builder_of
 

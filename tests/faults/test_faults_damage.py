@@ -18,8 +18,10 @@ from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
 from pipelines.store import manifest as manifests
-from pipelines.store.execute import Outcome, PartitionKeys, execute, find
+from pipelines.store.execute import execute
+from pipelines.store.lookup import find
 from pipelines.store.maintenance import verify
+from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, open_session
 from pipelines.store.views import drop_dangling, publish_views

@@ -47,7 +47,7 @@ def _hold(root: Path, key: str) -> subprocess.Popen[str]:
 
 
 def _letters_key(toy: Toy) -> str:
-    from pipelines.store.execute import key_of
+    from pipelines.store.lookup import key_of
 
     session = toy.session()
     return key_of(session, "letters", "p-a", {})[0]

@@ -258,7 +258,7 @@ from prefect import flow
 import tasks.base
 from tasks.stages import split
 from pipelines.errors import InputError
-from pipelines.store.execute import Outcome
+from pipelines.store.outcome import Outcome
 from pipelines.files import disk_error
 
 errors = {"passing": [disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}

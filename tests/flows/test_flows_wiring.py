@@ -12,7 +12,7 @@ from prefect import Task
 from flows import wiring
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store.execute import Outcome
+from pipelines.store.outcome import Outcome
 from tasks import stages
 
 

@@ -190,7 +190,7 @@ def test_earlier_releases_reach_the_claims(tmp_path):
     earlier = Release(release_id="r1", key="other", event=event, delta=1e-5)
     own = Release(release_id="r2", key="k", event=event, delta=1e-5)
     kept = Release(release_id="r3", key="z", event=event, delta=1e-5, is_public=False)
-    found = stated(tmp_path, releases=Releases(published=(earlier, own, kept), redaction="recipe"))
+    found = stated(tmp_path, releases=Releases(published=(earlier, own, kept), redactions=frozenset({"recipe"})))
     assert found["together"]["num_releases"] == 2
     assert found["together"]["epsilon"] > found["claims"][0]["epsilon_unamplified"]
 

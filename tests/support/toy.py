@@ -20,8 +20,9 @@ import pytest
 from pipelines import graph
 from pipelines.context import Piece, Runtime
 from pipelines.stage import Input, Stage, Table
-from pipelines.store.execute import Outcome, execute
+from pipelines.store.execute import execute
 from pipelines.store.manifest import Manifest, measure
+from pipelines.store.outcome import Outcome
 from pipelines.store.publish import prepare_build, publish
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import PartitionPlan, RunSpec, Session, make_session

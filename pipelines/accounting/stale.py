@@ -1,0 +1,46 @@
+"""Models that an upgrade found in the store: of another text than there is now, or of a recipe found wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pipelines.accounting.claim_builder import Claim
+from pipelines.accounting.facts import CorpusFacts, Phase, TrainingFacts
+from pipelines.accounting.withdrawn import true_event
+from pipelines.methods.registry import rule_of
+
+OTHER_TEXT: Final = (
+    "The model was trained on text that was redacted, or divided into public and private rows, otherwise than it is "
+    "now: what was measured since says nothing of it, so redaction gives no credit. Training again (`--force train`) "
+    "is a second release."
+)
+
+
+def on_other_text(training: TrainingFacts, corpus: CorpusFacts) -> tuple[TrainingFacts, CorpusFacts]:
+    """A training of which it is not known what redaction hid from it: all that it read counts as original text."""
+    rule = rule_of(training.method, training.variant)
+    phases = tuple(replace(phase, rows="original") for phase in training.phases)
+    has_foreign_rows = corpus.foreign_public_rows or rule.has_public_set
+    return replace(training, phases=phases), replace(corpus, foreign_public_rows=has_foreign_rows)
+
+
+def as_withdrawn(training: TrainingFacts) -> TrainingFacts:
+    """A training as it was in truth, since its recipe was found wrong."""
+    event = true_event(training.event, training.withdrawn)
+    return replace(training, event=event, phases=(Phase(name=training.method, rows="original", event=event),))
+
+
+def refused(claim: Claim, reason: str) -> Claim:
+    """The claim without its numbers."""
+    return replace(
+        claim,
+        epsilon=None,
+        delta=None,
+        epsilon_unamplified=None,
+        is_guarantee=False,
+        not_guaranteed_because=(),
+        together=None,
+        as_in_paper={},
+        refused=reason,
+    )
