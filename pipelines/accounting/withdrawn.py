@@ -19,7 +19,7 @@ class Withdrawal:
     """A version of a part of recipes that was found wrong.
 
     Attributes:
-        part: of a recipe: ``engine``, ``records``, ``method NAME`` or ``task NAME``.
+        part: of a recipe: ``engine``, ``records``, ``method NAME``, ``first phase of NAME`` or ``task NAME``.
         version: the version that is wrong.
         since: the release of Reticent that says so.
         reason: what is wrong, for the user.
@@ -54,7 +54,8 @@ def withdrawals(recipe: Mapping[str, int], method: str | None) -> tuple[Withdraw
 def _used(found: Withdrawal, recipe: Mapping[str, int], method: str | None) -> bool:
     if recipe:
         return recipe.get(found.part) == found.version
-    is_other_method = found.part.startswith("method ") and method is not None and found.part != f"method {method}"
+    kind, _, name = found.part.rpartition(" ")
+    is_other_method = kind in ("method", "first phase of") and method is not None and name != method
     return found.version == FIRST and not is_other_method
 
 
