@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from prefect import Task
 
-from flows import wiring
+from flows.running import wiring
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
 from pipelines.store.outcome import Outcome
