@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,11 @@ _CHUNK_BYTES = 1 << 20
 def canonical_json(value: Any) -> bytes:
     """One byte string per JSON value: sorted keys, no spaces."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def finite(value: float | None) -> float | None:
+    """A number as JSON has it: None for an infinite one."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def sha256_file(path: Path) -> str:

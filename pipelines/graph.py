@@ -342,12 +342,12 @@ def config_references() -> dict[str, str]:
     return {table: ref for stage in GRAPH.values() for table, ref in stage.configs.items()}
 
 
-def upstream(names: Iterable[str]) -> set[str]:
-    """The stages in ``names`` and every stage that one of them depends on."""
+def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
+    """The stages in ``names`` and every stage that one of them depends on; with settings, that it reads with them."""
     needed = set(names)
     for stage in reversed(list(GRAPH.values())):  # declared in topological order
         if stage.name in needed:
-            needed.update(edge.stage for edge in stage.inputs)
+            needed.update(edge.stage for edge in (stage.inputs if configs is None else stage.edges_read(configs)))
     return needed
 
 
@@ -355,6 +355,6 @@ def downstream(names: set[str]) -> set[str]:
     """The stages in ``names`` and every stage that depends on one of them."""
     reached = set(names)
     for stage in GRAPH.values():  # declared in topological order
-        if any(edge.stage in reached for edge in stage.inputs):
+        if any(stage.reads(name) for name in reached):
             reached.add(stage.name)
     return reached

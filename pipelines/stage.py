@@ -111,6 +111,10 @@ class Stage:
             if edge.stage not in OUTSIDE
         }
 
+    def reads(self, name: str) -> bool:
+        """Whether it has this stage, or pseudo-stage, among its inputs."""
+        return any(edge.stage == name for edge in self.inputs)
+
     def edges_read(self, configs: Mapping[str, StageConfig]) -> tuple[Input, ...]:
         """The inputs that a run with these settings reads, `SOURCE` included.
 

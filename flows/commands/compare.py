@@ -181,8 +181,9 @@ def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
     def read(stage: str, file: str) -> dict[str, Any]:
-        key = next(key for name, _, key in record["artifacts"] if name == stage)
-        found: dict[str, Any] = read_json(roots.object_dir("private", stage, key) / file) or {}
+        found: dict[str, Any] = (
+            read_json(roots.object_dir("private", stage, str(runs.key_in(record, stage))) / file) or {}
+        )
         return found
 
     figures, events, claims = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flows.commands.show import scan_latest
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
@@ -32,8 +32,7 @@ def stats_document(
         ConfigError: deduplication did not run yet.
     """
     roots = open_store(load_settings(config, environ), create=False)
-    record = runs.latest(roots) or {}
-    key = next((key for stage, _, key in record.get("artifacts", []) if stage == "dedup_resolve"), None)
+    key = runs.key_in(runs.latest(roots), "dedup_resolve")
     figures = read_json(roots.object_dir("private", "dedup_resolve", key) / FIGURES) if key else None
     if not isinstance(figures, dict):
         raise ConfigError(f"deduplication did not run yet; start it with `reticent run {config}`")
@@ -63,17 +62,11 @@ def _false_positives(figures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _scan(roots: Roots, table: str) -> Any:
-    import polars as pl
-
-    return pl.scan_parquet(f"{glob.escape(str(roots.of('private') / 'latest' / table))}/*.parquet")
-
-
 def _groups(roots: Roots) -> Any:
     """Kept sentences that occur more than once: ``duplicate_of`` and the number of copies, the kept one included."""
     import polars as pl
 
-    later = _scan(roots, "decisions").filter(pl.col("is_duplicate") & pl.col("duplicate_of").is_not_null())
+    later = scan_latest(roots, "decisions").filter(pl.col("is_duplicate") & pl.col("duplicate_of").is_not_null())
     return later.group_by("duplicate_of").agg((pl.len() + 1).alias("count"))
 
 
@@ -102,7 +95,7 @@ def _most_frequent(roots: Roots, top: int, show_text: bool) -> list[dict[str, An
         pl.col("text").str.len_chars().alias("num_characters"),
         *([pl.col("text")] if show_text else []),
     ]
-    sentences = _scan(roots, "sentences").select(*_ROW, *shown)
+    sentences = scan_latest(roots, "sentences").select(*_ROW, *shown)
     found = first.join(sentences, on=_ROW, how="left").sort("count", "duplicate_of", descending=[True, False])
     rows: list[dict[str, Any]] = found.drop("duplicate_of", *_ROW).collect().to_dicts()
     return rows

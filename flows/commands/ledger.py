@@ -13,7 +13,7 @@ from flows.settings import load_settings
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.context import Releases
-from pipelines.files import read_json
+from pipelines.files import finite, read_json
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.ledger import read_ledger
@@ -38,7 +38,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     guarantee: Any = settings.stages["guarantee"]
     releases = read_ledger(roots)
     check_releases(roots, releases)
-    latest = next((key for stage, _, key in (runs.latest(roots) or {}).get("artifacts", []) if stage == "train"), None)
+    latest = runs.key_in(runs.latest(roots), "train")
     latest = Releases(adopted=adopted_models(roots)).trained_as(latest) if latest else None
     groups = []
     rows: dict[str, dict[str, Any]] = {}
@@ -51,7 +51,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             {
                 "group": number,
                 "num_releases": len(counted),
-                "epsilon": _finite(total),
+                "epsilon": finite(total),
                 "delta": delta,
                 "left": None
                 if guarantee.budget_epsilon is None
@@ -131,8 +131,7 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
     from pipelines.accounting.ledger import releases_digest
 
     none: dict[str, Any] = {"epsilon": None, "delta": None}
-    artifacts = (runs.latest(roots) or {}).get("artifacts", [])
-    key = next((key for stage, _, key in artifacts if stage == "guarantee"), None)
+    key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
         return {**none, "reason": "no run has stated claims about these releases"}
@@ -140,10 +139,6 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
     if document.get("releases") != releases_digest(r for r in members if r.is_claimed):
         return {**none, "reason": "the latest run's claims are about other releases; run `reticent run` again"}
     return {**none, **credit_of(document)}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def ledger_text(document: Mapping[str, Any]) -> str:

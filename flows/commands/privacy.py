@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.errors import ConfigError
+from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
 
 _MU: Final = "the distribution of secrets that gamma and delta2 were measured over"
@@ -56,7 +57,7 @@ def epsilon_document(
     event = dp_sgd(noise_multiplier=noise_multiplier, sample_rate=sample_rate, num_steps=steps)
     figures = all_epsilons(event, delta, neighbours)
     return {
-        **{figure.accountant: _finite(figure.epsilon) for figure in figures},
+        **{figure.accountant: finite(figure.epsilon) for figure in figures},
         "delta": delta,
         "relation": neighbours.value,
         "sample_rate": sample_rate,
@@ -152,8 +153,8 @@ def confidentiality_document(
     def shown(loss: AmplifiedLoss, theorem: str, reasons: Sequence[str]) -> dict[str, Any]:
         vacuous = ("delta is 1 or more, which promises nothing",) if loss.is_vacuous else ()
         return {
-            "epsilon": _finite(loss.epsilon),
-            "delta": _finite(loss.delta),
+            "epsilon": finite(loss.epsilon),
+            "delta": finite(loss.delta),
             "theorem": theorem,
             "is_guarantee": loss.is_guarantee and not reasons and not vacuous,
             "not_guaranteed_because": [*reasons, *vacuous],
@@ -328,10 +329,6 @@ def _share(name: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise ConfigError(f"{name} must be between 0 and 1, not {value}")
     return value
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _shown(value: float | None) -> str:

@@ -90,11 +90,11 @@ def _last_estimate(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     if not config.is_file():
         return {}
     roots = open_store(load_settings(config, environ))
-    keys = {stage: key for stage, _, key in (runs.latest(roots) or {}).get("artifacts", [])}
+    record = runs.latest(roots)
     found: dict[str, Any] = {}
     for stage in ("sample", "estimate"):
-        if stage in keys:
-            found |= read_json(roots.object_dir("private", stage, keys[stage]) / FIGURES) or {}
+        if (key := runs.key_in(record, stage)) is not None:
+            found |= read_json(roots.object_dir("private", stage, key) / FIGURES) or {}
     return found
 
 

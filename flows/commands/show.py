@@ -67,7 +67,7 @@ def show_document(
     if table not in _TABLES:
         raise ConfigError(f"{table} holds no redacted text; tables with redacted text are {', '.join(_TABLES)}")
     roots = open_store(load_settings(config, environ), create=False)
-    frame = _scan(roots, _TABLES[table])
+    frame = scan_latest(roots, _TABLES[table])
     if table == "stability":
         frame = frame.join(_unstable(roots), on=_ROW, how="inner", maintain_order="left")
     elif table != "redacted":  # the shards hold no offsets: their labels are looked up where they are
@@ -85,7 +85,7 @@ def show_document(
         raise ConfigError(f"there is no page {page}: {total} rows make {num_pages} pages of {rows}")
     chosen = frame.slice((page - 1) * rows, rows)
     if show_text:
-        original = _scan(roots, "sentences").select(*_ROW, "text")
+        original = scan_latest(roots, "sentences").select(*_ROW, "text")
         chosen = chosen.join(original, on=_ROW, how="left", maintain_order="left")
     return {
         "table": table,
@@ -96,7 +96,8 @@ def show_document(
     }
 
 
-def _scan(roots: Roots, table: str) -> Any:
+def scan_latest(roots: Roots, table: str) -> Any:
+    """A private table of the latest run, as a lazy frame of polars. Raises a `ConfigError` before it was built."""
     import polars as pl
 
     folder = roots.private / "latest" / table
@@ -106,14 +107,16 @@ def _scan(roots: Roots, table: str) -> Any:
 
 
 def _labels(roots: Roots) -> Any:
-    return _scan(roots, "redacted").select(*_ROW, "spans", "is_duplicate", "failed_closed", "flagged_by_conservative")
+    return scan_latest(roots, "redacted").select(
+        *_ROW, "spans", "is_duplicate", "failed_closed", "flagged_by_conservative"
+    )
 
 
 def _unstable(roots: Roots) -> Any:
     """The unstable secrets of each sentence that has one."""
     import polars as pl
 
-    found = _scan(roots, "stability").filter(~pl.col("is_stable"))
+    found = scan_latest(roots, "stability").filter(~pl.col("is_stable"))
     return found.group_by(_ROW).agg(
         pl.struct("start_token", "end_token", "reason").sort_by("start_token").alias("unstable")
     )

@@ -24,6 +24,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
+from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
@@ -384,11 +385,6 @@ class ClaimBuilder:
         return refusal
 
 
-def finite(value: float | None) -> float | None:
-    """A number for JSON: None for an infinite one."""
-    return value if value is not None and math.isfinite(value) else None
-
-
 def joint(first: float, second: float) -> float:
     """Both bounds hold at once with at least this probability (Bonferroni)."""
     return max(0.0, 1.0 - (1.0 - first) - (1.0 - second))
@@ -396,5 +392,4 @@ def joint(first: float, second: float) -> float:
 
 def json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
     """A loss as JSON values; None for what is infinite."""
-    delta = loss.delta if math.isfinite(loss.delta) else None
-    return {"epsilon": finite(loss.epsilon), "delta": delta}
+    return {"epsilon": finite(loss.epsilon), "delta": finite(loss.delta)}

@@ -18,7 +18,6 @@ from pipelines.accounting.claim_builder import (
     Claim,
     ClaimBuilder,
     Review,
-    finite,
 )
 from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import (
@@ -31,6 +30,7 @@ from pipelines.accounting.ledger import Release
 from pipelines.accounting.selective_claims import light_noise, masked, selective, selective_of_the_policy
 from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused
 from pipelines.accounting.withdrawn import refusal
+from pipelines.files import finite
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import ClaimName, MethodRule
 

@@ -15,7 +15,7 @@ from pipelines.accounting.assumptions import (
     epsilon_is,
     one_sentence,
 )
-from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Claim, ClaimBuilder, finite, joint, json_loss
+from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Claim, ClaimBuilder, joint, json_loss
 from pipelines.accounting.confidentiality import (
     bayesian_confidentiality,
     bayesian_with_original,
@@ -24,6 +24,7 @@ from pipelines.accounting.confidentiality import (
     num_missed_of_group,
 )
 from pipelines.accounting.events import NeighboringRelation
+from pipelines.files import finite
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
 _SPLIT_CREDIT = (

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipelines.accounting.assumptions import about_caught, one_sentence
-from pipelines.accounting.claim_builder import WITHHELD, Claim, ClaimBuilder, finite
+from pipelines.accounting.claim_builder import WITHHELD, Claim, ClaimBuilder
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.files import finite
 from pipelines.methods.rule import THEOREM_SELECTIVE
 
 _UNSTABLE = (

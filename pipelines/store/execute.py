@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import multiprocessing
 import time
 import traceback
@@ -12,7 +11,7 @@ from pathlib import Path
 from pipelines.artifacts import Artifact, Output
 from pipelines.context import Environment, Outside, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
-from pipelines.files import disk_error, write_json
+from pipelines.files import DISK_ERRORS, disk_error, write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import OUTSIDE, SOURCE, Input
@@ -66,11 +65,13 @@ def execute(
     partition: str | None,
     inputs: Mapping[str, PartitionKeys],
     progress: Progress = silent,
+    keyed: tuple[str, Mapping[str, object]] | None = None,
 ) -> Outcome:
     """Returns the stage's output from the store, building it first if need be.
 
     Args:
         inputs: for every input stage of the graph, the keys of its artifacts.
+        keyed: what `key_of` gives for them, where this process knows it already.
 
     Raises:
         StageError: the stage failed; the traceback is kept in the private root.
@@ -79,7 +80,7 @@ def execute(
     """
     started = time.monotonic()
     with private_umask(), store_lock(session.roots.private):
-        key, ingredients = key_of(session, stage, partition, inputs)
+        key, ingredients = keyed or key_of(session, stage, partition, inputs)
         outcome = probe(session, stage, partition, key)
         if outcome is None:
             waiting = lambda: progress(0, None, "waiting for another run that builds the same")  # noqa: E731
@@ -132,7 +133,7 @@ def _build_locked(
         configs={t: session.configs[t] for t in GRAPH[stage].configs if GRAPH[stage].fields.get(t) != ()},
         inputs=_input_artifacts(session, stage, inputs),
         outside=Outside(
-            pieces=session.pieces(partition) if partition and SOURCE in {e.stage for e in GRAPH[stage].inputs} else (),
+            pieces=session.pieces(partition) if partition and GRAPH[stage].reads(SOURCE) else (),
             reviews=reviews_of(session.roots, session.spec.reviews),
             releases=releases_for(session, stage, partition, inputs),
         ),
@@ -211,19 +212,14 @@ def _run_guarded(
         error.__traceback__ = None
         error.__cause__ = error.__context__ = None
         raise
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK_ERRORS:
             raise disk_error(error) from None
         note = _keep_traceback(session, stage, key)
-        raise StageError(_failure(stage, partition, error, note)) from None
-    except Exception as error:
-        note = _keep_traceback(session, stage, key)
-        raise StageError(_failure(stage, partition, error, note)) from None
-
-
-def _failure(stage: str, partition: str | None, error: BaseException, note: Path) -> str:
-    where = f"{stage} of partition {partition}" if partition else stage
-    return f"stage {where} failed with {type(error).__name__}; the traceback is in the private root: {note}"
+        where = f"{stage} of partition {partition}" if partition else stage
+        raise StageError(
+            f"stage {where} failed with {type(error).__name__}; the traceback is in the private root: {note}"
+        ) from None
 
 
 def _keep_traceback(session: Session, stage: str, key: str) -> Path:

@@ -17,7 +17,7 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
         inputs: digests of the input stages; the source input of a partition is added here, and what reviewers decided.
     """
     digests = dict(inputs)
-    if any(edge.stage == SOURCE for edge in GRAPH[stage_name].inputs) and partition is not None:
+    if GRAPH[stage_name].reads(SOURCE) and partition is not None:
         digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
     read = GRAPH[stage_name].edges_read(session.configs)
     if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:

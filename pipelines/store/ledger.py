@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.context import Spent
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.files import fsync_path
+from pipelines.files import finite, fsync_path
 from pipelines.store import ledger_file, versions
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
@@ -181,7 +181,6 @@ def untracked(roots: Roots, known: Sequence[Release]) -> list[Release]:
 
 
 def _untracked(key: str, events: Mapping[str, Any]) -> Release:
-    from pipelines.accounting.claim_builder import finite
     from pipelines.accounting.facts import parse_training
     from pipelines.accounting.ledger import Release, epsilon_alone
 
@@ -265,7 +264,6 @@ class StoreLedger:
             StoreError: the ledger cannot be written.
             UnsupportedEventError: an event of no known kind.
         """
-        from pipelines.accounting.claim_builder import finite
         from pipelines.accounting.events import from_json
         from pipelines.accounting.ledger import Release, epsilon_alone, project, refusal
 

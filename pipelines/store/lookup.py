@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.context import Releases
-from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.graph import GRAPH, config_class, config_references, upstream
 from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
@@ -71,7 +71,7 @@ def fresh_key_of(
 ) -> tuple[str, dict[str, Any]]:
     """The key that a stage's output has when it is made now from given inputs, and its ingredients."""
     ingredients = ingredients_of(session, stage, partition, input_digests(session, stage, partition, inputs))
-    if RELEASES in {edge.stage for edge in GRAPH[stage].inputs}:
+    if GRAPH[stage].reads(RELEASES):
         ingredients["inputs"][RELEASES] = _releases_digest(session, stage, partition, inputs)
     return make_key(session, ingredients), ingredients
 
@@ -195,7 +195,7 @@ def _only_code_changed(session: Session, stage: Stage, last: Mapping[tuple[str, 
     Args:
         last: the artifacts of the last run.
     """
-    for name in _read_by(session, stage):
+    for name in upstream([stage.name], session.configs) - OUTSIDE - {stage.name}:
         then = {partition: key for (s, partition), key in last.items() if s == name}
         if not then and name != "split":
             continue  # the stage is new
@@ -229,18 +229,6 @@ def _may_come_of_an_upgrade(then: Mapping[str, Mapping[str, Any]], now: Mapping[
     return True
 
 
-def _read_by(session: Session, stage: Stage) -> set[str]:
-    """Every stage whose output reaches a stage with these settings."""
-    found: set[str] = set()
-    pending = [stage]
-    while pending:
-        for edge in pending.pop().edges_read(session.configs):
-            if edge.stage not in OUTSIDE | found:
-                found.add(edge.stage)
-                pending.append(GRAPH[edge.stage])
-    return found
-
-
 def _same_inputs_from_outside(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:
     outside = {edge.stage for edge in GRAPH[stage].edges_read(session.configs)} & OUTSIDE
     if SOURCE in outside and partition is not None:
@@ -257,7 +245,7 @@ def releases_for(
     Raises:
         LedgerError: the ledger is not as it was written.
     """
-    if RELEASES not in {edge.stage for edge in GRAPH[stage].inputs}:
+    if not GRAPH[stage].reads(RELEASES):
         return None
     ((_, key),) = inputs["train"]
     model = manifests.of_input(session.roots, "train", key)

@@ -163,6 +163,11 @@ def is_child(record: Mapping[str, Any]) -> bool:
     return str(record.get("purpose", "release")) != "release"
 
 
+def key_in(record: Mapping[str, Any] | None, stage: str) -> str | None:
+    """The key of a whole-corpus stage's artifact in a run's record; None without one."""
+    return next((key for name, _, key in (record or {}).get("artifacts", ()) if name == stage), None)
+
+
 def resolve(roots: Roots, name: str) -> dict[str, Any]:
     """The record of the run that a user's word stands for.
 

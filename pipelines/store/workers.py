@@ -51,13 +51,13 @@ class Builder:
             StageError: also when its worker process died repeatedly (out of memory, killed).
         """
         with store_lock(self._session.roots.private):
-            key, _ = key_of(self._session, stage, partition, inputs)
-            found = probe(self._session, stage, partition, key)
+            keyed = key_of(self._session, stage, partition, inputs)
+            found = probe(self._session, stage, partition, keyed[0])
         if found is not None:
             return found
         if self._workers == 1 or not GRAPH[stage].partitioned:
             with self._serial:
-                return execute(self._session, stage, partition, inputs, progress)
+                return execute(self._session, stage, partition, inputs, progress, keyed)
         for _ in range(_ATTEMPTS):
             pool = self._get_pool()
             try:
