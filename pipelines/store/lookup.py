@@ -5,8 +5,8 @@ Training again is a second release of epsilon, so no upgrade of ours may begin o
 for it all the same:
 
 * one that was made from the same inputs, settings and seed, by whatever code and recipe;
-* that of the last run, where its inputs differ through code, packages or new settings alone: raw text, seed, and the
-  settings that there were, are the same.
+* that of the newest earlier run, of those whose inputs differ through code, packages or new settings alone: raw text,
+  seed, and the settings that there were, are the same. That need not be the last run: settings files may share a store.
 
 Such a model is *stale*: `plan` says so with the reasons, and `--force train` is the user's consent to another one.
 What a claim may say of it is for the guarantee to find out (`releases_for`).
@@ -117,7 +117,7 @@ def must_build(session: Session, stage: str, partition: str | None) -> bool:
 
 def _kept(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Manifest | None:
     """The artifact that stands for one that nobody asked to be made anew; None where there is none."""
-    if (model := kept_of_last_run(session, stage)) is not None:
+    if (model := kept_of_earlier_run(session, stage)) is not None:
         return model
     for manifest in _newest_first(session.roots, stage.name):
         made_of = manifest.lineage["ingredients"]
@@ -130,17 +130,26 @@ def _kept(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Man
     return None
 
 
-def kept_of_last_run(session: Session, stage: Stage) -> Manifest | None:
-    """The last run's artifact, if settings and raw text are still the same; what it would be made of now may differ."""
+def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
+    """The artifact of the newest run with the same settings and raw text; what it would be made of now may differ."""
     if session.spec.purpose != "release":
         return None
-    last = {(s, p): key for s, p, key in (runs.latest(session.roots) or {}).get("artifacts", [])}
-    key = last.get((stage.name, None))
-    model = manifests.load(session.roots, stage.name, key) if key else None
-    if model is None or "ingredients" not in model.lineage:
-        return None
-    is_same = _has_same_settings(model.lineage["ingredients"], own_ingredients(session, stage.name))
-    return find(session, stage.name, model.key) if is_same and _only_code_changed(session, stage, last) else None
+    own = own_ingredients(session, stage.name)
+    for record in runs.all_records(session.roots):
+        if runs.is_child(record):
+            continue
+        made = {(s, p): key for s, p, key in record.get("artifacts", [])}
+        key = made.get((stage.name, None))
+        model = manifests.load(session.roots, stage.name, key) if key else None
+        if (
+            model is not None
+            and "ingredients" in model.lineage
+            and _has_same_settings(model.lineage["ingredients"], own)
+            and _only_code_changed(session, stage, made)
+            and find(session, stage.name, model.key) is not None
+        ):
+            return model
+    return None
 
 
 def _newest_first(roots: Roots, stage: str) -> list[Manifest]:
@@ -189,14 +198,14 @@ def _defaults(reference: str) -> dict[str, Any]:
     return plain
 
 
-def _only_code_changed(session: Session, stage: Stage, last: Mapping[tuple[str, str | None], str]) -> bool:
-    """Whether what a stage reads differs from what it read in the last run through code, packages or new settings.
+def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, str | None], str]) -> bool:
+    """Whether what a stage reads differs from what it read in a run through code, packages or new settings alone.
 
     Args:
-        last: the artifacts of the last run.
+        made: the artifacts of the run.
     """
     for name in upstream([stage.name], session.configs) - OUTSIDE - {stage.name}:
-        then = {partition: key for (s, partition), key in last.items() if s == name}
+        then = {partition: key for (s, partition), key in made.items() if s == name}
         if not then and name != "split":
             continue  # the stage is new
         if then.keys() != set(session.partition_names(name)):

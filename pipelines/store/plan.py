@@ -11,7 +11,7 @@ from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store.keys import built_with, own_ingredients
-from pipelines.store.lookup import find, fresh_key_of, kept_of_last_run, key_of, must_build
+from pipelines.store.lookup import find, fresh_key_of, kept_of_earlier_run, key_of, must_build
 from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session
 
@@ -79,7 +79,7 @@ def _plan_one(
     inputs = _known_inputs(session, stage, partition, keys)
     if isinstance(inputs, str):
         if stage.has_recipe and not must_build(session, stage.name, partition):
-            model = kept_of_last_run(session, stage)
+            model = kept_of_earlier_run(session, stage)
             if model is not None:  # whatever comes out of the stages before it
                 return Planned(stage.name, partition, "stale", tuple(explain(model.made_by, own, None)), model.key)
         return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None)))
