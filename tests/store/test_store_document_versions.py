@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from support import REPOSITORY
 from support.old_stores import COMMITS, unpack
 
-from pipelines import tables
 from pipelines.accounting import facts
 from pipelines.miss_rate import review_log
 from pipelines.store import versions
@@ -24,10 +22,9 @@ PRESENT: Mapping[str, int] = {
     **{name: number for name, number in vars(versions).items() if name.isupper()},
     "EVENTS": facts.SCHEMA_VERSION,
     "REVIEW": review_log._VERSION,
-    "TABLE": tables.SCHEMA_VERSION,
     "MODEL": description.VERSION,
 }
-"""Every kind of document that a store keeps for longer than a version of ours, with its present version."""
+"""Every kind of document that no run makes anew, with its present version."""
 
 
 def documents(private: Path) -> Iterator[tuple[str, Any]]:
@@ -45,9 +42,6 @@ def documents(private: Path) -> Iterator[tuple[str, Any]]:
         yield "EVENTS", json.loads(path.read_text())["schema_version"]
     for path in private.parent.glob("public/objects/train/*/model/reticent.json"):
         yield "MODEL", json.loads(path.read_text())["schema_version"]
-    for path in private.glob("objects/*/*/*.parquet"):
-        told = pq.read_schema(path).metadata or {}
-        yield from (("TABLE", int(value.rpartition(b"/")[2])) for value in told.values() if re.search(rb"/\d+$", value))
 
 
 def test_tests_read_stores_with_every_earlier_version_of_a_document(tmp_path: Path) -> None:

@@ -96,6 +96,22 @@ def test_commands_that_look_read_an_old_store_and_write_nothing_into_it(old: tup
     assert everything(project) == untouched
 
 
+def test_plan_notes_what_it_read_and_seals_the_store(old: tuple[str, Path]) -> None:
+    commit, project = old
+    untouched = everything(project)
+    rows = document("plan", project / "crt.toml")["stages"]
+    assert rows[0]["stage"] == "split"
+    assert "input" not in str(rows[0]["reasons"])  # the files are those of the last run, in another place
+    changed = dict(everything(project).items() - untouched.items())
+    files = {path for path, (_, _, content) in changed.items() if content}
+    is_first = commit == FIRST
+    assert files == {"store/private/cache/inputs.json", "store/private/cache/code.json"} | (
+        {"store/private/store.json"} if is_first else set()
+    )
+    assert untouched.keys() <= everything(project).keys()
+    reticent("diff", "previous", "latest", "--config", project / "crt.toml")
+
+
 def test_the_ledger_says_what_it_said(old: tuple[str, Path]) -> None:
     commit, project = old
     now, then = document("ledger", project / "crt.toml"), said(commit)["ledger"]

@@ -1,0 +1,200 @@
+"""What a run of today's code does with a store that an earlier version wrote: what it makes anew, what it spends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.old_stores import (
+    BEFORE,
+    FIRST,
+    artifacts_of,
+    document,
+    manifest_of,
+    reticent,
+    run_of,
+    run_stages,
+    said,
+    unpack,
+)
+
+from flows.running.spec import begin
+from flows.running.unchanged import finish_unchanged
+from pipelines.files import read_json
+from pipelines.graph import GRAPH
+
+UP_TO_TRAIN = tuple(GRAPH)[: list(GRAPH).index("train") + 1]
+RUNS = {"jft": 0, "dpsgd": 1, "crt": 3}
+"""The newest run of each settings file."""
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the last commit before 0.2.0, after a run."""
+    project = unpack(BEFORE, tmp_path_factory.mktemp("before"))
+    run_stages(project / "crt.toml")
+    return project
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of 0.1.0, after a run."""
+    project = unpack(FIRST, tmp_path_factory.mktemp("first"))
+    run_stages(project / "crt.toml")
+    return project
+
+
+def ledger_of(project: Path) -> list[dict[str, Any]]:
+    path = project / "store/private/ledger/releases.jsonl"
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def claims_of(project: Path, run: str) -> list[dict[str, Any]]:
+    key = artifacts_of(project, run)["guarantee", None]
+    text = (project / "store/private/objects/guarantee" / key / "claims.json").read_text()
+    claims: list[dict[str, Any]] = json.loads(text)["claims"]
+    return claims
+
+
+def actions(config: Path) -> dict[str, tuple[str, list[str]]]:
+    """What `reticent plan` says of each stage, by shown name: the action and its reasons."""
+    rows = document("plan", config)["stages"]
+    return {".".join(filter(None, (row["stage"], row["step"]))): (row["action"], row["reasons"]) for row in rows}
+
+
+def test_preparation_rebuilds_to_equal_bytes(before: Path, tmp_path: Path) -> None:
+    """Partitions have the same names, and tables the same digests."""
+    untouched = unpack(BEFORE, tmp_path)
+    then, now = artifacts_of(untouched), artifacts_of(before)
+    assert then.keys() == now.keys()
+    for stage, partition in now:
+        if not stage.startswith("train") and stage in UP_TO_TRAIN:
+            old = manifest_of(untouched, stage, then[stage, partition]).files
+            new = manifest_of(before, stage, now[stage, partition]).files
+            tables = {path: entry for path, entry in new.items() if path.endswith(".parquet")}
+            assert tables, stage
+            assert tables.items() <= old.items(), stage
+
+
+@pytest.mark.parametrize("method", RUNS)
+@pytest.mark.parametrize("commit", [FIRST, BEFORE])
+def test_no_upgrade_trains_a_model_anew(first: Path, before: Path, commit: str, method: str) -> None:
+    """Also of settings that were not those of the last run, as several share a store."""
+    project = first if commit == FIRST else before
+    old = artifacts_of(project, run_of(project, RUNS[method]))
+    then = [line for line in ledger_of(project) if line["type"] == "release"]
+    found = run_stages(project / f"{method}.toml", UP_TO_TRAIN)
+    for stage in ("train_phase1", "train"):
+        (outcome,) = found[stage]
+        assert outcome.state == "cached", stage
+        assert outcome.key == old[stage, None] or (stage, method) != ("train_phase1", "jft")  # else it is empty
+    assert found["train"][0].key == old["train", None]
+    assert [line for line in ledger_of(project) if line["type"] == "release"] == then
+
+
+def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(before: Path) -> None:
+    assert [line["type"] for line in ledger_of(before)] == ["release", "published"] * 5  # four models and a table
+    told = said(BEFORE)["ledger"]["releases"]
+    rows = document("ledger", before / "crt.toml")["releases"]
+    assert [{name: row[name] for name in old_row} for row, old_row in zip(rows, told, strict=True)] == told
+    assert claims_of(before, "latest") == claims_of(before, run_of(before, RUNS["crt"]))
+    found = {name: action for name, (action, _) in actions(before / "crt.toml").items() if action != "hit"}
+    assert found == {"train": "stale"}  # made by other code
+    assert finish_unchanged(begin(before / "crt.toml", {})) is not None
+
+
+def test_a_run_on_a_store_of_the_first_version_enters_the_table_that_it_publishes_and_no_model(first: Path) -> None:
+    """0.1.0 published the public rows without an entry."""
+    added = ledger_of(first)[8:]
+    assert [line["type"] for line in added] == ["older_lines", "release", "published"]
+    assert added[1]["facts"]["method"] == "public_rows"
+    assert added[1]["epsilon"] == 0
+    now = document("ledger", first / "crt.toml")
+    assert [row["release"] for row in now["releases"]] == [row["release"] for row in said(FIRST)["ledger"]["releases"]]
+    assert now["groups"][1]["epsilon"] == pytest.approx(said(FIRST)["ledger"]["groups"][1]["epsilon"], rel=1e-3)
+
+
+def test_claims_on_a_model_of_the_first_version_are_made_anew_and_refused_where_they_were_false(first: Path) -> None:
+    """It was trained on text that another redaction masked and took for public, and beside two other releases."""
+    old = {claim["notion"]: claim for claim in claims_of(first, run_of(first, RUNS["crt"]))}
+    new = {claim["notion"]: claim for claim in claims_of(first, "latest")}
+    assert all(claim["is_guarantee"] for claim in old.values())
+    assert old["bayesian_confidentiality"]["epsilon"] == old["group_confidentiality"]["epsilon"] == 0
+    assert new["dp_private_set"]["epsilon"] == old["dp_private_set"]["epsilon"]
+    assert new["dp_private_set"]["together"]["refused"]  # entries of 0.1.0 do not say what else was read
+    for notion in new.keys() - {"dp_private_set"}:
+        assert new[notion]["refused"], notion
+        assert new[notion]["epsilon"] is None, notion
+
+
+def test_plan_says_why_a_model_of_the_first_version_is_stale(first: Path) -> None:
+    found = actions(first / "crt.toml")
+    assert {name for name, (action, _) in found.items() if action == "stale"} == {"train"}
+    _, reasons = found["train"]
+    assert any(reason.startswith("code: pipelines/") for reason in reasons)
+    assert any("shard" in reason for reason in reasons)  # what it read is divided otherwise now
+    assert "stale" in reticent("plan", first / "crt.toml")
+    assert "run" not in {action for action, _ in found.values()}
+
+
+def test_training_a_stale_model_anew_takes_the_users_word_and_is_a_second_release(first: Path) -> None:
+    (outcome,) = run_stages(first / "crt.toml", UP_TO_TRAIN, forced=("train",))["train"]
+    assert outcome.state == "completed"
+    *_, release, published = ledger_of(first)
+    assert (release["key"], release["facts"]["method"]) == (outcome.key, "crt")
+    assert published == {**published, "type": "published", "release_id": release["release_id"]}
+    assert document("ledger", first / "crt.toml")["groups"][1]["num_releases"] == 4
+    assert actions(first / "crt.toml")["train"] == ("hit", [])
+
+
+FILES = {
+    "store.json": "private/store.json",
+    "latest.json": "private/latest.json",
+    "specification": "private/runs/*/spec.json",
+    "record": "private/runs/*/record.json",
+    "joint manifest": "private/manifests/*/*.json",
+    "private manifest": "private/objects/*/*/manifest.json",
+    "public manifest": "public/objects/*/*/manifest.json",
+    "events": "private/objects/*/*/events.json",
+}
+
+
+def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]]:
+    """The fields of every document in a store, by kind; since another copy of it, of what was written later."""
+    found: dict[str, list[set[str]]] = {}
+    for kind, pattern in FILES.items():
+        for path in project.joinpath("store").glob(pattern):
+            before = since / path.relative_to(project) if since else path
+            if since is None or not before.exists() or before.read_bytes() != path.read_bytes():
+                content = read_json(path)
+                found.setdefault(kind, []).append(set(content))
+                found.setdefault("lineage", []).append(set(content.get("lineage", ())))
+    for line in ledger_of(project)[len(ledger_of(since)) if since else 0 :]:
+        found.setdefault(f"ledger, {line['type']}", []).append(set(line))
+        found.setdefault("facts", []).append(set(line.get("facts") or ()))
+    return found
+
+
+ADDED_SINCE = {
+    "specification": {"purpose", "parent"},  # a run without is a release
+    "record": {"purpose", "parent"},
+    "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
+    "facts": {"recipe"},  # none: the first version of each part
+}
+"""Fields that came without another version since the last commit before 0.2.0, with what their absence stands for."""
+
+
+def test_a_document_loses_no_field_and_gets_none_unseen_without_another_version(
+    before: Path, first: Path, tmp_path: Path
+) -> None:
+    """Raise the version in `pipelines.store.versions` and write a migration, or enter the field in `ADDED_SINCE`."""
+    old = fields(unpack(BEFORE, tmp_path / "before"))
+    new = fields(before, tmp_path / "before")
+    for kind, documents in fields(first, unpack(FIRST, tmp_path / "first")).items():
+        new.setdefault(kind, []).extend(documents)
+    assert old.keys() - new.keys() <= {"events"}  # where no model was trained
+    for kind in old.keys() & new.keys():
+        assert set.intersection(*old[kind]) <= set.union(*new[kind]), kind
+        assert set.union(*new[kind]) - set.union(*old[kind]) <= ADDED_SINCE.get(kind, set()), kind
