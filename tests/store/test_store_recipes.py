@@ -1,0 +1,166 @@
+"""Stages with a recipe: no code, packages or bytes before them make them anew; what the user changes does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from support.toy import Toy, drive, ran
+
+from pipelines import graph
+from pipelines.store import keys, runs
+from pipelines.store import manifest as manifests
+from pipelines.store.identity import key_of_ingredients
+from pipelines.store.plan import Planned, make_plan
+
+BEGIN = {"outputs": {}, "metrics": {}, "state": "completed"}
+RECIPE = """
+    def recipe(self, stage):
+        return {"joining": 1}
+"""
+
+
+@pytest.fixture
+def model(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """The toy's last stage stands for a training; it has run once."""
+    monkeypatch.setitem(graph.GRAPH, "join", replace(graph.GRAPH["join"], has_recipe=True))  # type: ignore[arg-type]
+    toy.edit("join", "    counted: bool = True\n", f"    counted: bool = True\n{RECIPE}")
+    complete(toy)
+    return toy
+
+
+def complete(toy: Toy, **changes: Any) -> set[str]:
+    """A whole run, with its record; what was built."""
+    session = toy.session(**changes)
+    built = ran(drive(session))
+    runs.record(session, session.outcomes, BEGIN, make_latest=True)
+    return built
+
+
+def planned(toy: Toy, **changes: Any) -> Planned:
+    session = toy.session(**changes)
+    return {p.stage: p for p in make_plan(session, runs.latest(session.roots))}["join"]
+
+
+def key_of_the_model(toy: Toy) -> str:
+    return {s: k for s, _, k in (runs.latest(toy.session().roots) or {})["artifacts"]}["join"]
+
+
+def test_another_code_of_its_own_is_told_and_makes_nothing_anew(model: Toy) -> None:
+    assert planned(model).action == "hit"
+    before = key_of_the_model(model)
+    model.edit("join", "parts = [", "parts = [] + [")
+    found = planned(model)
+    assert (found.action, found.key) == ("stale", before)
+    assert "code: toyproject/join.py" in found.reasons
+    assert complete(model) == set()
+    assert key_of_the_model(model) == before
+
+
+def test_other_packages_are_told_and_make_nothing_anew(model: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys.platform, "python_version", lambda: "3.99.0")
+    assert planned(model).action == "stale"
+    assert any(reason.startswith("python: ") for reason in planned(model).reasons)
+    assert "join" not in complete(model)
+
+
+def test_what_it_read_may_change_through_code_alone(model: Toy) -> None:
+    before = key_of_the_model(model)
+    model.edit("helper", "VERSION = 0", "VERSION = 2")  # other bytes of every partition
+    assert planned(model).action == "stale"  # known before the stages in front of it are run
+    assert complete(model) == {"upper/p-a", "upper/p-b", "upper/p-c"}
+    assert key_of_the_model(model) == before
+    assert "output of upper changed" in planned(model).reasons
+    assert complete(model) == set()  # and the next night as well
+
+
+@pytest.mark.parametrize("change", ["own setting", "setting before it", "seed", "new file", "changed file"])
+def test_what_the_user_changes_makes_it_anew(model: Toy, change: str) -> None:
+    model.edit("helper", "VERSION = 0", "VERSION = 1")  # an upgrade in the same night is no excuse
+    model.edit("join", "parts = [", "parts = [] + [")
+    if change == "own setting":
+        model.settings = {"join": {"separator": "+"}}
+    elif change == "setting before it":
+        model.settings = {"count": {"modulus": 2}}
+    elif change == "seed":
+        model.seed = 5
+    elif change == "new file":
+        model.write("d.txt", "delta")
+    else:
+        model.write("a.txt", "other text")
+    assert planned(model).action in ("run", "maybe")
+    assert "join" in complete(model)
+
+
+def test_a_setting_that_is_new_has_its_default_in_models_of_before(model: Toy) -> None:
+    model.edit("join", "    counted: bool = True\n", "    counted: bool = True\n    shout: bool = False\n")
+    assert planned(model).action == "stale"
+    assert "join" not in complete(model)
+    model.settings = {"join": {"shout": True}}
+    assert planned(model).action == "run"
+    assert "join" in complete(model)
+
+
+def test_a_setting_that_is_new_before_it_may_change_what_it_would_read(model: Toy) -> None:
+    model.edit("count", "    modulus: int = 3\n", "    modulus: int = 3\n    offset: int = 1\n")
+    model.edit("count", "total %", "(total + ctx.configs['count'].offset) %")
+    assert planned(model).action == "stale"
+    assert complete(model) == {"count"}
+    model.settings = {"count": {"offset": 2}}
+    assert "join" in complete(model)
+
+
+def test_another_recipe_is_told_and_its_models_stay_until_the_user_asks(model: Toy) -> None:
+    before = key_of_the_model(model)
+    model.edit("join", '"joining": 1', '"joining": 2')
+    found = planned(model)
+    assert (found.action, found.key) == ("stale", before)
+    assert "recipe: joining 1 → 2" in found.reasons
+    assert complete(model) == set()
+    assert planned(model, forced=("join",)).reasons == ("forced",)
+    assert complete(model, forced=("join",)) == {"join"}
+    assert key_of_the_model(model) != before
+    assert planned(model).action == "hit"
+
+
+def test_a_damaged_model_is_made_anew_under_the_present_recipe(model: Toy) -> None:
+    before = key_of_the_model(model)
+    model.edit("join", '"joining": 1', '"joining": 2')
+    (model.folder / "private/objects/join" / before / "join.txt").write_text("other")
+    assert complete(model) == {"join"}
+    assert key_of_the_model(model) != before
+
+
+def test_a_model_of_before_there_were_recipes_is_found(model: Toy) -> None:
+    """The first versions keyed models by code and packages, in one document."""
+    session = model.session()
+    now = key_of_the_model(model)
+    manifest = manifests.load(session.roots, "join", now)
+    assert manifest is not None
+    made_of = {n: v for n, v in manifest.lineage["ingredients"].items() if n not in ("recipe", "data")}
+    made_of |= manifest.lineage["built_with"]
+    then = key_of_ingredients(made_of, session.roots.secret)
+    lineage = {**manifest.lineage, "ingredients": made_of}
+    del lineage["built_with"]
+    private = model.folder / "private"
+    (private / "objects/join" / now).rename(private / "objects/join" / then)
+    session.roots.manifest_path("join", now).unlink()
+    old = replace(manifest, key=then, lineage=lineage)
+    manifests.write_json(session.roots.manifest_path("join", then), manifests.joint_document(old, session.roots.secret))
+    assert (planned(model).action, planned(model).key) == ("hit", then)
+    assert complete(model) == set()
+    model.edit("join", "parts = [", "parts = [] + [")
+    assert (planned(model).action, planned(model).key) == ("stale", then)
+    model.settings = {"join": {"separator": "+"}}
+    assert complete(model) == {"join"}
+
+
+def test_the_key_of_a_recipe_holds_no_code_and_lineage_does(model: Toy) -> None:
+    manifest = manifests.load(model.session().roots, "join", key_of_the_model(model))
+    assert manifest is not None
+    assert manifest.lineage["ingredients"].keys() == {
+        *("schema_version", "stage", "recipe", "data", "config", "seed", "inputs"),
+    }
+    assert "toyproject/join.py" in manifest.lineage["built_with"]["code"]
+    assert manifest.lineage["built_with"]["environment"]["python"]
