@@ -17,7 +17,7 @@ from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph import config_class, config_references
-from pipelines.stages.train_uses import PROTECTIONS
+from pipelines.methods.registry import PROTECTIONS
 
 ENV_PREFIX = "RETICENT__"
 
@@ -196,7 +196,7 @@ def idle_settings(train: Any) -> tuple[str, ...]:
 
 
 def _with(train: Any) -> str:
-    variant = f" ({train.jft_variant})" if train.method == "jft" else ""
+    variant = f" ({train.variant()})" if train.variant() else ""
     return f"with method = {train.method!r}{variant} and the other settings"
 
 
@@ -205,7 +205,7 @@ def _idle_protection(sources: _Sources, train: Any, name: str) -> str:
     variable = f"{ENV_PREFIX}TRAIN__{name.upper()}="
     return (
         f"{sources.where('train', name)}: train.{name} is set, and method {train.method!r} gives no such protection"
-        + (f" (jft_variant = {train.jft_variant!r})" if train.method == "jft" else "")
+        + (f" ({train.method_spec().variant_setting} = {train.variant()!r})" if train.variant() else "")
         + f". Leave it out (for one run: {variable} in the environment, empty), or choose another method"
     )
 

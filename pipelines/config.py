@@ -42,6 +42,10 @@ class StageConfig(BaseModel):
         """
         return ()
 
+    def plugin_references(self) -> tuple[str, ...]:
+        """Modules of other packages that these settings select, which count by content beside a recipe."""
+        return ()
+
     def package_references(self) -> tuple[str, ...]:
         """Distributions that these settings select beyond the stage's own, for the environment in the key."""
         return ()

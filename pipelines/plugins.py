@@ -5,10 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+T = TypeVar("T")
+M = TypeVar("M", bound="BaseModel")
 
 
 def is_import_path(name: str) -> bool:
@@ -35,6 +40,31 @@ def installed(group: str) -> Mapping[str, str]:
     return {point.name: point.value.replace(" ", "") for point in entry_points(group=group)}
 
 
+def resolve(name: str, known: Iterable[str], group: str, kind: str, attribute: str = "SPEC") -> str:
+    """``module:Name`` of what another package offers.
+
+    Args:
+        name: a name in ``group``, or an import path.
+        known: names of our own, for the message.
+        group: of entry points.
+        kind: what it is, in a word.
+        attribute: what the last part of an import path usually is.
+
+    Raises:
+        ValueError: it is neither; the message gives the nearest name.
+    """
+    form = f"package.module:{attribute}"
+    if is_import_path(name):
+        check_import_path(name, form)
+        return name
+    found = installed(group)
+    if name not in found:
+        names = sorted({*known, *found})
+        near = nearest(name, names)
+        raise ValueError(f"unknown {kind} '{name}'; {near}known: {', '.join(names)}, or an import path {form}")
+    return found[name]
+
+
 def load(reference: str) -> Any:
     """What ``module:Name`` stands for.
 
@@ -43,6 +73,46 @@ def load(reference: str) -> Any:
     """
     module, _, attribute = reference.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def load_spec(name: str, known: Mapping[str, T], group: str, kind: str, of: type[T]) -> T:
+    """The description of a built-in thing, or the one that another package offers, whose module is imported.
+
+    Raises:
+        ConfigError: nothing has this name, its module cannot be imported, or holds no description.
+    """
+    if name in known:
+        return known[name]
+    try:
+        found = load(resolve(name, known, group, kind))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    except Exception as error:
+        raise ConfigError(f"{kind} '{name}' cannot be imported ({type(error).__name__}: {error})") from error
+    if not isinstance(found, of):
+        raise ConfigError(f"{kind} '{name}' must be a {of.__module__}.{of.__name__}")
+    return found
+
+
+def own_settings(model: type[M], given: BaseModel, options: Mapping[str, Any], where: str) -> M:
+    """The settings of one thing, of those that a table has for all built-in ones and of its options.
+
+    Args:
+        model: declares them.
+        given: the table.
+        options: of a plug-in.
+        where: the options' table, for messages.
+
+    Raises:
+        ValueError: an option is unknown, wrong, or a field of the table itself.
+    """
+    table = type(given).model_fields
+    if own := [name for name in options if name in table]:
+        raise ValueError(f"{where}.{own[0]}: '{own[0]}' is a setting of the table itself; set it there")
+    shared = {name: getattr(given, name) for name in model.model_fields if name in table}
+    found = check_options(model, {**shared, **options}, where)
+    assert isinstance(found, model)  # noqa: S101  # narrows the type
+    return found
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -19,8 +19,7 @@ from flows.running.spec import make_spec, open_store, read_corpus
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import read_json, write_json
-from pipelines.graph import config_class, config_references
-from pipelines.stages.train_uses import PROTECTIONS
+from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
 from pipelines.store import runs
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
@@ -59,10 +58,10 @@ class Variant:
     @property
     def environment(self) -> dict[str, str]:
         """The overrides as environment variables."""
-        method, _, variant = self.method.partition("/")
-        own = {"TRAIN__METHOD": method, "TRAIN__REPETITION": str(self.repetition)}
+        name, _, variant = self.method.partition("/")
+        own = {"TRAIN__METHOD": name, "TRAIN__REPETITION": str(self.repetition)}
         if variant:
-            own["TRAIN__JFT_VARIANT"] = variant
+            own[f"TRAIN__{method(name).variant_setting}".upper()] = variant
         # An empty variable takes back what the file says.
         own |= {name.replace(".", "__").upper(): "" for name in self.dropped}
         return {**self.settings, **{ENV_PREFIX + name: value for name, value in own.items()}}
@@ -141,17 +140,20 @@ def _override(text: str) -> tuple[str, str]:
 
 def _own_method(settings: Settings) -> str:
     train: Any = settings.stages["train"]
-    return f"jft/{train.jft_variant}" if train.method == "jft" else str(train.method)
+    return f"{train.method}/{train.variant()}" if train.variant() else str(train.method)
 
 
 def _check_method(name: str) -> None:
-    fields = config_class(config_references()["train"]).model_fields
-    method, _, variant = name.partition("/")
-    known = fields["method"].annotation.__args__  # type: ignore[union-attr]
-    variants = fields["jft_variant"].annotation.__args__  # type: ignore[union-attr]
-    if method not in known or (variant and (method != "jft" or variant not in variants)):
-        jft = ", ".join(f"jft/{variant}" for variant in variants)
-        raise ConfigError(f"there is no training method {name}; known are {', '.join(known)}, and {jft}")
+    found, _, variant = name.partition("/")
+    try:
+        rules = method(found).rules
+        is_known = not variant or variant in rules
+    except ConfigError:
+        is_known = False
+    if not is_known:
+        raise ConfigError(
+            f"there is no training method {name}; known are {', '.join(dict.fromkeys((*METHODS, *RULES)))}"
+        )
 
 
 def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from pipelines.training.data.control import (
     ControlTokens,
 )
 from pipelines.training.description import describe
-from pipelines.training.methods.sdpsgd_lstm import NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.sources import THE_FOLDER, WHEELS
@@ -38,6 +37,8 @@ from pipelines.training.outputs import events_document
 from pipelines.training.run import warnings_about
 from pipelines.training.scoring.evaluation import REASONS, Evaluation, unscored
 from pipelines.training.scoring.text_metrics import ADVICE, MATCHING, TextScores
+from pipelines.training.tasks.registry import TASKS
+from pipelines.training.tasks.spec import ClassificationSettings
 from pipelines.training.tasks.templates import TEMPLATES
 
 _HEADS: Final = ("causal", "masked", "classification")
@@ -100,7 +101,7 @@ def runs() -> Iterator[Any]:
             yield _run(method, base=base, trained_on=trained_on, has_public=has_public)
         for target_epsilon, spent in itertools.product((None, 3.0), _SPENT):
             yield _run(method, base=base, target_epsilon=target_epsilon, spent=spent)
-    for task, control in itertools.product(choices(fields["task"].annotation), _CONTROLS):
+    for task, control in itertools.product(TASKS, _CONTROLS):
         for template in (None, HOLE, *TEMPLATES) if task == "classification" else (None,):
             yield _run(task=task, control=control, template=template)
     for adaptation in choices(fields["adaptation"].annotation):
@@ -144,15 +145,18 @@ def _run(
         kind=kind,
         trained_on=trained_on,
     )
+    is_own = template == HOLE
     return SimpleNamespace(
+        task=ClassificationSettings.model_construct(
+            template=HOLE + "{first}{blank}" if is_own else template,
+            classes=(HOLE, HOLE * 2) if is_own else (),
+            label_words=(HOLE, HOLE * 2) if is_own else (),
+        ),
         config={
             "method": method,
             "task": task,
             "record": HOLE,
             "adaptation": adaptation,
-            "template": HOLE + "{first}{blank}" if template == HOLE else template,
-            "classes": (HOLE, HOLE * 2) if template == HOLE else (),
-            "label_words": (HOLE, HOLE * 2) if template == HOLE else (),
             "target_epsilon": target_epsilon,
             "target_delta": 1e-6,
             "max_grad_norm": 1.0,
@@ -169,7 +173,6 @@ def _run(
         ),
         account=SimpleNamespace(
             event=NonPrivate(),
-            notes=NOTES if method == "sdpsgd_lstm" else (),
             variant=None,
             phases=(),
             preconditions=(),

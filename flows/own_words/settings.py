@@ -13,17 +13,21 @@ from flows.own_words.variants import choices
 from flows.settings import tables
 from pipelines.corpus.formats import FORMATS
 from pipelines.gate.own import HOLE
+from pipelines.methods.registry import METHODS
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.report.numbers import plain
 from pipelines.report.settings import shown_settings
 from pipelines.training.models.shape import PRESETS
 from pipelines.training.models.sources import WHEELS
+from pipelines.training.tasks.registry import TASKS
 from pipelines.training.tasks.templates import TEMPLATES
 
 _KNOWN: Final[Mapping[str, Sequence[str]]] = {
     "corpus.format": ("auto", *FORMATS),
     "redact.policies": tuple(SPECS),
     "redact.conservative": tuple(SPECS),
+    "train.method": tuple(METHODS),
+    "train.task": tuple(TASKS),
     "train.model": (*PRESETS, *WHEELS),
     "train.template": tuple(TEMPLATES),
 }

@@ -30,7 +30,7 @@ from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 NOT_MEASURED: Final = "not_measured"
 WITHHELD: Final = (
-    "not stated here: it rests on rates unstable_count on private text, which are not published (report.publish_counts)"
+    "not stated here: it rests on rates counted on private text, which are not published (report.publish_counts)"
 )
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"

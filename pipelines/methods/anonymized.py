@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pipelines.methods.redacted import RedactedSettings
 from pipelines.methods.rule import UNNOISED, MethodRule
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
@@ -15,6 +16,7 @@ SPEC: Final = MethodSpec(
     without_noise="the same, and learns to write `<MASK>`",
     with_noise="",
     source="masking baseline",
+    settings=RedactedSettings,
     view=View(plain="redacted", noised="none", asks_for_masks=True),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},
     publishes_model=False,

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
+from pipelines.methods.settings import NoisedSteps, PlainSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class CRTSettings(PlainSteps, NoisedSteps):
+    """Those of `crt`."""
+
 
 SPEC: Final = MethodSpec(
     name="crt",
@@ -15,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="public rows",
     with_noise="redacted text of private rows",
     source="CRT, Algorithm 1",
+    settings=CRTSettings,
     view=View(plain="public_shard", noised="private_shard", learns_words=True),
     rules={None: MethodRule(claims=("dp", "confidentiality", "caught", "group", "bayesian"), rows="redacted")},
 )

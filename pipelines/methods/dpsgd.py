@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
+from pipelines.methods.settings import ControlTokensOrNone, NoisedSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class DPSGDSettings(NoisedSteps, ControlTokensOrNone):
+    """Those of `dpsgd`."""
+
 
 SPEC: Final = MethodSpec(
     name="dpsgd",
@@ -15,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="",
     with_noise="original text",
     source="Abadi et al. 2016; Li et al. 2022",
+    settings=DPSGDSettings,
     view=View(plain="none", noised="original"),
     rules={None: MethodRule(claims=("dp", "confidentiality", "group", "selective"), rows="original")},
 )

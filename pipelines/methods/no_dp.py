@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
+from pipelines.methods.settings import ControlTokensOrNone, PlainSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class NoDPSettings(PlainSteps, ControlTokensOrNone):
+    """Those of `no_dp`."""
+
 
 SPEC: Final = MethodSpec(
     name="no_dp",
@@ -15,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="original text",
     with_noise="",
     source="",
+    settings=NoDPSettings,
     view=View(plain="original", noised="none", learns_words=True),
     rules={None: MethodRule(claims=("dp", "confidentiality"), rows="original")},
     publishes_model=False,

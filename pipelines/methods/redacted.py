@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import UNNOISED, MethodRule
+from pipelines.methods.settings import PlainSteps, TypedMasks
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class RedactedSettings(PlainSteps, TypedMasks):
+    """Those of `redacted` and `anonymized`."""
+
 
 SPEC: Final = MethodSpec(
     name="redacted",
@@ -15,6 +21,7 @@ SPEC: Final = MethodSpec(
     without_noise="redacted text of all rows",
     with_noise="",
     source="JFT, phase 1 alone",
+    settings=RedactedSettings,
     view=View(plain="redacted", noised="none"),
     rules={None: MethodRule(claims=UNNOISED, is_unnoised=True, rows="redacted")},
     publishes_model=False,

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
+
+from pydantic import Field
 
 from pipelines.methods.rule import THEOREM_SELECTIVE, UNNOISED, MethodRule
+from pipelines.methods.settings import NoisedSteps, PlainSteps
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class ScheduleSettings(PlainSteps, NoisedSteps):
+    """Those of `redaction_schedule`."""
+
+    schedule: Literal["step", "linear", "expconcave", "expconvex"] = Field(
+        "linear", description="redaction_schedule: how the chance of a redacted step falls."
+    )
+    schedule_scale: float = Field(
+        1.0, gt=0, allow_inf_nan=False, description="redaction_schedule: scale of the two exponential schedules."
+    )
+
 
 SPEC: Final = MethodSpec(
     name="redaction_schedule",
@@ -15,6 +30,7 @@ SPEC: Final = MethodSpec(
     without_noise="redacted text, at steps drawn up front",
     with_noise="original text, at the others",
     source="Domain privacy, 5.2",
+    settings=ScheduleSettings,
     view=View(plain="redacted", noised="original"),
     rules={
         None: MethodRule(

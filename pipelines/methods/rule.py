@@ -33,6 +33,7 @@ class MethodRule:
         reads_spans: whether a record is cut into private spans, and others that are read without noise.
         has_public_set: whether whole rows are trained on without noise because the conservative policy let them pass.
         requires: preconditions by name, each with the reason for a refusal where it is not recorded as met.
+        plugins: the method itself, where it is none of ours.
     """
 
     claims: tuple[ClaimName, ...]
@@ -42,3 +43,4 @@ class MethodRule:
     reads_spans: bool = False
     has_public_set: bool = False
     requires: Mapping[str, str] = field(default_factory=dict)
+    plugins: tuple[str, ...] = ()

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import ClassVar, Final
+
+from pydantic import Field
 
 from pipelines.methods.rule import THEOREM_SELECTIVE, MethodRule
+from pipelines.methods.settings import NoisedSteps, PublicRate, Size
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
+
+
+class SpanSettings(PublicRate, NoisedSteps):
+    """Those of `sdpsgd_lstm`."""
+
+    PROTECTIONS: ClassVar[frozenset[str]] = NoisedSteps.PROTECTIONS | {"max_state_norm"}
+
+    max_private_spans: Size = Field(
+        2, ge=1, le=64, description="sdpsgd_lstm: private spans of a record; later ones join the last. Each costs."
+    )
+    max_state_norm: float = Field(
+        0.1, gt=0, allow_inf_nan=False, description="sdpsgd_lstm: norm that hidden and cell states are clipped to."
+    )
+
 
 SPEC: Final = MethodSpec(
     name="sdpsgd_lstm",
@@ -15,6 +32,7 @@ SPEC: Final = MethodSpec(
     without_noise="public tokens",
     with_noise="private tokens, and the states after them",
     source="Selective DP, Algorithm 1",
+    settings=SpanSettings,
     view=View(plain="none", noised="original", marks_tokens=True),
     rules={
         None: MethodRule(
@@ -35,6 +53,14 @@ SPEC: Final = MethodSpec(
             },
         )
     },
+    notes=(
+        "which tokens are private, and so how many private spans a record has and where, is public (selective privacy "
+        "with the policies' finds as F); what the policies miss is trained on without noise",
+        "where a record is longer than the context it is cut, so the lengths of its private spans are public there",
+        "which records a step samples is public: epsilon takes no credit for sampling, because public spans are "
+        "trained on without noise and may show who was sampled",
+        "public and private pieces of a text are tokenised apart, with a vocabulary that saw public rows at most",
+    ),
     shares_steps=False,  # its updates go from span to span through a record
     needs_lstm=True,
 )

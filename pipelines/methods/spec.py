@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from pipelines.methods.rule import MethodRule
+from pipelines.methods.settings import MethodSettings
 from pipelines.methods.view import View
 
 
@@ -16,16 +17,30 @@ class FirstPhase:
     Attributes:
         view: what it reads.
         views: what it reads instead, by variant.
+        noised_variants: those that add noise.
+        figures: the stage whose figures it reads, by variant.
+        only_later: settings that count in the second phase alone.
+        with_noise: settings that count in this phase where it adds noise.
+        of_noise: those of them that count nowhere else.
         recipe: as `MethodSpec.recipe`.
     """
 
     view: View
     views: Mapping[str, View] = field(default_factory=dict)
+    noised_variants: frozenset[str] = frozenset()
+    figures: Mapping[str, str] = field(default_factory=dict)
+    only_later: frozenset[str] = frozenset()
+    with_noise: frozenset[str] = frozenset()
+    of_noise: frozenset[str] = frozenset()
     recipe: int = 1
 
-    def view_of(self, variant: str) -> View:
+    def view_of(self, variant: str | None) -> View:
         """What it reads in a variant."""
-        return self.views.get(variant, self.view)
+        return self.views.get(variant or "", self.view)
+
+    def unused(self, variant: str | None) -> frozenset[str]:
+        """Settings of the method that it does not use in a variant."""
+        return self.only_later if variant in self.noised_variants else self.only_later | self.with_noise | self.of_noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +55,12 @@ class MethodSpec:
         description: for the model card: what is done to which text.
         without_noise, with_noise: for the table of methods: what it trains on in each way; empty for nothing.
         source: where it comes from.
+        settings: what it is told beside what every method is.
         view: which text it reads, and as what.
         rules: what can be claimed of it, by variant; a method without variants has the one variant None.
         variant_setting: the setting that names the variant.
         first_phase: a phase before it, for those that have one.
+        notes: assumptions of its own, for every claim.
         publishes_model: whether its model may lie in the public root; not one with no bound on what it tells of
             private rows.
         shares_steps: whether several processes may take its steps together.
@@ -57,10 +74,12 @@ class MethodSpec:
     without_noise: str
     with_noise: str
     source: str
+    settings: type[MethodSettings]
     view: View
     rules: Mapping[str | None, MethodRule]
     variant_setting: str | None = None
     first_phase: FirstPhase | None = None
+    notes: tuple[str, ...] = ()
     publishes_model: bool = True
     shares_steps: bool = True
     needs_lstm: bool = False
@@ -84,5 +103,6 @@ class MethodSpec:
         Raises:
             KeyError: it has no such variant.
         """
-        found = self.rules[variant]
-        return replace(found, has_public_set=self.trains_on_public_rows, reads_spans=self.view.marks_tokens)
+        return replace(
+            self.rules[variant], has_public_set=self.trains_on_public_rows, reads_spans=self.view.marks_tokens
+        )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pipelines.errors import ConfigError
-from pipelines.plugins import check_import_path, check_options, installed, is_import_path, load, nearest
+from pipelines.plugins import check_options, installed, load, nearest, resolve
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec
 
@@ -27,22 +27,12 @@ def check_name(name: str) -> None:
     Raises:
         ValueError: neither a registered name nor an import path; the message gives the nearest name.
     """
-    if is_import_path(name):
-        check_import_path(name)
-    elif name not in SPECS and name not in installed(ENTRY_POINTS):
-        known = {*SPECS, *installed(ENTRY_POINTS)}
-        raise ValueError(
-            f"unknown policy '{name}'; {nearest(name, known)}known: {', '.join(sorted(known))}, "
-            "or an import path package.module:Class"
-        )
+    reference(name)
 
 
 def reference(name: str) -> str:
     """``module:Class`` of a policy. Raises ValueError as `check_name`."""
-    check_name(name)
-    if name in SPECS:
-        return SPECS[name].reference
-    return name if is_import_path(name) else installed(ENTRY_POINTS)[name]
+    return SPECS[name].reference if name in SPECS else resolve(name, SPECS, ENTRY_POINTS, "policy", "Class")
 
 
 def policy_modules(names: Iterable[str]) -> tuple[str, ...]:

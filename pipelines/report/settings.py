@@ -26,6 +26,7 @@ SHOWN_STRINGS: Final = frozenset(
         "split.language",
         "train.method",
         "train.model",
+        "train.task",
         "train.template",
     }
 )

@@ -134,7 +134,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release]]:
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
-    from pipelines.methods.registry import METHODS
+    from pipelines.methods.registry import method as described
     from pipelines.stages.shard import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
@@ -148,14 +148,14 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
         and own.facts is not None
         and ctx.outside.releases is not None
         and ctx.outside.releases.is_current
-        and (METHODS[method].trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
+        and (described(method).trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
     ):
         redactions |= own.facts.redactions
     tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
     publishes = publishes_rows(ctx.configs, method)
     was_published = any(not found.isdisjoint(redactions) for found in tables)
     publication = Publication(
-        publishes_model=METHODS[method].publishes_model,
+        publishes_model=described(method).publishes_model,
         publishes_rows=publishes or was_published,
         is_withdrawn=was_published and not publishes,
         foreign_tables=any(found.isdisjoint(redactions) for found in tables),

@@ -32,9 +32,9 @@ class ShardConfig(StageConfig):
 
     def publishes(self, method: str) -> bool:
         """Whether a run with this training method publishes the rows of the public side."""
-        from pipelines.methods.registry import METHODS
+        from pipelines.methods import registry
 
-        return self.publish == "always" or (self.publish == "auto" and METHODS[method].trains_on_public_rows)
+        return self.publish == "always" or (self.publish == "auto" and registry.method(method).trains_on_public_rows)
 
 
 def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:

@@ -42,7 +42,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             to_json(account.event),
             config.target_delta,
             facts=release_facts(config, prepared.corpus, account),
-            is_public=config.spec().publishes_model,
+            is_public=config.method_spec().publishes_model,
             insecure_test_seed=config.insecure_test_seed,
         )
     if ctx.runtime.num_processes == 1:
@@ -64,8 +64,9 @@ def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account)
     """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
     from pipelines.accounting.events import to_json
     from pipelines.accounting.facts import is_from_private_text
+    from pipelines.methods.registry import rule_of
 
-    rule = config.spec().rule(account.variant)
+    rule = rule_of(config.method, account.variant)
     phases = account.phases or ((config.method, rule.rows or "original", account.event),)
     return {
         "method": config.method,
@@ -94,10 +95,10 @@ def _prepare(ctx: StageContext) -> _Prepared:
     from pipelines.training.methods.phases import load_phase
 
     config: TrainConfig = ctx.configs["train"]
-    first = load_phase(ctx.input("train_phase1")) if config.spec().first_phase else None
+    first = load_phase(ctx.input("train_phase1")) if config.method_spec().first_phase else None
     start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
     corpus, task = read(ctx, config, config.view(), start)
-    training = importlib.import_module(config.spec().module).prepare(
+    training = importlib.import_module(config.method_spec().module).prepare(
         corpus, settings_of(ctx, config, first.record if first else None)
     )
     return _Prepared(first, start, corpus, task, training)
@@ -137,6 +138,7 @@ def _train(
     outputs.write_outputs(
         Run(
             config=config.model_dump(mode="json"),
+            task=config.of_task(),
             corpus=corpus,
             account=training.account(noise_multiplier),
             outcome=outcome,
@@ -153,7 +155,7 @@ def _train(
             spent=spent,
         ),
         private=ctx.out,
-        model=(ctx.out.public if config.spec().publishes_model else ctx.out).below("model"),
+        model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
     )
     return {
         "num_public_records": len(corpus.plain),
@@ -172,20 +174,19 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
     """
     from pipelines.training.data.corpus import CorpusSettings, read_corpus
     from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
-    from pipelines.training.tasks import GENERATES, SPEAKERS, load_task
-    from pipelines.training.tasks.base import TaskModel, TaskOptions, has_targets
+    from pipelines.training.tasks.base import TaskModel, has_targets
 
-    if config.task in GENERATES and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
+    spec = config.task_spec()
+    if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
         raise ConfigError(
             f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
             f"{network.context_length} tokens; lower it"
         )
-    options = TaskOptions(**config.model_dump(include=set(TaskOptions.__dataclass_fields__)))
     made: list[Task] = []
 
     def make_encoder(vocabulary: Vocabulary) -> Task:
         model = TaskModel(vocabulary=vocabulary, context_length=network.context_length, loaded=network.loaded)
-        made.append(load_task(config.task).make_task(model, options))
+        made.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
         return made[-1]
 
     corpus = read_corpus(
@@ -193,7 +194,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
         CorpusSettings(
             view=view,
             unit=config.unit(),
-            speakers=config.speakers or SPEAKERS.get(config.task, ()),
+            speakers=config.speakers or spec.speakers,
             domains=config.domains,
             min_speaker_rows=config.min_speaker_rows,
             evaluate_fold=config.evaluate_fold,
@@ -252,11 +253,8 @@ def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, 
         private_learning_rate=config.private_learning_rate,
         seed=seed_of(ctx, config),
         target_delta=config.target_delta,
-        schedule=config.schedule,
-        schedule_scale=config.schedule_scale,
-        max_private_spans=config.max_private_spans,
-        max_state_norm=config.max_state_norm,
         variant=config.variant(),
+        own=config.of_method(),
         phase_one=phase_one,
     )
 

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
 from pipelines.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pipelines.stages.train_config import TrainConfig
+from pipelines.stages.train_settings import TrainSettings
 
 
-LEAST_MISS_RATE: Final = 1e-3
-"""The smallest miss rate that light noise is chosen with: without a floor, a sample without a miss would take the noise
-away."""
-
-
-def check_together(config: TrainConfig) -> None:
+def check_together(config: TrainSettings) -> None:
     """Checks task, model and control tokens against each other.
 
     Raises:
         ConfigError: two settings contradict each other; the message says which, and what to do.
     """
     _check_task(config)
-    if config.jft_miss_rate_basis != "measured" and config.jft_miss_rate is None:
-        raise ConfigError(
-            f"jft_miss_rate_basis = {config.jft_miss_rate_basis!r} speaks of a rate that is not given; set "
-            "jft_miss_rate"
-        )
     if config.is_pretrained():
         _check_pretrained(config)
     else:
@@ -34,31 +20,29 @@ def check_together(config: TrainConfig) -> None:
     _check_tokens(config)
 
 
-def _check_task(config: TrainConfig) -> None:
-    from pipelines.training.tasks import RECORDS
+def _check_task(config: TrainSettings) -> None:
     from pipelines.training.tasks.templates import choose_template
 
-    if config.task == "language_modelling":
-        return
-    record = RECORDS.get(config.task, "sentence")
-    if config.record != record:
-        raise ConfigError(f"a record of task = {config.task!r} is a {record}, not a {config.record}; leave record out")
-    if config.method == "sdpsgd_lstm" or config.model == "lstm":
-        raise ConfigError(f"the LSTM is a language model; task = {config.task!r} needs a transformer")
-    if config.task != "classification":
-        return
-    if not config.is_pretrained():
-        raise ConfigError("task = 'classification' needs a pretrained model: smollm2, minilm, a folder or a hub name")
-    if config.method == "anonymized":
+    task, method = config.task_spec(), config.method_spec()
+    if config.record != task.record_of(config.record):
         raise ConfigError(
-            "method anonymized learns to write masks, and a classification writes nothing; it is redacted there"
+            f"a record of task = {config.task!r} is a {task.record}, not a {config.record}; leave record out"
         )
-    if config.adaptation == "prefix":
-        raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
-    choose_template(config.template, config.classes, config.label_words)
+    if not task.takes_lstm and config.architecture() == "lstm":
+        raise ConfigError(f"the LSTM is a language model; task = {config.task!r} needs a transformer")
+    if task.needs_pretrained and not config.is_pretrained():
+        raise ConfigError(f"task = {config.task!r} needs a pretrained model: smollm2, minilm, a folder or a hub name")
+    if method.view.asks_for_masks and not task.writes_text:
+        raise ConfigError(
+            f"method {config.method} learns to write masks, and a {config.task} writes nothing; it is redacted there"
+        )
+    if config.head() != "causal":
+        if config.adaptation == "prefix":
+            raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
+        choose_template(config.template, config.classes, config.label_words)
 
 
-def _check_pretrained(config: TrainConfig) -> None:
+def _check_pretrained(config: TrainSettings) -> None:
     from pipelines.training.models.sources import origin_of
 
     if origin_of(config.model) != "hub" and config.model_revision is not None:
@@ -68,8 +52,8 @@ def _check_pretrained(config: TrainConfig) -> None:
             "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
             "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
         )
-    if config.method == "sdpsgd_lstm":
-        raise ConfigError("method sdpsgd_lstm trains the LSTM of its paper; leave train.model out")
+    if config.method_spec().needs_lstm:
+        raise ConfigError(f"method {config.method} trains the LSTM of its paper; leave train.model out")
     if config.tokenizer in ("bpe_public", "bytes") and config.adaptation != "scratch":
         raise ConfigError(
             f"tokenizer = {config.tokenizer!r} does not fit the weights of {config.model}; leave it out, or set "
@@ -80,7 +64,7 @@ def _check_pretrained(config: TrainConfig) -> None:
         raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
 
 
-def _check_scratch(config: TrainConfig) -> None:
+def _check_scratch(config: TrainSettings) -> None:
     config.shape()
     if config.adaptation not in ("full", "scratch"):
         raise ConfigError(f"adaptation = {config.adaptation!r} needs a pretrained model; {config.model} has no weights")
@@ -88,7 +72,7 @@ def _check_scratch(config: TrainConfig) -> None:
         raise ConfigError(f"tokenizer = 'pretrained' and model_revision need a pretrained model, not {config.model}")
 
 
-def _check_tokens(config: TrainConfig) -> None:
+def _check_tokens(config: TrainSettings) -> None:
     if not (config.typed_masks or config.conversation_tokens or config.domain_tokens):
         return
     from pipelines.training.data.control import RESERVED, name_token

@@ -16,7 +16,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.methods.phases import write_no_phase
 
     config: TrainConfig = ctx.configs["train"]
-    if config.spec().first_phase is None:
+    if config.method_spec().first_phase is None:
         write_no_phase(ctx.out)
         return {}
     from pipelines.stages.train_ranks import check_ranks, on_ranks
@@ -34,11 +34,13 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.methods.phases import write_phase
 
     config: TrainConfig = ctx.configs["train"]
+    phase = config.method_spec().first_phase
+    assert phase is not None  # noqa: S101  # or `run` had stopped
     is_screened = config.jft_variant == "manual_screening"
     seed = seed_of(ctx, config)
     start = open_network(ctx, config, seed)
     try:
-        corpus, task = read(ctx, config, config.first_view(), start)
+        corpus, task = read(ctx, config, phase.view_of(config.variant()), start)
     except InputError:
         if not is_screened:
             raise
@@ -71,8 +73,8 @@ def _miss_rate(ctx: StageContext, config: TrainConfig) -> dict[str, Any] | None:
     Raises:
         ConfigError: it was neither set nor measured.
     """
+    from pipelines.methods.jft import LEAST_MISS_RATE
     from pipelines.miss_rate.rates import miss_rate_of
-    from pipelines.stages.train_checks import LEAST_MISS_RATE
 
     if not config.is_light_noise():
         return None

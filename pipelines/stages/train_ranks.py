@@ -19,13 +19,12 @@ def check_ranks(ctx: StageContext) -> None:
     Raises:
         ConfigError: the method takes one process, or there are fewer GPUs.
     """
-    from pipelines.methods.registry import METHODS
     from pipelines.training.devices import check_devices
 
     config: TrainConfig = ctx.configs["train"]
     if ctx.runtime.num_processes == 1:
         return
-    if not METHODS[config.method].shares_steps:
+    if not config.method_spec().shares_steps:
         raise ConfigError(
             f"method {config.method} trains in one process: each of its updates starts where the one before it in the "
             "same record ended; set runtime.num_processes = 1"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.errors import ConfigError
 from pipelines.mask import MASK
-from pipelines.methods.registry import METHODS
+from pipelines.methods import registry
 from pipelines.training.data.control import (
     CONVERSATION_START,
     OTHER_DOMAIN,
@@ -55,7 +55,7 @@ def describe(run: Run) -> dict[str, Any]:
         "method": run.config["method"],
         "task": run.config["task"],
         "context_length": run.context_length,
-        "marks_tokens": METHODS[run.config["method"]].view.marks_tokens,
+        "marks_tokens": registry.method(run.config["method"]).view.marks_tokens,
         "asks_for_mask": control.asks_for_mask,
         "vocabulary": vocabulary.kind,
         "trained_on": vocabulary.trained_on,
@@ -106,7 +106,7 @@ def _completed(document: Mapping[str, Any], tokenizer: Any, task: str | None) ->
             "the model was written by version 0.1.0, which did not note what it was trained for: name the task, as "
             "train.task had it"
         )
-    view = METHODS[document["method"]].view
+    view = registry.method(document["method"]).view
     return {
         **document,
         "task": task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,8 +18,8 @@ from pipelines.training.data.records import frame_of
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import IGNORED
 from pipelines.training.data.vocabulary import Vocabulary
-from pipelines.training.tasks import load_task
-from pipelines.training.tasks.base import LanguageTask, TaskModel, TaskOptions
+from pipelines.training.tasks import registry
+from pipelines.training.tasks.base import LanguageTask, TaskModel
 from pipelines.training.tasks.dialogue import turns_of
 from pipelines.training.tasks.prompts import prompt_ids
 
@@ -170,7 +171,8 @@ class MemoryEncoder:
 
     def _of_task(self, chunk: Sequence[RecordRows]) -> tuple[list[list[int]], list[list[bool]], int]:
         model = TaskModel(vocabulary=self.vocabulary, context_length=self.context_length)
-        task = load_task(self.task).make_task(model, TaskOptions())
+        spec = registry.task(self.task)
+        task = importlib.import_module(spec.module).make_task(model, spec.settings(task=self.task))
         assert isinstance(task, LanguageTask)  # noqa: S101  # of a causal model
         ids, asked, num_truncated = [], [], 0
         for example in map(task.example, chunk):

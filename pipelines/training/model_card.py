@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pipelines.accounting.facts import is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
-from pipelines.methods.registry import METHODS, rule_of
+from pipelines.methods import registry as methods
 from pipelines.report.numbers import real
 from pipelines.training.models.lstm import LSTMLanguageModel
-from pipelines.training.tasks.templates import choose_template
+from pipelines.training.tasks import registry as tasks
 
 if TYPE_CHECKING:
     from pipelines.training.run import Run
@@ -32,25 +32,6 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 }
 
 
-_RECORDS: Final[Mapping[str, str]] = {
-    "language_modelling": "One record is {begin}, {marks} where there is one, the text, {end}; no blank between them.",
-    "dialogue": "One record is {begin}, and for each turn {marks}, the text, {end}; no blank between them.",
-    "response": "One record is {begin}, the persona and the turns so far, each {marks}, the text, {end}; "
-    "after `<SELF>` the model writes a reply.",
-    "table_to_text": "One record is {begin}, the table as `key : value | key : value`, {begin}, its text, {end}.",
-    "classification": "One record is {begin}, the text or the two with {end} between them, {end}{blank}.",
-}
-
-
-def _inputs_of(config: Mapping[str, Any]) -> dict[str, str]:
-    if config["template"] is None:
-        return {"blank": ""}
-    template = choose_template(config["template"], config["classes"], config["label_words"])
-    assert template is not None  # noqa: S101  # there is one
-    words = ", ".join(f"{name}: {word}" for name, word in template.label_words.items())
-    return {"blank": f", in the template `{template.pattern}`; the word at the blank is the class ({words})"}
-
-
 def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
     """Control tokens of speakers or domains."""
     known = ", ".join(f"`{token(number)}`" for number in names.values()) or "none"
@@ -64,7 +45,7 @@ def _cost(run: Run) -> str:
         return ""
     alone = f"The noise of this training is calibrated for ε = {config['target_epsilon']:g} at δ = "
     alone += f"{config['target_delta']:g} (one private record replaced). "
-    if rule_of(config["method"], run.account.variant).is_unnoised:
+    if methods.rule_of(config["method"], run.account.variant).is_unnoised:
         alone += "That is not all: a part of the private records' text was read without noise. "
     if spent is None or not spent.num_earlier:
         return alone
@@ -100,10 +81,10 @@ def model_card(run: Run) -> str:
     if control.conversation_start is not None:
         first, last = token(control.conversation_start), token(control.conversation_end)
         names.append(f"* `{first}` follows {begin} where a conversation begins; `{last}` stands where one ends.")
-    about_record = _RECORDS[config["task"]].format(begin=begin, end=end, marks=marks, **_inputs_of(config))
+    about_record = tasks.task(config["task"]).layout.format(begin=begin, end=end, marks=marks, **run.task.words())
     about_names = "\n".join(names)
     auto, use = _HEADS[run.head]
-    described = METHODS[method].description
+    described = methods.method(method).description
     return f"""---
 library_name: transformers
 pipeline_tag: {use}

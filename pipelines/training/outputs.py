@@ -8,7 +8,7 @@ from typing import Any, Final
 from pipelines.accounting.events import to_json
 from pipelines.artifacts import Target
 from pipelines.errors import StageError
-from pipelines.methods.registry import METHODS
+from pipelines.methods import registry
 from pipelines.training.description import describe
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
@@ -72,7 +72,7 @@ _BASE_NOTE: Final = (
 def events_document(run: Run) -> dict[str, Any]:
     """What the guarantee stage reads: the event, and what it rests on. Holds no epsilon that training computed."""
     config, corpus, account = run.config, run.corpus, run.account
-    method = METHODS[config["method"]]
+    method = registry.method(config["method"])
     vocabulary = corpus.vocabulary
     notes = [
         _SAMPLING_NOTES,
@@ -90,7 +90,7 @@ def events_document(run: Run) -> dict[str, Any]:
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
-        *account.notes,
+        *method.notes,
         *run.warnings,
     ]
     document: dict[str, Any] = {

@@ -8,22 +8,15 @@ Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from pipelines.methods.registry import METHODS
+from pipelines.methods import registry as methods
+from pipelines.training.tasks import registry as tasks
 
 ENGINE: Final = 1
 """Gradients, clipping, noise, sampling, optimizers, initial weights (`pipelines.dp`, `pipelines.training.loop`)."""
 RECORDS: Final = 1
 """Which text is read, in which order, and how it becomes token ids (`pipelines.training.data`)."""
-TASKS: Final[Mapping[str, int]] = {
-    "language_modelling": 1,
-    "dialogue": 1,
-    "response": 1,
-    "table_to_text": 1,
-    "classification": 1,
-}
 
 
 def recipe_of(method: str, task: str, *, is_first_phase: bool = False) -> dict[str, int]:
@@ -32,7 +25,7 @@ def recipe_of(method: str, task: str, *, is_first_phase: bool = False) -> dict[s
     Args:
         is_first_phase: of the phase that is an artifact of its own, rather than of the whole method.
     """
-    spec = METHODS[method]
+    spec = methods.method(method)
     first = {} if spec.first_phase is None else {f"first phase of {method}": spec.first_phase.recipe}
     whole = {} if is_first_phase else {f"method {method}": spec.recipe}
-    return {"engine": ENGINE, "records": RECORDS, **first, **whole, f"task {task}": TASKS[task]}
+    return {"engine": ENGINE, "records": RECORDS, **first, **whole, f"task {task}": tasks.task(task).recipe}

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.context import Spent
-from pipelines.methods.registry import METHODS
+from pipelines.methods import registry
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
+from pipelines.training.tasks.spec import TaskSettings
 
 
 def warnings_about(
@@ -44,6 +45,7 @@ class Run:
 
     Attributes:
         config: the settings of ``[train]``.
+        task: those of its task.
         corpus: what it read.
         account: what the accountant has to know.
         outcome: what it did.
@@ -59,6 +61,7 @@ class Run:
     """
 
     config: Mapping[str, Any]
+    task: TaskSettings
     corpus: TrainingCorpus
     account: Account
     outcome: Outcome
@@ -93,5 +96,5 @@ class Run:
             target_delta=self.config["target_delta"],
             insecure_test_seed=self.config["insecure_test_seed"],
             noise_multiplier=self.noise_multiplier,
-            unprotected_by=method if METHODS[method].is_unprotected else None,
+            unprotected_by=method if registry.method(method).is_unprotected else None,
         )

@@ -331,6 +331,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     nothing = Evaluation(**dict.fromkeys((f.name for f in dataclasses.fields(Evaluation)), None))
     done = Run(
         config=ctx.configs["train"].model_dump(mode="json"),
+        task=ctx.configs["train"].of_task(),
         corpus=other,
         account=Account(event=NoEvent()),
         outcome=Outcome(num_steps=0, curve=[], was_resumed=False),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 
@@ -16,6 +16,7 @@ from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.dp.sampling import PrivatePlan
+from pipelines.methods.settings import MethodSettings
 from pipelines.randomness import PrivateRandomness
 from pipelines.training import loop
 from pipelines.training.checkpoint import Checkpoints
@@ -24,6 +25,7 @@ from pipelines.training.data.records import Examples
 from pipelines.training.loop import ExampleLosses, Outcome, Recipe, Segment
 from pipelines.training.scoring.evaluation import Evaluation
 
+M = TypeVar("M", bound=MethodSettings)
 NO_PRIVATE_STEPS = PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
 
 
@@ -39,10 +41,9 @@ class Settings:
         public_learning_rate, private_learning_rate: of the two kinds of step.
         seed: of the order of minibatches, and of what else a method draws from public randomness.
         target_delta: that epsilon is stated at.
-        schedule, schedule_scale: of `redaction_schedule`.
-        max_private_spans, max_state_norm: of `sdpsgd_lstm`.
-        variant: of `jft`.
-        phase_one: what phase 1 of `jft` recorded.
+        variant: of the method, where it has variants.
+        phase_one: what its first phase recorded, where it has one.
+        own: what no other method need be told.
     """
 
     epochs: int
@@ -53,12 +54,14 @@ class Settings:
     private_learning_rate: float
     seed: int
     target_delta: float = 1e-5
-    schedule: str = "linear"
-    schedule_scale: float = 1.0
-    max_private_spans: int = 2
-    max_state_norm: float = 0.1
     variant: str | None = None
     phase_one: Mapping[str, Any] | None = None
+    own: MethodSettings | None = None
+
+    def of(self, model: type[M]) -> M:
+        """``own``, which the method's description declares to be such settings."""
+        assert isinstance(self.own, model)  # noqa: S101  # narrows the type
+        return self.own
 
     def recipe(self, noise_multiplier: float) -> Recipe:
         """How steps are made, once the noise is known."""
@@ -85,7 +88,6 @@ class Account:
         variant: of the method.
         phases: (name, rows, event) where the method reads private records in several forms.
         preconditions: what a claim asks for and this training saw to.
-        notes: assumptions of its own.
         light_noise_miss_rate: the m that light noise was chosen with: value, upper bound, confidence, and its ``basis``
             (`pipelines.accounting.facts.TrainingFacts.noise_basis`).
         public_order: of what an earlier phase read without noise; None where there was none.
@@ -95,7 +97,6 @@ class Account:
     variant: str | None = None
     phases: tuple[tuple[str, str, Event], ...] = ()
     preconditions: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     light_noise_miss_rate: Mapping[str, Any] | None = None
     public_order: str | None = None
 

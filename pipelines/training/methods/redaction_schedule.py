@@ -28,6 +28,7 @@ import numpy.typing as npt
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate
 from pipelines.dp.sampling import plan_private_steps
 from pipelines.errors import ConfigError
+from pipelines.methods.redaction_schedule import ScheduleSettings
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Segment
 from pipelines.training.methods.base import Account, LoopTraining, Settings
@@ -138,7 +139,8 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> LoopTraining:
     whole = plan_private_steps(len(corpus.noised), settings.expected_batch_size, settings.epochs)
     if whole.num_steps == 0:
         raise ConfigError("train: redaction_schedule needs original rows to train on, and there are none")
-    drawn = draw_schedule(settings.schedule, whole.num_steps, settings.schedule_scale, settings.seed)
+    own = settings.of(ScheduleSettings)
+    drawn = draw_schedule(own.schedule, whole.num_steps, own.schedule_scale, settings.seed)
     redacted: Event = NonPrivate() if corpus.num_private_plain else NoEvent()
 
     def describe(private: Event) -> Account:

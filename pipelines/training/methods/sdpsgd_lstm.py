@@ -34,6 +34,7 @@ from pipelines.dp.errors import NotFiniteError
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.language import token_losses
 from pipelines.dp.noise import add_noise
+from pipelines.methods.sdpsgd_lstm import SpanSettings
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
@@ -46,16 +47,6 @@ from pipelines.training.methods.base import Account, Hooks, Settings
 from pipelines.training.models.lstm import LSTMLanguageModel, State
 from pipelines.training.scoring.curve import Curve, EpsilonSoFar
 from pipelines.training.scoring.evaluation import Evaluation
-
-NOTES: Final = (
-    "which tokens are private, and so how many private spans a record has and where, is public (selective privacy with "
-    "the policies' finds as F); what the policies miss is trained on without noise",
-    "where a record is longer than the context it is cut, so the lengths of its private spans are public there",
-    "which records a step samples is public: epsilon takes no credit for sampling, because public spans are trained on "
-    "without noise and may show who was sampled",
-    "public and private pieces of a text are tokenised apart, with a vocabulary that saw public rows at most",
-)
-"""What a claim for this method rests on, beside what holds for every method."""
 
 PRECONDITIONS: Final = (
     "states_noised",
@@ -326,7 +317,6 @@ class SpanTraining:
             event=Composed(events=tuple(of_phase for _, _, of_phase in phases)),
             phases=tuple(phases),
             preconditions=PRECONDITIONS,
-            notes=NOTES,
         )
 
     def train(self, model: Any, noise_multiplier: float, hooks: Hooks) -> SpanOutcome:
@@ -335,7 +325,7 @@ class SpanTraining:
             public_learning_rate=self.settings.public_learning_rate,
             private_learning_rate=self.settings.private_learning_rate,
             max_grad_norm=self.settings.max_grad_norm,
-            max_state_norm=self.settings.max_state_norm,
+            max_state_norm=self.settings.of(SpanSettings).max_state_norm,
             noise_multiplier=noise_multiplier,
         )
         return train(
@@ -360,7 +350,7 @@ def prepare(corpus: TrainingCorpus, settings: Settings) -> SpanTraining:
         len(corpus.noised),
         settings.expected_batch_size,
         settings.epochs,
-        settings.max_private_spans,
+        settings.of(SpanSettings).max_private_spans,
         settings.seed,
     )
     assert isinstance(corpus.noised, Records)  # noqa: S101  # the settings refuse every other task

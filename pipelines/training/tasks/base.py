@@ -24,28 +24,9 @@ from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
 from pipelines.training.scoring.text_metrics import score_texts
 from pipelines.training.tasks.generation import BeamSearch, generate
+from pipelines.training.tasks.spec import GenerationSettings, TaskSettings
 
 Progress = Callable[[int, int | None, str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskOptions:
-    """What a task is told. All of it is public.
-
-    Attributes:
-        classes: of a classification, in the order that numbers them.
-        template: of text infilling: a name, or a pattern for ``label_words``; None for a head.
-        label_words: the word of each class, in the order of ``classes``.
-        num_beams, max_new_tokens: of generation.
-        max_generated: held-out inputs that text is generated for.
-    """
-
-    classes: tuple[str, ...] = ()
-    template: str | None = None
-    label_words: tuple[str, ...] = ()
-    num_beams: int = 5
-    max_new_tokens: int = 64
-    max_generated: int = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +77,7 @@ class Scores:
 
 
 class Task(Protocol):
-    """A task with one model. Its module offers ``make_task(model, options)``."""
+    """A task with one model. Its module offers ``make_task(model, settings)``."""
 
     def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
         """See `pipelines.training.data.corpus.Encoder`."""
@@ -126,11 +107,10 @@ class LanguageTask(ABC):
 
     Args:
         model: the model that it is for.
-        options: of the task.
     """
 
-    def __init__(self, model: TaskModel, options: TaskOptions) -> None:
-        self.vocabulary, self.context_length, self.options = model.vocabulary, model.context_length, options
+    def __init__(self, model: TaskModel) -> None:
+        self.vocabulary, self.context_length = model.vocabulary, model.context_length
         self.padding = Padding(pad=model.vocabulary.control.pad)
 
     @abstractmethod
@@ -166,14 +146,28 @@ class LanguageTask(ABC):
         """See `Task`. None but the perplexity."""
         return Scores()
 
+
+class GeneratingTask(LanguageTask):
+    """A task whose text is generated, once the model is done, to be scored.
+
+    Args:
+        model: the model that it is for.
+        settings: of the generation.
+    """
+
+    def __init__(self, model: TaskModel, settings: TaskSettings) -> None:
+        super().__init__(model)
+        assert isinstance(settings, GenerationSettings)  # noqa: S101  # as its spec says
+        self.settings = settings
+
     def _generated(
         self, model: torch.nn.Module, prompts: Sequence[tuple[list[int], Sequence[str]]], progress: Progress
     ) -> Scores:
         """Scores of what a model says to prompts, each with its references."""
-        chosen = list(prompts[: self.options.max_generated])
+        chosen = list(prompts[: self.settings.max_generated])
         if not chosen:
             return Scores()
-        how = BeamSearch(num_beams=self.options.num_beams, max_new_tokens=self.options.max_new_tokens)
+        how = BeamSearch(num_beams=self.settings.num_beams, max_new_tokens=self.settings.max_new_tokens)
         ids, references = [prompt for prompt, _ in chosen], [group for _, group in chosen]
         tokenizer = self.vocabulary.tokenizer
         texts = generate(model, tokenizer, ids, self.vocabulary.control, how, progress)

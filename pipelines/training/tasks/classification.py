@@ -18,9 +18,10 @@ from pipelines.training.data.records import Batch, Examples, IntArray, Padding
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example, TaskRecords, write_examples
 from pipelines.training.scoring.evaluation import Evaluation, evaluate_classes
-from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions, is_all_mask, two_texts
+from pipelines.training.tasks.base import Progress, Scores, TaskModel, is_all_mask, two_texts
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
+from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
 from pipelines.training.tasks.templates import choose_template
 
 
@@ -129,10 +130,11 @@ class Classification:
         return Scores()
 
 
-def make_task(model: TaskModel, options: TaskOptions) -> Classification:
+def make_task(model: TaskModel, settings: TaskSettings) -> Classification:
     """The task for that model."""
-    assert model.loaded is not None  # noqa: S101  # the settings ask for a pretrained one
-    template = choose_template(options.template, options.classes, options.label_words)
+    assert isinstance(settings, ClassificationSettings)  # noqa: S101  # as its spec says
+    assert model.loaded is not None  # noqa: S101  # and asks for a pretrained one
+    template = choose_template(settings.template, settings.classes, settings.label_words)
     if template is not None:
         return Classification(Infilling(template, model.loaded))
-    return Classification(HeadClassification(options.classes, model.loaded))
+    return Classification(HeadClassification(settings.classes, model.loaded))

@@ -12,7 +12,8 @@ from pipelines.training.data.records import target_positions
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example, causal_example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import LanguageTask, TaskModel, TaskOptions
+from pipelines.training.tasks.base import LanguageTask, TaskModel
+from pipelines.training.tasks.spec import TaskSettings
 
 
 class Turn(NamedTuple):
@@ -82,6 +83,7 @@ class Dialogue(LanguageTask):
         return dialogue_example(record, vocabulary.encoder, vocabulary.control, self.context_length)
 
 
-def make_task(model: TaskModel, options: TaskOptions) -> Dialogue:
+def make_task(model: TaskModel, settings: TaskSettings) -> Dialogue:
     """The task for that model."""
-    return Dialogue(model, options)
+    del settings
+    return Dialogue(model)

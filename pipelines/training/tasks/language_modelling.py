@@ -9,7 +9,8 @@ from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import Batch
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
-from pipelines.training.tasks.base import Progress, Scores, TaskModel, TaskOptions
+from pipelines.training.tasks.base import Progress, Scores, TaskModel
+from pipelines.training.tasks.spec import TaskSettings
 
 
 class LanguageModelling(RecordEncoder):
@@ -28,7 +29,7 @@ class LanguageModelling(RecordEncoder):
         return Scores()
 
 
-def make_task(model: TaskModel, options: TaskOptions) -> LanguageModelling:
+def make_task(model: TaskModel, settings: TaskSettings) -> LanguageModelling:
     """The task for that model."""
-    del options
+    del settings
     return LanguageModelling(model.vocabulary, model.context_length)

@@ -17,8 +17,9 @@ from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import LanguageTask, Progress, Scores, TaskModel, TaskOptions
+from pipelines.training.tasks.base import GeneratingTask, Progress, Scores, TaskModel
 from pipelines.training.tasks.dialogue import dialogue_example, turns_of
+from pipelines.training.tasks.spec import TaskSettings
 
 PERSONAS: Final = ("PERSONA", "PARTNER_PERSONA")
 SELF: Final = "SELF"
@@ -65,7 +66,7 @@ def _latest(turns: list[list[int]], room: int) -> list[int]:
     return kept
 
 
-class Responses(LanguageTask):
+class Responses(GeneratingTask):
     """Replies are asked for, and generated to be scored."""
 
     def example(self, record: RecordRows) -> Example:
@@ -77,7 +78,7 @@ class Responses(LanguageTask):
 
     def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """F1 and the others, of one reply to each history."""
-        vocabulary, length = self.vocabulary, self.options.max_new_tokens
+        vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [
             (prompt.ids, (prompt.reference,))
             for record in held_out.rows
@@ -86,6 +87,6 @@ class Responses(LanguageTask):
         return self._generated(model, prompts, progress)
 
 
-def make_task(model: TaskModel, options: TaskOptions) -> Responses:
+def make_task(model: TaskModel, settings: TaskSettings) -> Responses:
     """The task for that model."""
-    return Responses(model, options)
+    return Responses(model, settings)

@@ -19,8 +19,9 @@ from pipelines.training.data.records import IntArray
 from pipelines.training.data.row_store import RecordRows, StoredRecords
 from pipelines.training.data.task_examples import Example
 from pipelines.training.data.vocabulary import TextEncoder
-from pipelines.training.tasks.base import LanguageTask, Progress, Scores, TaskModel, TaskOptions, is_all_mask, two_texts
+from pipelines.training.tasks.base import GeneratingTask, Progress, Scores, TaskModel, is_all_mask, two_texts
 from pipelines.training.tasks.prompts import prompt_ids, prompted_example
+from pipelines.training.tasks.spec import TaskSettings
 
 
 def table_example(
@@ -38,7 +39,7 @@ def table_prompt(
     return prompt_ids(encoder.ids([table])[0], control, context_length - max_new_tokens)
 
 
-class TableToText(LanguageTask):
+class TableToText(GeneratingTask):
     """Descriptions are asked for, and generated to be scored."""
 
     def example(self, record: RecordRows) -> Example:
@@ -73,7 +74,7 @@ class TableToText(LanguageTask):
 
     def scores(self, model: torch.nn.Module, held_out: HeldOut, progress: Progress) -> Scores:
         """BLEU and the others, of one description of each table against all that people wrote."""
-        vocabulary, length = self.vocabulary, self.options.max_new_tokens
+        vocabulary, length = self.vocabulary, self.settings.max_new_tokens
         prompts = [
             (table_prompt(table, vocabulary.encoder, vocabulary.control, self.context_length, length), descriptions)
             for table, descriptions in held_out.references.items()
@@ -81,6 +82,6 @@ class TableToText(LanguageTask):
         return self._generated(model, prompts, progress)
 
 
-def make_task(model: TaskModel, options: TaskOptions) -> TableToText:
+def make_task(model: TaskModel, settings: TaskSettings) -> TableToText:
     """The task for that model."""
-    return TableToText(model, options)
+    return TableToText(model, settings)

@@ -16,6 +16,7 @@ from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, NonPrivate, dp_sgd
 from pipelines.errors import ConfigError
+from pipelines.methods.redaction_schedule import ScheduleSettings
 from pipelines.training.methods.base import Settings
 from pipelines.training.methods.redaction_schedule import (
     KINDS,
@@ -127,7 +128,7 @@ def test_what_is_accounted_for_is_what_was_drawn():
             public_learning_rate=1.0,
             private_learning_rate=1.0,
             seed=4,
-            schedule="linear",
+            own=ScheduleSettings(schedule="linear"),
         ),
     )
     drawn = draw_schedule("linear", 40, 1.0, 4).num_private_steps

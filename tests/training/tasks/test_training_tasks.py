@@ -14,12 +14,12 @@ from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import padding_of
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import evaluate, evaluate_classes
-from pipelines.training.tasks import SPEAKERS
 from pipelines.training.tasks.classification import Classification, class_number
 from pipelines.training.tasks.dialogue import dialogue_example
 from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
+from pipelines.training.tasks.registry import TASKS
 from pipelines.training.tasks.responses import SELF, reply_prompts
 from pipelines.training.tasks.table_to_text import table_example, table_prompt
 from pipelines.training.tasks.templates import TEMPLATES, Template
@@ -34,7 +34,7 @@ def roberta(families):
 
 @pytest.fixture(scope="module")
 def gpt2(families):
-    return load_model(families["gpt2"], "causal", seed=0, speakers=SPEAKERS["response"])
+    return load_model(families["gpt2"], "causal", seed=0, speakers=TASKS["response"].speakers)
 
 
 def _collated(task, examples, folder):

@@ -1,0 +1,262 @@
+"""The ``[train]`` table: its fields, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from pipelines.config import StageConfig
+from pipelines.methods import registry as methods
+from pipelines.methods.settings import MethodSettings, Size
+from pipelines.methods.view import with_typed_masks
+from pipelines.plugins import own_settings
+from pipelines.training.tasks import registry as tasks
+from pipelines.training.tasks.spec import TaskSettings
+
+if TYPE_CHECKING:
+    from pipelines.methods.spec import MethodSpec
+    from pipelines.methods.view import View
+    from pipelines.training.data.control import AddedTokens
+    from pipelines.training.data.record_unit import RecordUnit
+    from pipelines.training.models.shape import ModelShape
+    from pipelines.training.tasks.spec import TaskSpec
+
+
+class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfig):
+    """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
+
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
+
+    method: str = Field(
+        "crt",
+        description="Training method; docs/methods.md says what each does, and what it promises. Or one of another "
+        "package: a name that it offers, or package.module:SPEC (docs/extending.md).",
+        json_schema_extra={"enum": [*methods.METHODS]},
+    )
+    task: str = Field(
+        "language_modelling",
+        description="What the model learns to do; docs/models.md says what each reads and scores. Or one of another "
+        "package, as for method.",
+        json_schema_extra={"enum": [*tasks.TASKS]},
+    )
+    record: Literal["sentence", "dialogue", "block"] = Field(
+        "sentence",
+        description="The unit that is sampled, clipped, and protected. dialogue and response: always dialogue; "
+        "table_to_text and classification: always sentence, which is a row.",
+    )
+    sentences_per_block: Size | None = Field(
+        None, ge=1, description="Sentences of a block, with record = block; which ones never depends on lengths."
+    )
+    repetition: Size = Field(
+        0, ge=0, description="Tells repetitions of one training apart: other initial weights and order, nothing else."
+    )
+    model: str = Field(
+        "tiny",
+        min_length=1,
+        max_length=4_096,
+        description="From scratch: tiny (or scratch), mini or distilgpt2, a GPT-2 of that size (the four sizes below "
+        "override it), or lstm, the LSTM of Selective-DP, which sdpsgd_lstm takes in their place. Pretrained: smollm2 "
+        "(from its package), the absolute path of a folder, or the name of a hub model (owner/name) that lies in the "
+        "local Hugging Face cache.",
+    )
+    model_revision: str | None = Field(
+        None, min_length=1, max_length=256, description="Branch, tag or commit of a hub model; unset: main."
+    )
+    model_is_public: bool = Field(
+        False,
+        strict=True,
+        description="Says of a model in a folder, which is refused otherwise, that neither its weights nor its "
+        "vocabulary were made from this corpus. Claims rest on it; the gate does not search what the model brings.",
+    )
+    adaptation: Literal["full", "lora", "prefix", "top2", "scratch"] = Field(
+        "full",
+        description="Which weights of a pretrained model are trained: all, low-rank additions, a prefix, the last two "
+        "blocks, or all from random weights.",
+    )
+    lora_rank: Size = Field(4, ge=1, le=4_096, description="Rank of the low-rank additions.")
+    lora_alpha: Size = Field(32, ge=1, le=65_536, description="Scale of the low-rank additions, times their rank.")
+    prefix_length: Size = Field(10, ge=1, le=4_096, description="Positions of the prefix, taken off the context.")
+    num_layers: Size | None = Field(None, ge=1, le=96, description="Transformer blocks; unset: as the model says.")
+    num_heads: Size | None = Field(None, ge=1, le=128, description="Attention heads a block; unset: as the model says.")
+    embedding_size: Size | None = Field(None, ge=8, le=16_384, description="Width; unset: as the model says.")
+    context_length: Size | None = Field(
+        None,
+        ge=8,
+        le=1_048_576,
+        description="Longest record, in tokens; longer ones are cut. Unset: as the model says, at most 1024 for a "
+        "pretrained one. More than the model reads is refused.",
+    )
+    tokenizer: Literal["auto", "bpe_public", "bytes", "pretrained"] = Field(
+        "auto",
+        description="bpe_public: learnt on public rows only (bytes if there are none). bytes: not learnt. pretrained: "
+        "the pretrained model's own, which other weights than random ones need. auto: the model's own, or else "
+        "bpe_public for crt and no_dp, and bytes for the others, which protect public rows too: their claims are void "
+        "with a vocabulary that was learnt on some of their records.",
+    )
+    vocab_size: Size = Field(
+        1_000,
+        ge=325,
+        le=200_000,
+        description="Most tokens of a bpe_public vocabulary; with domain_tokens at least 390.",
+    )
+    speakers: tuple[str, ...] = Field(
+        (),
+        max_length=64,
+        description="Speakers with a control token; empty: crt and no_dp take the common ones of public rows, and the "
+        "other methods have one token for all speakers.",
+    )
+    conversation_tokens: bool = Field(
+        False,
+        strict=True,
+        description="language_modelling, dialogue, response: whether <_soc_> begins the first record of a conversation "
+        "(a document) and <_eoc_> ends its last.",
+    )
+    domain_tokens: bool = Field(
+        False,
+        strict=True,
+        description="language_modelling, dialogue, response: whether each row begins with its domain's control token "
+        "(<AIRLINE>).",
+    )
+    domains: tuple[str, ...] = Field(
+        (),
+        max_length=64,
+        description="Domains with a control token of their own, with domain_tokens; empty: as for speakers.",
+    )
+    min_speaker_rows: Size = Field(
+        10,
+        ge=1,
+        description="Public rows that a speaker or a domain needs for a token, where speakers, or domains, is empty.",
+    )
+    epochs: Size = Field(8, ge=1, le=100_000, description="Passes over public and (in expectation) private records.")
+    target_delta: float = Field(
+        1e-5, gt=0, lt=1, description="Delta of the guarantee; should be well below 1 / number of private records."
+    )
+    evaluate_fold: Literal["test", "valid"] = Field("test", description="Fold whose original text is evaluated on.")
+    max_eval_sentences: Size = Field(2_000, ge=1, description="Most held-out sentences to evaluate on.")
+    insecure_test_seed: bool = Field(
+        False, strict=True, description="For tests: predictable samples and noise. The guarantee is void."
+    )
+    options: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Options that a method or a task of another package declares: a table [train.options.NAME].",
+    )
+
+    @field_validator("method")
+    @classmethod
+    def _known_method(cls, name: str) -> str:
+        methods.module_of(name)
+        return name
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, name: str) -> str:
+        tasks.module_of(name)
+        return name
+
+    def method_spec(self) -> MethodSpec:
+        """What the chosen method is."""
+        return methods.method(self.method)
+
+    def task_spec(self) -> TaskSpec:
+        """What the chosen task is."""
+        return tasks.task(self.task)
+
+    def of_method(self) -> MethodSettings:
+        """What the method is told that others are not.
+
+        Raises:
+            ValueError: its options are wrong.
+        """
+        options = self.options.get(self.method, {})
+        return own_settings(self.method_spec().settings, self, options, f"options.{self.method}")
+
+    def of_task(self) -> TaskSettings:
+        """What the task is told that others are not.
+
+        Raises:
+            ValueError: its options are wrong.
+        """
+        return own_settings(self.task_spec().settings, self, self.options.get(self.task, {}), f"options.{self.task}")
+
+    def uses(self, field: str) -> bool:
+        """Whether the chosen method uses a setting that not every method uses."""
+        return field in self.method_spec().settings.model_fields
+
+    def variant(self) -> str | None:
+        """That of the chosen method; None where it has none."""
+        setting = self.method_spec().variant_setting
+        return None if setting is None else str(getattr(self.of_method(), setting))
+
+    def view(self) -> View:
+        """What the method reads."""
+        view = self.method_spec().view
+        return with_typed_masks(view) if self.typed_masks and self.uses("typed_masks") else view
+
+    def head(self) -> Literal["causal", "masked", "classification"]:
+        """What the model has to compute."""
+        if self.task != "classification":
+            return "causal"
+        return "classification" if self.template is None else "masked"
+
+    def is_pretrained(self) -> bool:
+        """Whether the architecture, and unless it starts from scratch the weights, come from somewhere else."""
+        from pipelines.training.models.shape import PRESETS
+
+        return self.model not in PRESETS
+
+    def tokenizer_kind(self) -> str:
+        """``bpe_public``, ``bytes`` or ``pretrained``."""
+        if self.tokenizer != "auto":
+            return self.tokenizer
+        if self.is_pretrained():
+            return "pretrained"
+        return "bpe_public" if self.view().learns_words else "bytes"
+
+    def shape(self) -> ModelShape:
+        """The sizes of a model from scratch."""
+        from pipelines.training.models.shape import resolve_shape
+
+        return resolve_shape(
+            self.model,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            embedding_size=self.embedding_size,
+            context_length=self.context_length,
+        )
+
+    def unit(self) -> RecordUnit:
+        """What one record is."""
+        from pipelines.training.data.record_unit import RecordUnit
+
+        return RecordUnit(kind=self.record, sentences_per_block=self.sentences_per_block)
+
+    def architecture(self) -> str:
+        """The kind of network from scratch: ``gpt2`` or ``lstm``."""
+        return "lstm" if self.model == "lstm" or self.method_spec().needs_lstm else "gpt2"
+
+    def is_light_noise(self) -> bool:
+        """Whether the method's first phase adds noise."""
+        phase = self.method_spec().first_phase
+        return phase is not None and self.variant() in phase.noised_variants
+
+    def control_tokens(self) -> AddedTokens:
+        """Those that the vocabulary has beside begin, end and padding."""
+        from pipelines.mask import MASK
+        from pipelines.training.data.control import AddedTokens
+
+        if not self.has_added_tokens():
+            return AddedTokens(masks=(), has_speakers=False)
+        typed = self.typed_masks if self.uses("typed_masks") else ()
+        masks = (MASK, *(f"<{label}>" for label in typed))
+        has_speakers = self.task_spec().has_speakers
+        return AddedTokens(
+            masks=masks,
+            has_speakers=has_speakers,
+            has_domains=has_speakers and self.domain_tokens,
+            has_conversations=has_speakers and self.conversation_tokens,
+        )
+
+    def has_added_tokens(self) -> bool:
+        """Whether the vocabulary has control tokens beside begin, end and padding."""
+        return self.added_tokens or not self.uses("added_tokens")
