@@ -32,41 +32,37 @@ def imports() -> dict[str, set[str]]:
 
 
 def drawing(found: dict[str, set[str]]) -> str:
-    """A Mermaid drawing. What is reached through another room is not drawn again, nor is `base`, which all import."""
-    reached: dict[str, set[str]] = {}
+    """A Mermaid drawing. What is reached through another room is not drawn again, nor is `base`, which all import.
 
-    def reach(room: str) -> set[str]:
-        if room not in reached:
-            reached[room] = set(found[room]).union(*(reach(r) for r in found[room]))
-        return reached[room]
-
+    Rooms that import each other, directly or through others, are all drawn with each other.
+    """
+    reached = {room: set(rooms) for room, rooms in found.items()}
+    for through in found:  # Warshall's closure
+        for rooms in reached.values():
+            if through in rooms:
+                rooms |= reached[through]
     lines = ["```mermaid", "flowchart TD"]
     for room in sorted(found):
-        direct = found[room] - {"base"}
-        shown = {r for r in direct if not any(r in reach(other) for other in direct - {r})}
+        direct = found[room] - {"base", room}
+        shown = {r for r in direct if not any(r in reached[o] and room not in reached[o] for o in direct - {r})}
         lines += [f"    {room} --> {other}" for other in sorted(shown)]
     return "\n".join([*lines, "```"])
 
 
 def sizes() -> str:
-    """A table of the rooms: lines of Python, their share, and the first line of what the package says of itself."""
-    lines: Counter[str] = Counter()
+    """A table of all packages: lines of Python without those of packages inside, their share, and what each is."""
+    own: Counter[str] = Counter()
     for top in _TOPS:
         for path in (_ROOT / top).rglob("*.py"):
-            module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
-            lines[room_of(module.removesuffix(".__init__"))] += len(path.read_text("utf-8").splitlines())
-    total = sum(lines.values())
-    rows = ["| room | lines | share | what it is |", "|---|---|---|---|"]
-    for room, count in lines.most_common():
-        name = {"base": "pipelines"}.get(room, room if room in _TOPS else f"pipelines.{room}")
+            own[".".join(path.relative_to(_ROOT).parts[:-1])] += len(path.read_text("utf-8").splitlines())
+    total = sum(own.values())
+    rows = ["| room | lines | share | with rooms inside | what it is |", "|---|---|---|---|---|"]
+    for name, count in sorted(own.items()):
+        inside = sum(lines for other, lines in own.items() if f"{other}.".startswith(f"{name}."))
         title = (importlib.import_module(name).__doc__ or "").splitlines()[0]
-        what = (
-            "Single modules that many rooms use: the graph, tables, intervals, spaCy's models."
-            if room == "base"
-            else title
-        )
-        rows.append(f"| `{room}` | {count:,} | {count / total:.0%} | {what} |")
-    return "\n".join([*rows, f"| all | {total:,} | | |"])
+        whole = f"{inside:,}" if inside > count else ""
+        rows.append(f"| `{name.replace('.', '/')}` | {count:,} | {count / total:.1%} | {whole} | {title} |")
+    return "\n".join([*rows, f"| all | {total:,} | | | |"])
 
 
 def page(text: str) -> str:

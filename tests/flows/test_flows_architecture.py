@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.docs.architecture import BEGIN, PAGE, drawing, imports, page, room_of
+from flows.docs.architecture import BEGIN, PAGE, drawing, imports, page, room_of, sizes
 
 
 def test_the_drawing_is_that_of_the_code() -> None:
@@ -14,6 +14,21 @@ def test_what_is_reached_through_another_room_is_not_drawn() -> None:
     found = {"a": {"b", "c", "base"}, "b": {"c"}, "c": {"base"}, "base": set()}
     lines = drawing(found).splitlines()
     assert [line.strip() for line in lines[2:-1]] == ["a --> b", "b --> c"]
+
+
+def test_rooms_that_import_each_other_are_all_drawn() -> None:
+    found = {"a": {"b"}, "b": {"a", "c"}, "c": set()}
+    assert [line.strip() for line in drawing(found).splitlines()[2:-1]] == ["a --> b", "b --> a", "b --> c"]
+
+
+def test_no_room_is_a_drawer_for_everything() -> None:
+    shares = {row[1].strip(): float(row[3].strip(" %")) for row in rows_of(sizes()) if row[3].strip()}
+    assert len(shares) > 20
+    assert max(shares.values()) <= 15
+
+
+def rows_of(table: str) -> list[list[str]]:
+    return [line.split("|") for line in table.splitlines()[2:]]
 
 
 def test_the_words_around_the_drawing_stay() -> None:
