@@ -19,7 +19,7 @@ from pipelines.store.session import RunSpec, make_session, save_spec
 from pipelines.store.statcache import StatCache
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
-TRAINING: tuple[str, ...] = ("train_phase1", "train", "train_utility", "guarantee", "report")
+TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
 PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
 
 

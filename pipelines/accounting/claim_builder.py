@@ -6,7 +6,7 @@ Kept apart from `pipelines.accounting.claims`, which says what is claimed, and w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -393,3 +393,7 @@ def joint(first: float, second: float) -> float:
 def json_loss(loss: AmplifiedLoss) -> dict[str, Any]:
     """A loss as JSON values; None for what is infinite."""
     return {"epsilon": finite(loss.epsilon), "delta": finite(loss.delta)}
+
+
+Builder = Callable[[ClaimBuilder, Sequence[int]], list[Claim]]
+"""Makes claims; the numbers are sizes of groups that are asked for."""

@@ -7,10 +7,11 @@ test run with a known seed, say).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
+from pipelines.accounting import confidentiality_claims, selective_claims
 from pipelines.accounting.accountants import all_epsilons, epsilon
 from pipelines.accounting.claim_builder import (
     FOREIGN_ROWS,
@@ -23,16 +24,14 @@ from pipelines.accounting.composition import Publication, together
 from pipelines.accounting.confidentiality import (
     PrivacyLoss,
 )
-from pipelines.accounting.confidentiality_claims import bayesian, caught, confidentiality, dp_private_set, group
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
-from pipelines.accounting.selective_claims import light_noise, masked, selective, selective_of_the_policy
 from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused
 from pipelines.accounting.withdrawn import refusal
 from pipelines.files import finite
 from pipelines.methods.registry import rule_of
-from pipelines.methods.rule import ClaimName, MethodRule
+from pipelines.methods.rule import MethodRule
 
 __all__ = ["Claim", "Review", "build_claims"]
 
@@ -188,17 +187,7 @@ def _headline(claims: Sequence[Claim]) -> int | None:
     return next((issued[notion] for notion in _HEADLINES if notion in issued), None)
 
 
-_BUILDERS: Final[Mapping[ClaimName, Callable[[ClaimBuilder, Sequence[int]], list[Claim]]]] = {
-    "dp": lambda b, _: [dp_private_set(b)],
-    "confidentiality": lambda b, _: [confidentiality(b)],
-    "caught": lambda b, _: [caught(b)],
-    "masked": lambda b, _: [masked(b)],
-    "group": lambda b, groups: [claim for size in groups for claim in group(b, size)],
-    "bayesian": lambda b, _: [bayesian(b)],
-    "selective": lambda b, _: [selective(b)],
-    "selective_policy": lambda b, _: [selective_of_the_policy(b)],
-    "light_noise": lambda b, _: [light_noise(b)],
-}
+_BUILDERS: Final = {**confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}
 
 
 def _loss(

@@ -3,8 +3,9 @@ random one (CRT, Theorem 8; for groups with the missed share in the place of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pipelines.accounting.assumptions import (
     TOGETHER,
@@ -15,7 +16,7 @@ from pipelines.accounting.assumptions import (
     epsilon_is,
     one_sentence,
 )
-from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Claim, ClaimBuilder, joint, json_loss
+from pipelines.accounting.claim_builder import NOT_MEASURED, WITHHELD, Builder, Claim, ClaimBuilder, joint, json_loss
 from pipelines.accounting.confidentiality import (
     bayesian_confidentiality,
     bayesian_with_original,
@@ -25,6 +26,7 @@ from pipelines.accounting.confidentiality import (
 )
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.files import finite
+from pipelines.methods.rule import ClaimName
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 
 _SPLIT_CREDIT = (
@@ -224,3 +226,13 @@ def _group_claim(b: ClaimBuilder, notion: str, size: int, num_missed: int, share
     loss = group_confidentiality(b.loss, num_missed * b.records_per_sentence)
     issued = b.issue(claim, loss.epsilon, loss.delta)
     return issued if issued.refused is None else replace(issued, not_guaranteed_because=())
+
+
+BUILDERS: Final[Mapping[ClaimName, Builder]] = {
+    "dp": lambda b, _: [dp_private_set(b)],
+    "confidentiality": lambda b, _: [confidentiality(b)],
+    "caught": lambda b, _: [caught(b)],
+    "group": lambda b, sizes: [claim for size in sizes for claim in group(b, size)],
+    "bayesian": lambda b, _: [bayesian(b)],
+}
+"""By the names that rules of methods give (`pipelines.methods.rule`)."""

@@ -7,14 +7,16 @@ redact(D') for F-neighbours: F is named in every claim, and the redactor must be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from pipelines.accounting.assumptions import about_caught, one_sentence
-from pipelines.accounting.claim_builder import WITHHELD, Claim, ClaimBuilder
+from pipelines.accounting.claim_builder import WITHHELD, Builder, Claim, ClaimBuilder
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
 from pipelines.files import finite
-from pipelines.methods.rule import THEOREM_SELECTIVE
+from pipelines.methods.rule import THEOREM_SELECTIVE, ClaimName
 
 _UNSTABLE = (
     "no review can mend this: selective DP needs a redactor that reads the same in both worlds, redact(D) = "
@@ -172,3 +174,12 @@ def _add_or_remove(b: ClaimBuilder) -> dict[str, float | str | None]:
     relation = NeighboringRelation.ADD_OR_REMOVE_ONE
     found = finite(epsilon(event, b.training.target_delta, relation))
     return {"relation": relation.value, "epsilon": found, "delta": b.training.target_delta}
+
+
+BUILDERS: Final[Mapping[ClaimName, Builder]] = {
+    "masked": lambda b, _: [masked(b)],
+    "selective": lambda b, _: [selective(b)],
+    "selective_policy": lambda b, _: [selective_of_the_policy(b)],
+    "light_noise": lambda b, _: [light_noise(b)],
+}
+"""By the names that rules of methods give (`pipelines.methods.rule`)."""
