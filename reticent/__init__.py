@@ -1,8 +1,62 @@
-"""The public API: the DP engine, policies, accounting, miss rates, and what runs and trainings leave behind."""
+"""The public API: the DP engine, policies, accounting, miss rates, and what runs and trainings leave behind.
+
+Importing the package loads nothing but itself; each part loads what it needs when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from reticent._lazy import lazy
+
+if TYPE_CHECKING:
+    from reticent import accounting, dp, errors, miss_rate, models, plugins, policies, runs
+    from reticent.dp import PrivacyEngine
+    from reticent.errors import ReticentError
+    from reticent.models import TrainedModel, open_trained
+    from reticent.policies import Redactor, redact
+    from reticent.runs import Run, Store, open_run, open_store
 
 __version__: Final = "0.2.0"
 """The version, by semantic versioning; what counts as public is in docs/api.md."""
+
+__all__ = [
+    "PrivacyEngine",
+    "Redactor",
+    "ReticentError",
+    "Run",
+    "Store",
+    "TrainedModel",
+    "__version__",
+    "accounting",
+    "dp",
+    "errors",
+    "miss_rate",
+    "models",
+    "open_run",
+    "open_store",
+    "open_trained",
+    "plugins",
+    "policies",
+    "redact",
+    "runs",
+]
+
+_PARTS: Final = ("accounting", "dp", "errors", "miss_rate", "models", "plugins", "policies", "runs")
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        **{part: f"reticent.{part}" for part in _PARTS},
+        "PrivacyEngine": "reticent.dp",
+        "Redactor": "reticent.policies",
+        "ReticentError": "reticent.errors",
+        "Run": "reticent.runs",
+        "Store": "reticent.runs",
+        "TrainedModel": "reticent.models",
+        "open_run": "reticent.runs",
+        "open_store": "reticent.runs",
+        "open_trained": "reticent.models",
+        "redact": "reticent.policies",
+    },
+)

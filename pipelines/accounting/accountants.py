@@ -63,7 +63,7 @@ class EpsilonFigure:
 
 
 @functools.lru_cache(maxsize=256)
-def epsilon(event: Event, delta: float, relation: NeighboringRelation = NeighboringRelation.REPLACE_ONE) -> float:
+def epsilon(event: Event, delta: float, relation: NeighboringRelation | str = NeighboringRelation.REPLACE_ONE) -> float:
     """The smallest known upper bound on epsilon at ``delta``, by PLD.
 
     Args:
@@ -185,7 +185,7 @@ def pld_lower_epsilon(
     return lower_epsilon(event, delta, relation, epsilon(event, delta, relation) if upper is None else upper)
 
 
-def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> float | None:
+def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str) -> float | None:
     """Epsilon by Renyi DP (Mironov 2017; Poisson sampling by Mironov, Talwar and Zhang 2019).
 
     dp-accounting's RDP accountant takes the noise of a plain Gaussian event relative to the sensitivity under the
@@ -211,7 +211,7 @@ def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> fl
     return float(accountant.get_epsilon(delta))
 
 
-def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation) -> float | None:
+def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | str) -> float | None:
     """Epsilon of the Gaussian limit for Poisson sampling (Bu, Dong, Long and Su 2020, Corollary 5.4).
 
     This is asymptotic in the number of steps and lies below the truth at real numbers of steps: it is shown for

@@ -19,6 +19,8 @@ from pipelines.files import sha256_file
 from pipelines.store.statcache import StatCache
 
 _PACKAGE = "pipelines"
+_FRONT = "reticent"
+"""The public names, which plug-ins import: what stands behind them counts, and neither the version nor other names."""
 _ROOT = Path(pipelines.__file__).parent.parent
 _NOT_DATA = {".py", ".pyc", ".pyi", ".typed"}
 
@@ -138,7 +140,7 @@ class CodeDigests:
             if name in seen:
                 continue
             seen.add(name)
-            home = _ROOT if name.split(".")[0] == _PACKAGE else root  # a plug-in may build on our modules
+            home = _ROOT if name.split(".")[0] in (_PACKAGE, _FRONT) else root  # a plug-in may build on our modules
             if (home, name) not in self._known:
                 self._known[(home, name)] = self._scan(name, home)
             found, imported = self._known[(home, name)]
@@ -151,6 +153,9 @@ class CodeDigests:
         if path is None:
             return {}, []  # a name inside a module, or a package that is not ours
         scan = self._cache.get(path, f"code:{name}", functools.partial(scan_source, module=name))
+        if name.split(".")[0] == _FRONT:
+            behind = (i for i in scan["imports"] if i.split(".")[0] == _PACKAGE and path.name != "__init__.py")
+            return {}, [parent for i in behind for parent in _with_parents(i)]
         digests = {path.relative_to(root).as_posix(): scan["digest"]}
         if root == _ROOT:
             for file in _data_beside(path.parent):

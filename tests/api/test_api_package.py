@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from support import REPOSITORY
 
 import reticent
+from pipelines.store.code import CodeDigests
+from pipelines.store.statcache import StatCache
 from reticent._deprecation import deprecated
 
 HEAVY = (
@@ -54,6 +59,45 @@ def test_no_key_of_an_artifact_depends_on_the_version() -> None:
     assert all("reticent" not in stage.packages for stage in GRAPH.values())
     below = [path for top in ("pipelines", "tasks", "flows") for path in (REPOSITORY / top).rglob("*.py")]
     assert [p for p in below if "import reticent" in (text := p.read_text("utf-8")) or "from reticent" in text] == []
+
+
+def test_a_plug_in_depends_on_what_stands_behind_the_names_that_it_imports_and_on_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a wheel is installed, our packages lie beside the plug-in, as here by links."""
+    for name in ("reticent", "pipelines"):
+        (tmp_path / name).symlink_to(REPOSITORY / name)
+    (tmp_path / "mine.py").write_text("from reticent.plugins.policies import Span\nimport reticent\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    digests = CodeDigests(StatCache(tmp_path / "cache.json")).of(["mine"])
+    assert {name.partition("/")[0] for name in digests} == {"mine.py", "pipelines"}
+    assert "pipelines/policies/protocol.py" in digests
+    assert "pipelines/corpus/formats.py" not in digests
+
+
+def test_every_public_name_is_there() -> None:
+    for info in (None, *pkgutil.walk_packages(reticent.__path__, "reticent.")):
+        module = reticent if info is None else importlib.import_module(info.name)
+        if module.__name__.rpartition(".")[2].startswith("_"):
+            continue
+        names = getattr(module, "__all__", ())
+        assert list(names) == sorted(names)
+        for name in names:
+            assert getattr(module, name) is not None
+        assert set(names) <= set(dir(module))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = reticent.nonsense  # type: ignore[attr-defined]
+
+
+def test_plug_ins_are_checked_without_anything_heavy() -> None:
+    loaded = _loaded_after("import reticent.plugins.policies, reticent.plugins.readers")
+    assert not loaded & {"torch", "transformers", "spacy", "prefect", "polars", "scipy", "dp_accounting"}
+
+
+@pytest.mark.parametrize("part", ["accounting", "miss_rate", "policies", "runs", "errors"])
+def test_parts_load_neither_torch_nor_prefect(part: str) -> None:
+    loaded = _loaded_after(f"import reticent.{part}")
+    assert not loaded & {"torch", "transformers", "prefect", "dask", "ray"}
 
 
 def test_a_deprecated_function_works_warns_and_says_what_to_use() -> None:

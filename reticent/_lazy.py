@@ -1,0 +1,25 @@
+"""Attributes that are imported when they are asked for (PEP 562)."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def lazy(module: str, places: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a module.
+
+    Args:
+        module: its name.
+        places: by attribute, the module that holds it under the same name, or the submodule that it is.
+    """
+
+    def get(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = importlib.import_module(places[name])
+        return found if places[name] == f"{module}.{name}" else getattr(found, name)
+
+    return get, lambda: sorted(set(places) | vars(sys.modules[module]).keys())

@@ -1,0 +1,225 @@
+"""How much redaction missed: three rates as three types, their intervals from plain counts, and how much to review.
+
+m counts missed tokens over all tokens (JFT, section 3.1), γ secrets that are not masked stably over all secrets, and δ₂
+those that are public as well (CRT, Proposition 6 and Theorem 8). No formula takes one for another.
+
+    >>> from reticent.miss_rate import estimate_rate, plan_reviews
+    >>> counts = estimate_rate([1, 0, 2], [400, 380, 420])  # misses and units, a row a replicate or a sentence
+    >>> counts.pooled, round(counts.upper_bound, 4)
+    (0.0025, 0.0114)
+    >>> gamma = counts.false_negative_rate(mu="secrets of the reviewed sentences")
+    >>> gamma.upper == counts.upper_bound
+    True
+    >>> plan_reviews("gamma", bound=0.01, confidence=0.95).num_units
+    299
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.errors import ConfigError, InputError
+from pipelines.intervals import ClusteredCounts, clopper_pearson, clopper_pearson_upper, korn_graubard
+from pipelines.miss_rate.counts import ReplicateCounts, estimate_counts
+from pipelines.miss_rate.planning import Target, plan
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, MissRate
+
+__all__ = [
+    "Delta2",
+    "FalseNegativeRate",
+    "MissRate",
+    "RateEstimate",
+    "ReviewPlan",
+    "clopper_pearson",
+    "clopper_pearson_upper",
+    "clustered_interval",
+    "estimate_rate",
+    "plan_reviews",
+]
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateEstimate:
+    """A rate from counts of misses, with every interval that they allow.
+
+    Attributes:
+        num_missed, num_total: of all rows together.
+        pooled: misses over units, all rows together.
+        mean: mean of the rows' rates, the estimate of JFT.
+        confidence: of every interval, and of the bound.
+        upper_bound: one-sided; what formulas take.
+        interval: the recommended two-sided one.
+        method: how it and the bound were made: ``korn_graubard`` (exact at the effective sample size, Korn and
+            Graubard 1998) or ``clopper_pearson`` (units taken for independent).
+        reason: why that one.
+        intervals: all of them by name: ``student_t`` (JFT's), ``student_t_clipped``, ``clopper_pearson``,
+            ``cluster_robust``, ``bootstrap``; None for one that does not exist.
+        design_effect: how many clustered units are worth an independent one; None where it cannot be measured.
+        warnings: in words.
+    """
+
+    num_missed: int
+    num_total: int
+    pooled: float
+    mean: float
+    confidence: float
+    upper_bound: float
+    interval: Bounds
+    method: str
+    reason: str
+    intervals: Mapping[str, Bounds | None]
+    design_effect: float | None
+    warnings: tuple[str, ...]
+
+    def miss_rate(self) -> MissRate:
+        """As m, where tokens were counted; its bound is the upper end of the interval, as for a run's own."""
+        return MissRate(value=self.pooled, upper=max(self.interval[1], self.pooled), confidence=self.confidence)
+
+    def false_negative_rate(self, mu: str) -> FalseNegativeRate:
+        """As γ, where secrets were counted that are not masked, or not stably.
+
+        Args:
+            mu: the distribution of secrets that they stand for, in words.
+        """
+        return FalseNegativeRate(value=self.pooled, upper=self.upper_bound, confidence=self.confidence, mu=mu)
+
+    def delta2(self, mu: str) -> Delta2:
+        """As δ₂, where missed secrets in public rows were counted.
+
+        Args:
+            mu: the distribution of secrets that they stand for, in words.
+        """
+        return Delta2(value=self.pooled, upper=self.upper_bound, confidence=self.confidence, mu=mu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewPlan:
+    """How much to review so that a bound comes out small enough.
+
+    Attributes:
+        target, bound, confidence, expected_rate, assurance, design_effect, units_per_sentence: as they were given.
+        unit: what is counted: ``secrets`` or ``tokens``.
+        num_units: how many to review.
+        num_units_if_none_is_missed: how many suffice if every one turns out clean.
+        num_misses_allowed: misses among ``num_units`` with which the bound still holds.
+        num_sentences: about how many sentences hold as many units; None where their density is unknown.
+        num_population_sentences: as it was given.
+        is_census: every sentence has to be reviewed.
+    """
+
+    target: Target
+    bound: float
+    confidence: float
+    expected_rate: float
+    assurance: float
+    design_effect: float
+    unit: str
+    num_units: int
+    num_units_if_none_is_missed: int
+    num_misses_allowed: int
+    units_per_sentence: float | None
+    num_sentences: int | None
+    num_population_sentences: int | None
+    is_census: bool
+
+
+def estimate_rate(
+    missed: Sequence[int],
+    total: Sequence[int],
+    *,
+    sentences: Sequence[int] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> RateEstimate:
+    """A rate and its intervals from plain counts, a row for each replicate or sentence.
+
+    Misses come in clusters, and a row is one: its spread is what the interval is measured by.
+
+    Args:
+        missed: misses in each row.
+        total: tokens, or secrets, in each row; above 0 and at least as many.
+        sentences: sentences that each row is made of, where known; they are the clusters where no miss was found.
+        confidence: between 0.5 and 1.
+        seed: of the bootstrap.
+
+    Raises:
+        InputError: there is no row, or counts are impossible.
+        ConfigError: the confidence is out of range.
+    """
+    if not 0.5 < confidence < 1:
+        raise ConfigError(f"confidence must lie between 0.5 and 1, not at {confidence:g}")
+    if not total or len(missed) != len(total) or len(sentences or total) != len(total):
+        raise InputError("missed, total and sentences need one number a row each, and one row at least")
+    if any(not 0 <= m <= t or t == 0 for m, t in zip(missed, total, strict=True)):
+        raise InputError("misses must be at least 0 and at most the total of their row, which is above 0")
+    if sentences is not None and any(not 0 < n <= t for n, t in zip(sentences, total, strict=True)):
+        raise InputError("sentences must lie between 1 and the total of their row")
+    counts = ReplicateCounts(tuple(missed), tuple(total), None if sentences is None else tuple(sentences))
+    found = estimate_counts(counts, confidence, seed)
+    names = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap")
+    return RateEstimate(
+        **{name: found[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence", "upper_bound")},
+        interval=found["recommended"],
+        method=found["recommended_method"],
+        reason=found["reason"],
+        intervals={name: found[name] for name in names},
+        design_effect=found["design_effect"],
+        warnings=tuple(found["warnings"]),
+    )
+
+
+def clustered_interval(hits: Sequence[int], units: Sequence[int], *, confidence: float = 0.95) -> Bounds:
+    """The two-sided exact interval at the effective sample size (Korn and Graubard 1998), sentences being clusters.
+
+    Args:
+        hits: misses in each sentence.
+        units: tokens or secrets in each sentence.
+        confidence: of the interval.
+
+    Raises:
+        ValueError: more hits than units, or sequences of different lengths.
+    """
+    return korn_graubard(ClusteredCounts.of(hits, units), confidence)
+
+
+def plan_reviews(
+    target: Target,
+    *,
+    bound: float,
+    confidence: float = 0.95,
+    expected_rate: float = 0.0,
+    assurance: float = 0.8,
+    design_effect: float = 1.0,
+    units_per_sentence: float | None = None,
+    num_population: int | None = None,
+) -> ReviewPlan:
+    """How much to review so that a bound comes out small enough.
+
+    Args:
+        target: ``gamma``, ``miss_rate`` or ``delta2``.
+        bound: the one-sided upper bound to reach.
+        confidence: of the bound.
+        expected_rate: the rate that is expected in truth; below ``bound``.
+        assurance: the probability, at that rate, that the bound comes out at ``bound`` or less.
+        design_effect: how many clustered units are worth an independent one; from an earlier estimate, at least 1.
+        units_per_sentence: units in an average sentence, from an earlier estimate; None where unknown.
+        num_population: sentences that there are; the plan never asks for more.
+
+    Raises:
+        ConfigError: a value is out of range, or the expected rate leaves no room below the bound.
+    """
+    found: dict[str, Any] = plan(
+        target,
+        bound=bound,
+        confidence=confidence,
+        expected_rate=expected_rate,
+        assurance=assurance,
+        design_effect=design_effect,
+        units_per_sentence=units_per_sentence,
+        num_population=num_population,
+    )
+    return ReviewPlan(**found)
