@@ -63,9 +63,9 @@ def sentences(folder: Path | None, count: int) -> list[Request]:
 
 def presidio_engine() -> Any:
     """Presidio as it comes, on a whole spaCy pipeline of its own, its e-mail check cut off from the network."""
-    from pipelines.policies.detectors.presidio import _analyzer
+    from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
 
-    engine = _analyzer.__wrapped__(MODEL, "en", ())
+    engine = make_analyzer.__wrapped__(MODEL, PresidioPolicy.needs | CONTEXT, "en", ())
     engine.nlp_engine.nlp = {"en": spacy.load(model_module(MODEL))}
     return engine
 

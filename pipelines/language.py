@@ -53,7 +53,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     import spacy
     from thinc.api import prefer_gpu
 
-    from pipelines.embedding_memory import remember_embeddings
+    from pipelines.thinc_layers import reads_shared_vectors, remember_embeddings
 
     module = find_model(model)
     if model.endswith(_TRANSFORMER_SUFFIX):
@@ -68,7 +68,7 @@ def load_pipeline(model: str, needs: frozenset[str]) -> Language:
     wanted = set(components)
     for name in sorted(components):
         wanted.update(_ALSO.get(name, ()))
-    if any(_listens(nlp, name) for name in wanted):
+    if any(reads_shared_vectors(nlp, name) for name in wanted):
         wanted.update(_VECTORS)
     nlp.select_pipes(enable=[name for name in nlp.pipe_names if name in wanted])
     remember_embeddings(nlp)
@@ -100,12 +100,15 @@ class Annotator:
     """
 
     def __init__(self, nlp: Language) -> None:
+        from pipelines.thinc_layers import reads_shared_vectors
+
         self.nlp = nlp
         names = nlp.pipe_names
         self._order: list[str] = [name for name in (*_VECTORS, "ner") if name in names]
         self._order += [name for name in names if name not in self._order]
         self._closure = {
-            name: frozenset({*_ALSO.get(name, ()), *(_VECTORS if _listens(nlp, name) else ())}) for name in names
+            name: frozenset({*_ALSO.get(name, ()), *(_VECTORS if reads_shared_vectors(nlp, name) else ())})
+            for name in names
         }
 
     def annotate(self, docs: Sequence[Doc], needs: Collection[str]) -> None:
@@ -158,12 +161,6 @@ class Annotator:
 
 def _entities(doc: Doc) -> list[tuple[int, int, str]]:
     return [(entity.start, entity.end, entity.label_) for entity in doc.ents]
-
-
-def _listens(nlp: Language, name: str) -> bool:
-    """Whether a component reads the shared token vectors instead of its own."""
-    model = getattr(nlp.get_pipe(name), "model", None)
-    return model is not None and any("listener" in node.name.lower() for node in model.walk())
 
 
 def make_doc(nlp: Language, text: str, starts: Sequence[int], ends: Sequence[int]) -> Doc:

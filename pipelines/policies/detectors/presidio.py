@@ -2,91 +2,27 @@
 
 The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers (extra ``presidio``), for less work:
 
-* Each pattern recogniser runs only on text that could match it (`GATES`), which for most sentences is none.
+* Each pattern recogniser runs only on text that could match it, which for most sentences is none.
 * Only a find whose score context words can change asks for lemmas.
 * The parser runs only where it can change an entity (see `language.Annotator`).
 
-A recogniser without a known gate always runs, and in a release of Presidio other than `GATES_MADE_FOR` all of them do.
-`PresidioPolicy.self_test` compares the finds with plain ``analyze``.
+A recogniser without a known gate always runs, and in another release of Presidio than the gates were made for all of
+them do. What is private to Presidio stands in `presidio_engine`. `PresidioPolicy.self_test` compares the finds with
+plain ``analyze``.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.metadata
 import importlib.util
-import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from pipelines.errors import ConfigError
 from pipelines.language import PARSED_ENTITIES
+from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
-if TYPE_CHECKING:
-    from presidio_analyzer import AnalyzerEngine
-    from spacy.tokens import Doc
-
-_CONTEXT: Final = frozenset({"tagger", "attribute_ruler", "lemmatizer"})
 _FOUND: Final = "reticent_presidio"
-
-_DIGIT: Final = re.compile(r"\d")
-_LETTER_AND_DIGIT: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|\]\d|\d{6}")
-_DATE: Final = re.compile(r"\d[-/.]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)-", re.I)
-_IP: Final = re.compile(r"::|[0-9A-Fa-f]:|\d\.\d")
-_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.")
-_CRYPTO: Final = re.compile(r"\w{26}")
-_IBAN: Final = re.compile(r"\w\w\d\d")
-_URL: Final = re.compile(r"[\w.-]\.\w")
-_DIGIT_RUN: Final = re.compile(r"\d(?:\D{0,6}\d){3,}")
-_SHORT_NUMBERS: Final = re.compile(r"16[489]")
-
-
-def _digits(count: int) -> Callable[[str], bool]:
-    return lambda text: len(_DIGIT.findall(text)) >= count
-
-
-def _may_hold_phone(text: str) -> bool:
-    """Whether some digits, at most a few characters apart, could be a telephone number of any default region.
-
-    The shortest valid ones have four digits and are German; of the numbers of four digits only a few are (years are
-    none of them), so a run of just four is looked at. With a ``+`` anything goes.
-    """
-    for match in _DIGIT_RUN.finditer(text):
-        digits = "".join(_DIGIT.findall(match[0]))
-        if len(digits) > 4 or not digits.isascii() or _SHORT_NUMBERS.match(digits) or "+" in text or "＋" in text:
-            return True
-    return False
-
-
-def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
-    return lambda text: pattern.search(text) is not None
-
-
-GATES: Final[Mapping[str, Callable[[str], bool]]] = {
-    "CreditCardRecognizer": _digits(12),
-    "UsBankRecognizer": _digits(8),
-    "UsLicenseRecognizer": _found_by(_LETTER_AND_DIGIT),
-    "UsItinRecognizer": _digits(9),
-    "UsPassportRecognizer": _digits(8),
-    "UsSsnRecognizer": _digits(9),
-    "NhsRecognizer": _digits(10),
-    "MedicalLicenseRecognizer": _digits(7),
-    "CryptoRecognizer": _found_by(_CRYPTO),
-    "DateRecognizer": _found_by(_DATE),
-    "IbanRecognizer": _found_by(_IBAN),
-    "IpRecognizer": _found_by(_IP),
-    "MacAddressRecognizer": _found_by(_MAC),
-    "PhoneRecognizer": _may_hold_phone,
-    "UrlRecognizer": _found_by(_URL),
-    "EmailRecognizer": lambda text: "@" in text,
-}
-"""Necessary conditions by class of recogniser: text that fails the test cannot hold a find of it."""
-
-GATES_MADE_FOR: Final = "2.2.362"
-"""The release of presidio-analyzer whose patterns the gates were made for; another may have wider ones."""
 
 
 class PresidioPolicy:
@@ -104,17 +40,19 @@ class PresidioPolicy:
         self._name = options.name
         self._model = options.model
         # Made now, so that a broken install is no failing row.
-        self._engine = _analyzer(options.model, options.language, options.recognizers)
+        self._engine = engine.make_analyzer(
+            options.model, type(self).needs | engine.CONTEXT, options.language, options.recognizers
+        )
         self._language = options.language
         self._entities = self._engine.get_supported_entities(language=options.language)
         self._recognizers = self._engine.registry.get_recognizers(language=options.language, all_fields=True)
-        self._spacy = next(r for r in self._recognizers if _kind(r) == "SpacyRecognizer")
-        gates = GATES if importlib.metadata.version("presidio-analyzer") == GATES_MADE_FOR else {}
+        self._spacy = next(r for r in self._recognizers if engine.kind_of(r) == "SpacyRecognizer")
+        gates = engine.gates()
         others = [r for r in self._recognizers if r is not self._spacy]
-        self._readers = [r for r in others if _kind(r) not in GATES and not _reads_text_only(r)]
-        self._text_only = [(r, gates.get(_kind(r))) for r in others if r not in self._readers]
+        self._readers = [r for r in others if engine.kind_of(r) not in engine.GATES and not engine.reads_text_only(r)]
+        self._text_only = [(r, gates.get(engine.kind_of(r))) for r in others if r not in self._readers]
         if self._readers:
-            self.needs = self.needs | _CONTEXT  # they may look at any annotation
+            self.needs = self.needs | engine.CONTEXT  # they may look at any annotation
 
     def wants(self, sentence: Sentence) -> frozenset[str]:
         """What else must be annotated: lemmas, where context words can change the score of a find."""
@@ -129,8 +67,8 @@ class PresidioPolicy:
                 continue
             results = recognizer.analyze(text, self._entities, None)
             if results:
-                found += _identified(results, recognizer)
-                wanted = _CONTEXT if recognizer.context else wanted
+                found += engine.identified(results, recognizer)
+                wanted = engine.CONTEXT if recognizer.context else wanted
         doc.user_data[_FOUND] = found
         return wanted
 
@@ -147,7 +85,7 @@ class PresidioPolicy:
             spans += of_doc.spans([(start, end, label)], self._name, score)
         return spans
 
-    def analyze(self, sentence: Sentence) -> list[tuple[str, int, int, float]]:
+    def analyze(self, sentence: Sentence) -> list[engine.Found]:
         """What ``AnalyzerEngine.analyze`` gives for the Doc's text: (type, start, end, score), characters of that text.
 
         Raises:
@@ -156,52 +94,20 @@ class PresidioPolicy:
         doc = sentence.doc
         if doc is None or _FOUND not in doc.user_data:
             raise ValueError("presidio needs a Doc that was annotated for it")
-        nlp_engine: Any = self._engine.nlp_engine
-        settings = nlp_engine.ner_model_configuration
-        entities, scores = [], []
-        for start, end, label in doc.user_data[PARSED_ENTITIES]:
-            kind = settings.model_to_presidio_entity_mapping.get(label, label)
-            if label in settings.labels_to_ignore or kind in settings.labels_to_ignore:
-                continue
-            is_low = kind in settings.low_score_entity_names
-            entities.append((start, end, kind))
-            scores.append(settings.default_score * (settings.low_confidence_score_multiplier if is_low else 1))
+        entities = engine.scored_entities(self._engine, doc.user_data[PARSED_ENTITIES])
         found = doc.user_data[_FOUND]
         threshold = self._engine.default_score_threshold
         if not found and not self._readers:  # one model's entities do not overlap: none is a part of another
             return [
-                (kind, doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), float(score))
-                for (start, end, kind), score in zip(entities, scores, strict=True)
+                (kind, doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), score)
+                for kind, start, end, score in entities
                 if kind in self._entities and kind in self._spacy.supported_entities and score >= max(threshold, 1e-9)
             ]
-        return self._analyze_in_full(doc, entities, scores)
-
-    def _analyze_in_full(
-        self, doc: Doc, entities: Sequence[tuple[int, int, str]], scores: Sequence[float]
-    ) -> list[tuple[str, int, int, float]]:
-        """The analyzer's own last steps: context words raise scores, finds inside others go, low scores go."""
-        import spacy.tokens
-        from presidio_analyzer import EntityRecognizer
-        from presidio_analyzer.nlp_engine import NlpArtifacts
-
-        artifacts = NlpArtifacts(
-            entities=[spacy.tokens.Span(doc, start, end, label=kind) for start, end, kind in entities],
-            tokens=doc,
-            tokens_indices=[token.idx for token in doc],
-            lemmas=[token.lemma_ for token in doc],
-            nlp_engine=self._engine.nlp_engine,
-            language=self._language,
-            scores=list(scores),
-        )
-        results = list(doc.user_data[_FOUND])
+        artifacts = engine.artifacts_of(self._engine, doc, entities, self._language)
+        results = list(found)
         for recognizer in (self._spacy, *self._readers):
-            results += _identified(recognizer.analyze(doc.text, self._entities, artifacts) or [], recognizer)
-        results = self._engine._enhance_using_context(doc.text, results, artifacts, self._recognizers, None)
-        return [
-            (str(r.entity_type), int(r.start), int(r.end), float(r.score))
-            for r in EntityRecognizer.remove_duplicates(results)
-            if r.score >= self._engine.default_score_threshold
-        ]
+            results += engine.identified(recognizer.analyze(doc.text, self._entities, artifacts) or [], recognizer)
+        return engine.last_steps(self._engine, doc.text, results, artifacts, self._recognizers)
 
     def self_test(self) -> list[int]:
         """Compares the finds with plain ``analyze`` on `SELF_TEST`.
@@ -211,7 +117,7 @@ class PresidioPolicy:
         """
         from pipelines.language import Annotator, load_pipeline
 
-        whole = load_pipeline(self._model, frozenset({*self.needs, *_CONTEXT, "parser"}))
+        whole = load_pipeline(self._model, frozenset({*self.needs, *engine.CONTEXT, "parser"}))
         annotator = Annotator(whole)
         differing = []
         for number, text in enumerate(SELF_TEST):
@@ -221,9 +127,7 @@ class PresidioPolicy:
             sentence = Sentence(text, starts, [token.idx + len(token) for token in ours], ours)
             annotator.annotate([ours], self.needs)
             annotator.annotate([ours], self.wants(sentence))
-            artifacts = self._engine.nlp_engine._doc_to_nlp_artifact(plain, self._language)
-            expected = self._engine.analyze(text, language=self._language, nlp_artifacts=artifacts)
-            if sorted(self.analyze(sentence)) != sorted((r.entity_type, r.start, r.end, r.score) for r in expected):
+            if sorted(self.analyze(sentence)) != sorted(engine.plain_analyze(self._engine, plain, self._language)):
                 differing.append(number)
         return differing
 
@@ -238,28 +142,6 @@ SELF_TEST: Final = (
 """Text that most recognisers find something in."""
 
 
-def _kind(recognizer: Any) -> str:
-    return recognizer.GATED_AS if hasattr(recognizer, "GATED_AS") else type(recognizer).__name__
-
-
-def _reads_text_only(recognizer: Any) -> bool:
-    """Whether a recogniser is one of patterns and nothing more, so that it needs no annotation."""
-    from presidio_analyzer import PatternRecognizer
-
-    return isinstance(recognizer, PatternRecognizer) and type(recognizer).analyze is PatternRecognizer.analyze
-
-
-def _identified(results: Sequence[Any], recognizer: Any) -> list[Any]:
-    """Results that say which recogniser they are from, as the context step asks."""
-    from presidio_analyzer import RecognizerResult
-
-    for result in results:
-        metadata = result.recognition_metadata = result.recognition_metadata or {}
-        metadata.setdefault(RecognizerResult.RECOGNIZER_IDENTIFIER_KEY, recognizer.id)
-        metadata.setdefault(RecognizerResult.RECOGNIZER_NAME_KEY, recognizer.name)
-    return list(results)
-
-
 def _of_doc(sentence: Sentence) -> Sentence:
     """The sentence with the offsets of its Doc: those of the text, but for wide gaps."""
     assert sentence.doc is not None  # noqa: S101 - the caller has checked
@@ -268,61 +150,3 @@ def _of_doc(sentence: Sentence) -> Sentence:
         return sentence
     starts = [token.idx for token in sentence.doc]
     return Sentence(text, starts, [token.idx + len(token) for token in sentence.doc], sentence.doc)
-
-
-@functools.lru_cache(maxsize=2)
-def _analyzer(model: str, language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
-    """One analyzer a process, on the run's model, with the e-mail recogniser cut off from the network.
-
-    Raises:
-        ConfigError: a recogniser of the caller's cannot be imported or made, or Presidio knows no such language.
-    """
-    import tldextract
-    from presidio_analyzer import AnalyzerEngine
-    from presidio_analyzer.nlp_engine import SpacyNlpEngine
-    from presidio_analyzer.predefined_recognizers import EmailRecognizer
-    from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
-
-    from pipelines.language import load_pipeline
-
-    # No cache folder and no list address: the suffix list that the package ships is the only one it can use.
-    extract = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
-
-    class OfflineEmailRecognizer(EmailRecognizer):  # type: ignore[misc]
-        """Presidio's own recogniser, checking domains against the shipped suffix list only."""
-
-        GATED_AS = "EmailRecognizer"
-
-        def validate_result(self, pattern_text: str) -> bool:
-            return bool(extract(pattern_text).fqdn)
-
-    engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
-    # Set here, or load() would look for a download.
-    engine.nlp = {language: load_pipeline(model, PresidioPolicy.needs | _CONTEXT)}
-    registry = RecognizerRegistryProvider(
-        registry_configuration={"supported_languages": [language]}
-    ).create_recognizer_registry()
-    registry.add_nlp_recognizer(nlp_engine=engine)
-    registry.remove_recognizer("EmailRecognizer")
-    registry.add_recognizer(OfflineEmailRecognizer(supported_language=language))
-    for reference in recognizers:
-        registry.add_recognizer(_own_recognizer(reference))
-    return AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=[language])
-
-
-def _own_recognizer(reference: str) -> Any:
-    from presidio_analyzer import EntityRecognizer
-
-    module, _, name = reference.partition(":")
-    try:
-        made = getattr(importlib.import_module(module), name)()
-    except Exception as error:
-        raise ConfigError(
-            f"redact.recognizers: '{reference}' cannot be imported and made ({type(error).__name__}); it must be the "
-            "import path package.module:Class of a recogniser that takes no arguments"
-        ) from error
-    if not isinstance(made, EntityRecognizer):
-        raise ConfigError(f"redact.recognizers: '{reference}' is no presidio_analyzer.EntityRecognizer")
-    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in made.supported_entities):
-        raise ConfigError(f"redact.recognizers: entities of '{reference}' must be capitals, digits and underscores")
-    return made

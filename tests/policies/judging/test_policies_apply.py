@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
-from pipelines.policies.detectors import presidio
+from pipelines.policies.detectors import presidio, presidio_engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
@@ -310,7 +310,7 @@ def test_presidios_short_cuts_find_what_plain_analyze_finds():
 
 def test_another_release_of_presidio_runs_every_recogniser(monkeypatch):
     pytest.importorskip("presidio_analyzer")
-    monkeypatch.setattr(presidio, "GATES_MADE_FOR", "0.0")
+    monkeypatch.setattr(presidio_engine, "GATES_MADE_FOR", "0.0")
     policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
     assert all(gate is None for _, gate in policy._text_only)
     assert policy.needs == presidio.PresidioPolicy.needs

@@ -6,8 +6,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.embedding_memory import RowMemory, remember_embeddings
 from pipelines.language import load_pipeline, model_module
+from pipelines.thinc_layers import RowMemory, reads_shared_vectors, remember_embeddings
 
 MODEL = "en_core_web_sm"
 TEXTS = [
@@ -61,3 +61,18 @@ def test_a_pipeline_without_such_embeddings_is_left_alone():
     nlp.add_pipe("sentencizer")
     remember_embeddings(nlp)
     assert [len(list(doc.sents)) for doc in nlp.pipe(["One. Two."])] == [2]
+
+
+def test_the_layers_have_the_names_that_are_looked_for():
+    nlp = spacy.load(model_module(MODEL))
+    names = {name: {node.name for node in nlp.get_pipe(name).model.walk()} for name in ("ner", "tok2vec", "tagger")}
+    message = f"spaCy {spacy.__version__} names its layers in another way: see pipelines/thinc_layers.py"
+    assert any(name.startswith("extract_features") for name in names["tok2vec"]), message
+    assert {name: reads_shared_vectors(nlp, name) for name in names} == {
+        "ner": False,
+        "tok2vec": False,
+        "tagger": True,
+    }, message
+    remember_embeddings(nlp)
+    for name in ("ner", "tok2vec"):
+        assert "remembered" in {node.name for node in nlp.get_pipe(name).model.walk()}, message

@@ -4,6 +4,11 @@ A model's token vectors start with hashed features of the word (its norm, prefix
 only then do windows look at the neighbours. Words repeat, so that first part is computed once for each set of features
 and looked up afterwards. The bits are the same: a row of these layers does not depend on the rows beside it, which
 holds for the matrix products of every kernel that we have tried (thinc's default on CPU, blis).
+
+All that knows thinc's layers inside spaCy's models is in this module; written for spaCy 3.8 and thinc 8.3. It relies on
+the names of layers (``extract_features`` … ``ragged2list``, ``hashembed``, ``…listener``), on where an embedding keeps
+its parts, and on ``Model.replace_node``. Where names changed, nothing would be remembered, and redaction be slower:
+``tests/policies/test_policies_thinc_layers.py`` says so.
 """
 
 from __future__ import annotations
@@ -70,6 +75,12 @@ def remember_embeddings(nlp: Language) -> None:
         for node in list(model.walk()):
             if _is_row_wise(node):
                 model.replace_node(node, _remembering(node))
+
+
+def reads_shared_vectors(nlp: Language, name: str) -> bool:
+    """Whether a component listens to the shared token vectors instead of making its own."""
+    model = getattr(nlp.get_pipe(name), "model", None)
+    return model is not None and any("listener" in node.name.lower() for node in model.walk())
 
 
 def _is_row_wise(node: Model[Any, Any]) -> bool:

@@ -1,0 +1,224 @@
+"""The parts of Presidio's analyzer that are no public interface, and gates that know its patterns; all in this module.
+
+Written for presidio-analyzer 2.2.362. Private: ``AnalyzerEngine._enhance_using_context``,
+``SpacyNlpEngine._doc_to_nlp_artifact``, ``SpacyNlpEngine.nlp`` set from outside, the fields of
+``ner_model_configuration``, and the metadata by which the context step knows a result's recogniser.
+``tests/policies/detectors/test_policies_presidio_engine.py`` names the one that an upgrade changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.errors import ConfigError
+from pipelines.policies.protocol import LABEL_PATTERN
+
+if TYPE_CHECKING:
+    from presidio_analyzer import AnalyzerEngine
+    from spacy.tokens import Doc
+
+Found = tuple[str, int, int, float]
+"""Type, start, end, score; characters of a Doc's text."""
+
+CONTEXT: Final = frozenset({"tagger", "attribute_ruler", "lemmatizer"})
+"""spaCy components that the context step reads."""
+
+_DIGIT: Final = re.compile(r"\d")
+_LETTER_AND_DIGIT: Final = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|\]\d|\d{6}")
+_DATE: Final = re.compile(r"\d[-/.]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)-", re.I)
+_IP: Final = re.compile(r"::|[0-9A-Fa-f]:|\d\.\d")
+_MAC: Final = re.compile(r"[0-9A-Fa-f]{2}[:-]|[0-9A-Fa-f]{4}\.")
+_CRYPTO: Final = re.compile(r"\w{26}")
+_IBAN: Final = re.compile(r"\w\w\d\d")
+_URL: Final = re.compile(r"[\w.-]\.\w")
+_DIGIT_RUN: Final = re.compile(r"\d(?:\D{0,6}\d){3,}")
+_SHORT_NUMBERS: Final = re.compile(r"16[489]")
+
+
+def _digits(count: int) -> Callable[[str], bool]:
+    return lambda text: len(_DIGIT.findall(text)) >= count
+
+
+def _may_hold_phone(text: str) -> bool:
+    """Whether some digits, at most a few characters apart, could be a telephone number of any default region.
+
+    The shortest valid ones have four digits and are German; of the numbers of four digits only a few are (years are
+    none of them), so a run of just four is looked at. With a ``+`` anything goes.
+    """
+    for match in _DIGIT_RUN.finditer(text):
+        digits = "".join(_DIGIT.findall(match[0]))
+        if len(digits) > 4 or not digits.isascii() or _SHORT_NUMBERS.match(digits) or "+" in text or "＋" in text:
+            return True
+    return False
+
+
+def _found_by(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.search(text) is not None
+
+
+GATES: Final[Mapping[str, Callable[[str], bool]]] = {
+    "CreditCardRecognizer": _digits(12),
+    "UsBankRecognizer": _digits(8),
+    "UsLicenseRecognizer": _found_by(_LETTER_AND_DIGIT),
+    "UsItinRecognizer": _digits(9),
+    "UsPassportRecognizer": _digits(8),
+    "UsSsnRecognizer": _digits(9),
+    "NhsRecognizer": _digits(10),
+    "MedicalLicenseRecognizer": _digits(7),
+    "CryptoRecognizer": _found_by(_CRYPTO),
+    "DateRecognizer": _found_by(_DATE),
+    "IbanRecognizer": _found_by(_IBAN),
+    "IpRecognizer": _found_by(_IP),
+    "MacAddressRecognizer": _found_by(_MAC),
+    "PhoneRecognizer": _may_hold_phone,
+    "UrlRecognizer": _found_by(_URL),
+    "EmailRecognizer": lambda text: "@" in text,
+}
+"""Necessary conditions by class of recogniser: text that fails the test cannot hold a find of it."""
+
+GATES_MADE_FOR: Final = "2.2.362"
+"""The release of presidio-analyzer whose patterns the gates were made for; another may have wider ones."""
+
+
+def gates() -> Mapping[str, Callable[[str], bool]]:
+    """`GATES`, or none of them for a release that they were not made for."""
+    return GATES if importlib.metadata.version("presidio-analyzer") == GATES_MADE_FOR else {}
+
+
+def kind_of(recognizer: Any) -> str:
+    """The class that a recogniser's gate is for."""
+    return recognizer.GATED_AS if hasattr(recognizer, "GATED_AS") else type(recognizer).__name__
+
+
+def reads_text_only(recognizer: Any) -> bool:
+    """Whether a recogniser is one of patterns and nothing more, so that it needs no annotation."""
+    from presidio_analyzer import PatternRecognizer
+
+    return isinstance(recognizer, PatternRecognizer) and type(recognizer).analyze is PatternRecognizer.analyze
+
+
+def identified(results: Sequence[Any], recognizer: Any) -> list[Any]:
+    """Results that say which recogniser they are from, as the context step asks."""
+    from presidio_analyzer import RecognizerResult
+
+    for result in results:
+        metadata = result.recognition_metadata = result.recognition_metadata or {}
+        metadata.setdefault(RecognizerResult.RECOGNIZER_IDENTIFIER_KEY, recognizer.id)
+        metadata.setdefault(RecognizerResult.RECOGNIZER_NAME_KEY, recognizer.name)
+    return list(results)
+
+
+def scored_entities(engine: AnalyzerEngine, entities: Sequence[tuple[int, int, str]]) -> list[Found]:
+    """A model's entities (start, end, label) by Presidio's types, with its scores; those that it ignores left out."""
+    nlp_engine: Any = engine.nlp_engine
+    settings = nlp_engine.ner_model_configuration
+    found: list[Found] = []
+    for start, end, label in entities:
+        kind = settings.model_to_presidio_entity_mapping.get(label, label)
+        if label in settings.labels_to_ignore or kind in settings.labels_to_ignore:
+            continue
+        is_low = kind in settings.low_score_entity_names
+        score = settings.default_score * (settings.low_confidence_score_multiplier if is_low else 1)
+        found.append((kind, start, end, float(score)))
+    return found
+
+
+def artifacts_of(engine: AnalyzerEngine, doc: Doc, entities: Sequence[Found], language: str) -> Any:
+    """A Doc and its entities (tokens, from `scored_entities`) as the analyzer's recognisers read them."""
+    import spacy.tokens
+    from presidio_analyzer.nlp_engine import NlpArtifacts
+
+    return NlpArtifacts(
+        entities=[spacy.tokens.Span(doc, start, end, label=kind) for kind, start, end, _ in entities],
+        tokens=doc,
+        tokens_indices=[token.idx for token in doc],
+        lemmas=[token.lemma_ for token in doc],
+        nlp_engine=engine.nlp_engine,
+        language=language,
+        scores=[score for *_, score in entities],
+    )
+
+
+def last_steps(
+    engine: AnalyzerEngine, text: str, results: Sequence[Any], artifacts: Any, recognizers: Sequence[Any]
+) -> list[Found]:
+    """The analyzer's own last steps: context words raise scores, finds inside others go, low scores go."""
+    from presidio_analyzer import EntityRecognizer
+
+    enhanced = engine._enhance_using_context(text, list(results), artifacts, recognizers, None)
+    return [
+        (str(r.entity_type), int(r.start), int(r.end), float(r.score))
+        for r in EntityRecognizer.remove_duplicates(enhanced)
+        if r.score >= engine.default_score_threshold
+    ]
+
+
+def plain_analyze(engine: AnalyzerEngine, doc: Doc, language: str) -> list[Found]:
+    """What ``AnalyzerEngine.analyze`` finds, without any short cut, in a Doc that a whole pipeline annotated."""
+    nlp_engine: Any = engine.nlp_engine
+    artifacts = nlp_engine._doc_to_nlp_artifact(doc, language)
+    results = engine.analyze(doc.text, language=language, nlp_artifacts=artifacts)
+    return [(r.entity_type, r.start, r.end, r.score) for r in results]
+
+
+@functools.lru_cache(maxsize=2)
+def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers: tuple[str, ...]) -> AnalyzerEngine:
+    """One analyzer a process, on the run's model, with the e-mail recogniser cut off from the network.
+
+    Raises:
+        ConfigError: a recogniser of the caller's cannot be imported or made, or Presidio knows no such language.
+    """
+    import tldextract
+    from presidio_analyzer import AnalyzerEngine
+    from presidio_analyzer.nlp_engine import SpacyNlpEngine
+    from presidio_analyzer.predefined_recognizers import EmailRecognizer
+    from presidio_analyzer.recognizer_registry import RecognizerRegistryProvider
+
+    from pipelines.language import load_pipeline
+
+    # No cache folder and no list address: the suffix list that the package ships is the only one it can use.
+    extract = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+
+    class OfflineEmailRecognizer(EmailRecognizer):  # type: ignore[misc]
+        """Presidio's own recogniser, checking domains against the shipped suffix list only."""
+
+        GATED_AS = "EmailRecognizer"
+
+        def validate_result(self, pattern_text: str) -> bool:
+            return bool(extract(pattern_text).fqdn)
+
+    engine: Any = SpacyNlpEngine(models=[{"lang_code": language, "model_name": model}])
+    # Set here, or load() would look for a download.
+    engine.nlp = {language: load_pipeline(model, needs)}
+    registry = RecognizerRegistryProvider(
+        registry_configuration={"supported_languages": [language]}
+    ).create_recognizer_registry()
+    registry.add_nlp_recognizer(nlp_engine=engine)
+    registry.remove_recognizer("EmailRecognizer")
+    registry.add_recognizer(OfflineEmailRecognizer(supported_language=language))
+    for reference in recognizers:
+        registry.add_recognizer(_own_recognizer(reference))
+    return AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=[language])
+
+
+def _own_recognizer(reference: str) -> Any:
+    from presidio_analyzer import EntityRecognizer
+
+    module, _, name = reference.partition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)()
+    except Exception as error:
+        raise ConfigError(
+            f"redact.recognizers: '{reference}' cannot be imported and made ({type(error).__name__}); it must be the "
+            "import path package.module:Class of a recogniser that takes no arguments"
+        ) from error
+    if not isinstance(made, EntityRecognizer):
+        raise ConfigError(f"redact.recognizers: '{reference}' is no presidio_analyzer.EntityRecognizer")
+    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in made.supported_entities):
+        raise ConfigError(f"redact.recognizers: entities of '{reference}' must be capitals, digits and underscores")
+    return made

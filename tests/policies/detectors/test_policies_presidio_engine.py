@@ -1,0 +1,52 @@
+"""What is private to Presidio is as our code was written for; each failure names what an upgrade changed."""
+
+import importlib.metadata
+import inspect
+
+import pytest
+
+from pipelines.policies.detectors import presidio_engine as engine
+
+presidio = pytest.importorskip("presidio_analyzer")
+
+
+def test_the_gates_are_for_the_installed_release():
+    assert importlib.metadata.version("presidio-analyzer") == engine.GATES_MADE_FOR, (
+        "another release of presidio-analyzer: compare the patterns of its recognisers with GATES, see that "
+        "PresidioPolicy.self_test() and benchmarks/redaction.py find no difference, then raise GATES_MADE_FOR"
+    )
+    assert engine.gates() == engine.GATES
+    from presidio_analyzer import predefined_recognizers
+
+    assert [name for name in engine.GATES if not hasattr(predefined_recognizers, name)] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters"),
+    [
+        ("AnalyzerEngine._enhance_using_context", ["text", "raw_results", "nlp_artifacts", "recognizers", "context"]),
+        ("nlp_engine.SpacyNlpEngine._doc_to_nlp_artifact", ["doc", "language"]),
+        ("EntityRecognizer.remove_duplicates", ["results"]),
+        ("EntityRecognizer.analyze", ["text", "entities", "nlp_artifacts"]),
+    ],
+)
+def test_private_functions_take_what_they_are_given(function, parameters):
+    found = presidio
+    for name in function.split("."):
+        found = getattr(found, name)
+    assert [name for name in inspect.signature(found).parameters if name != "self"] == parameters
+
+
+def test_the_engine_has_the_fields_that_are_read():
+    made = engine.make_analyzer("en_core_web_sm", frozenset({"ner"}), "en", ())
+    settings = made.nlp_engine.ner_model_configuration
+    for name in ("model_to_presidio_entity_mapping", "labels_to_ignore", "low_score_entity_names"):
+        assert hasattr(settings, name), name
+    assert 0 < settings.low_confidence_score_multiplier * settings.default_score < settings.default_score
+    assert "en" in made.nlp_engine.nlp
+    assert isinstance(made.default_score_threshold, float | int)
+    assert presidio.RecognizerResult.RECOGNIZER_IDENTIFIER_KEY
+    assert presidio.RecognizerResult.RECOGNIZER_NAME_KEY
+    kinds = {engine.kind_of(recognizer) for recognizer in made.registry.get_recognizers(language="en", all_fields=True)}
+    assert kinds >= {"SpacyRecognizer", "EmailRecognizer"}
+    assert "OfflineEmailRecognizer" not in kinds
