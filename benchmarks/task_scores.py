@@ -26,7 +26,6 @@ from flows.commands.compare import SCORES, Variant, run_variant
 from flows.environment import DEFAULTS
 from flows.running.spec import open_store
 from flows.settings import load_settings
-from pipelines.artifacts import Source
 from pipelines.corpus.datasets import linearise
 from pipelines.store import runs
 from pipelines.training.scoring.tables import GENERATED
@@ -306,7 +305,7 @@ def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
     roots = open_store(load_settings(config, os.environ))
     record = runs.resolve(roots, run_id)
     key = next(key for stage, _, key in record["artifacts"] if stage == "train")
-    rows = Source(folder=roots.object_dir("private", "train", key)).table(GENERATED).read().to_pylist()
+    rows = roots.private_files("train", key).table(GENERATED).read().to_pylist()
     return [row["text"] for row in rows], [row["references"] for row in rows]
 
 

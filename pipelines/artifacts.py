@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pipelines.files import encode_json, write_atomic
+from pipelines.files import encode_json, read_json, write_atomic
 
 if TYPE_CHECKING:
     from pipelines.tables import Schema, Table, TableWriter
@@ -52,6 +52,10 @@ class Source(Folder):
     def json(self, name: str) -> Any:
         """A JSON document."""
         return json.loads(self.blob(name).read_bytes())
+
+    def find_json(self, name: str) -> Any:
+        """A JSON document; None where the file is missing or damaged."""
+        return read_json(self.blob(name))
 
 
 @dataclass(frozen=True, kw_only=True)

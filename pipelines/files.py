@@ -69,11 +69,12 @@ def fsync_path(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomic(path: Path, data: bytes, mode: int | None = 0o600, *, is_durable: bool = True) -> None:
+def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o600, is_durable: bool = True) -> None:
     """Writes a file so that readers see the old content or the new one, never a part.
 
     Args:
-        path, data: the file, and its content.
+        path: of the file.
+        *parts: its content, one after the other.
         mode: of the file, whatever the umask; None leaves it to the umask.
         is_durable: whether it outlasts a power cut from here on; not needed in a folder that is flushed as a whole.
 
@@ -86,7 +87,8 @@ def write_atomic(path: Path, data: bytes, mode: int | None = 0o600, *, is_durabl
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(descriptor, mode)
-            file.write(data)
+            for part in parts:
+                file.write(part)
             if is_durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -105,7 +107,7 @@ def encode_json(value: Any, *, allow_nan: bool = True) -> bytes:
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
     """`write_atomic` of `encode_json`."""
-    write_atomic(path, encode_json(value), mode)
+    write_atomic(path, encode_json(value), mode=mode)
 
 
 def read_json(path: Path) -> Any:

@@ -1,7 +1,10 @@
 """The one place that reads and writes the files of stages."""
 
+import ast
+
 import pyarrow as pa
 import pytest
+from support import REPOSITORY
 from support.contexts import artifact, stage_context
 
 from pipelines.artifacts import Source, Target
@@ -127,3 +130,21 @@ def test_only_stages_with_a_public_root_reach_it(tmp_path):
     two = stage_context("split", tmp_path / "out", {}, {"a": [artifact("a", tmp_path), artifact("a", tmp_path)]})
     with pytest.raises(LookupError, match="input a has 2 artifacts"):
         two.input("a")
+
+
+HANDS_ON = {"read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "read_table", "Table", "TableWriter"}
+MODULES = {"os", "shutil", "tempfile", "pyarrow.parquet", "pipelines.files"}
+
+
+def test_stages_open_no_file_themselves():
+    for path in sorted((REPOSITORY / "pipelines/stages").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found = MODULES & {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found = MODULES & {str(node.module)}
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                found = (HANDS_ON | {"open"}) & {node.func.id}
+            else:
+                found = HANDS_ON & {node.attr} if isinstance(node, ast.Attribute) else set()
+            assert not found, (path.name, node.lineno)

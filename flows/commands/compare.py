@@ -18,7 +18,7 @@ from flows.running.progress import Console
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
-from pipelines.files import read_json, write_json
+from pipelines.files import write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
 from pipelines.store import runs
 from pipelines.store.manifest import load
@@ -183,9 +183,7 @@ def run_variant(variant: Variant, environ: Mapping[str, str]) -> dict[str, Any]:
 
 def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
     def read(stage: str, file: str) -> dict[str, Any]:
-        found: dict[str, Any] = (
-            read_json(roots.object_dir("private", stage, str(runs.key_in(record, stage))) / file) or {}
-        )
+        found: dict[str, Any] = roots.private_files(stage, str(runs.key_in(record, stage))).find_json(file) or {}
         return found
 
     figures, events, claims = (

@@ -10,7 +10,6 @@ from flows.commands.show import scan_latest
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
-from pipelines.files import read_json
 from pipelines.graph import FIGURES
 from pipelines.store import runs
 from pipelines.store.roots import Roots
@@ -33,7 +32,7 @@ def stats_document(
     """
     roots = open_store(load_settings(config, environ), create=False)
     key = runs.key_in(runs.latest(roots), "dedup_resolve")
-    figures = read_json(roots.object_dir("private", "dedup_resolve", key) / FIGURES) if key else None
+    figures = roots.private_files("dedup_resolve", key).find_json(FIGURES) if key else None
     if not isinstance(figures, dict):
         raise ConfigError(f"deduplication did not run yet; start it with `reticent run {config}`")
     settings = ("mode", "unit", "backend", "normalise", "verify", "has_other", "min_tokens")

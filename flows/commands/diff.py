@@ -241,7 +241,7 @@ def _counts(run: _Run) -> dict[str, Any]:
 
 def _read(roots: Roots, run: _Run, stage: str, file: str) -> dict[str, Any]:
     found = run.manifests.get(stage)
-    document = read_json(roots.object_dir("private", stage, found[0].key) / file) if found else None
+    document = roots.private_files(stage, found[0].key).find_json(file) if found else None
     return document if isinstance(document, dict) else {}
 
 

@@ -13,7 +13,7 @@ from flows.settings import load_settings
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.context import Releases
-from pipelines.files import finite, read_json
+from pipelines.files import finite
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.ledger import read_ledger
@@ -135,7 +135,7 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
         return {**none, "reason": "no run has stated claims about these releases"}
-    document = read_json(roots.object_dir("private", "guarantee", manifest.key) / "claims.json") or {}
+    document = roots.private_files("guarantee", manifest.key).find_json("claims.json") or {}
     if document.get("releases") != releases_digest(r for r in members if r.is_claimed):
         return {**none, "reason": "the latest run's claims are about other releases; run `reticent run` again"}
     return {**none, **credit_of(document)}

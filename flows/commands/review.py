@@ -16,7 +16,6 @@ from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
 from flows.running.signals import Terminated
 from flows.settings import load_settings
-from pipelines.artifacts import Source
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
@@ -51,16 +50,12 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
     """
     session, keys = fetch(load_settings(config, environ), "sample", "redact", "split")
     roots = session.roots
-
-    def opened(stage: str, key: str) -> Source:
-        return Source(folder=roots.object_dir("private", stage, key))
-
-    redacted = dict(keys["redact"])
+    opened, redacted = roots.private_files, dict(keys["redact"])
     partitions = [
         Partition(name or "", opened("split", key), opened("redact", redacted[name])) for name, key in keys["split"]
     ]
     ((_, sample),) = keys["sample"]
-    table = opened("sample", sample).table(SAMPLE, "screening" if screening else None)
+    table = roots.private_files("sample", sample).table(SAMPLE, "screening" if screening else None)
     items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text))
     if not items:
         raise InputError(

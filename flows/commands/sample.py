@@ -10,7 +10,6 @@ from flows.running.fetching import figures_of
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
-from pipelines.files import read_json
 from pipelines.graph import FIGURES
 from pipelines.store import runs
 
@@ -94,7 +93,7 @@ def _last_estimate(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for stage in ("sample", "estimate"):
         if (key := runs.key_in(record, stage)) is not None:
-            found |= read_json(roots.object_dir("private", stage, key) / FIGURES) or {}
+            found |= roots.private_files(stage, key).find_json(FIGURES) or {}
     return found
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
-from pipelines.files import read_json
 from pipelines.graph import FIGURES, GRAPH, upstream
 from pipelines.store.execute import execute
 from pipelines.store.outcome import PartitionKeys
@@ -54,5 +53,5 @@ def figures_of(settings: Settings, stage: str) -> dict[str, Any]:
     """The ``figures.json`` of a whole-corpus stage, brought up to date."""
     session, keys = fetch(settings, stage)
     ((_, key),) = keys[stage]
-    figures: dict[str, Any] = read_json(session.roots.object_dir("private", stage, key) / FIGURES)
+    figures: dict[str, Any] = session.roots.private_files(stage, key).json(FIGURES)
     return figures

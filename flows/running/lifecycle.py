@@ -20,7 +20,6 @@ from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
 from pipelines.corpus.rejection import check_rejected
 from pipelines.errors import InputError, ReticentError, StoreError
-from pipelines.files import read_json
 from pipelines.store import runs
 from pipelines.store.locks import store_lock
 from pipelines.store.session import open_session
@@ -106,7 +105,7 @@ def require_usable_input(run: str) -> None:
     """
     session = open_session(run)
     keys = [o.key for o in session.outcomes if o.stage == "split" and o.key]
-    figures = [read_json(session.roots.object_dir("private", "split", key) / "figures.json") or {} for key in keys]
+    figures = [session.roots.private_files("split", key).find_json("figures.json") or {} for key in keys]
     if not figures:
         return
     try:

@@ -20,6 +20,7 @@ from typing import Any
 from pipelines.dedup.against import SUFFIX
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.errors import ConfigError, InputError
+from pipelines.files import write_atomic
 
 MAGIC = b"RETICENT BLOOM FILTER\n"
 VERSION = 3
@@ -50,14 +51,7 @@ def save_filter(path: Path, bloom: ScalableBloomFilter, scheme: Mapping[str, Any
         "sha256": payload.hexdigest(),
     }
     text = json.dumps(header, sort_keys=True).encode() + b"\n"
-    partial = path.with_name(f".{path.name}.partial")
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(MAGIC + text)
-        for part in bloom.filters:
-            file.write(part.words.astype("<u8", copy=False).data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_atomic(path, MAGIC + text, *(part.words.astype("<u8", copy=False).data for part in bloom.filters))
 
 
 def load_filter(path: Path, scheme: Mapping[str, Any], kernels: ModuleType | None = None) -> ScalableBloomFilter:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.context import pseudonym
 from pipelines.errors import StoreError
+from pipelines.files import fsync_path
 
 Kind = Literal["judge", "skip", "undo"]
 Role = Literal["reviewer", "adjudicator"]
@@ -216,7 +217,7 @@ class DecisionLog:
         finally:
             os.close(descriptor)
         if is_new:
-            _flush_folder(self.path.parent)
+            fsync_path(self.path.parent)
 
 
 def _whole_bytes(descriptor: int) -> int:
@@ -229,14 +230,6 @@ def _whole_bytes(descriptor: int) -> int:
             return start + at + 1
         end = start
     return 0
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)

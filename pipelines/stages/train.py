@@ -6,9 +6,9 @@ import hashlib
 import importlib
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
 from pipelines.errors import ConfigError, InputError
 from pipelines.stages.train_config import TrainConfig
@@ -297,12 +297,12 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     return network
 
 
-def _own_scratch(ctx: StageContext) -> Path:
+def _own_scratch(ctx: StageContext) -> Target:
     """Where this process keeps the corpus."""
     from pipelines.dp.ranks import Ranks
 
     ranks = Ranks.here()
-    return (ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")).folder
+    return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
 
 
 def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:

@@ -51,8 +51,8 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
         count=ctx.runtime.num_processes,
         device=ctx.runtime.device,
         progress=ctx.run.progress,
-        scratch=ctx.out.scratch_folder,
-        failures=ctx.out.failures_folder,
+        scratch=ctx.out.scratch,
+        failures=ctx.out.failures,
     )
     return found
 

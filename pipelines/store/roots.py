@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipelines.artifacts import Source
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.files import write_atomic
 from pipelines.stage import Root
@@ -39,6 +40,10 @@ class Roots:
     def object_dir(self, root: Root, stage: str, key: str) -> Path:
         """Where a published artifact's files of one root are."""
         return self.of(root) / "objects" / stage / key
+
+    def private_files(self, stage: str, key: str) -> Source:
+        """The private files of a published artifact, to read from."""
+        return Source(folder=self.object_dir("private", stage, key))
 
     def work_dir(self, root: Root, key: str) -> Path:
         """Where an artifact is built; owned by the holder of the key's lock."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ import torch
 from safetensors.torch import load, save
 
 from pipelines.context import silent
+from pipelines.files import write_atomic
 
 _MAGIC: Final = b"reticent-checkpoint-2\n"
 _LENGTH_BYTES: Final = 8
@@ -68,22 +68,11 @@ class Checkpoints:
         self._saved_at = clock()
 
     def save(self, state: dict[str, Any]) -> None:
-        """Replaces the checkpoint: temporary file, fsync, rename, fsync of the folder."""
+        """Replaces the checkpoint, which outlasts a power cut from here on."""
         if not self._writes:
             return
         body = _packed(self._recipe, state)
-        temporary = self._path.with_suffix(".tmp")
-        with temporary.open("wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest())
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomic(self._path, _MAGIC + hashlib.sha256(body).digest(), body)
         self._saved_at = self._clock()
 
     def save_if_due(self, state: Callable[[], dict[str, Any]]) -> None:

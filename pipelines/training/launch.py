@@ -30,6 +30,7 @@ from typing import Any, Final, Literal
 import torch
 
 from pipelines import errors
+from pipelines.artifacts import Target
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError, ReticentError, StageError
 from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
@@ -67,8 +68,8 @@ def launch(
     count: int,
     device: str,
     progress: Progress,
-    scratch: Path,
-    failures: Path,
+    scratch: Target,
+    failures: Target,
 ) -> Any:
     """Runs ``work(*arguments, progress)`` in ``count`` processes that form torch's default group.
 
@@ -92,7 +93,7 @@ def launch(
     if multiprocessing.current_process().daemon:
         raise ConfigError("runtime.num_processes: a worker of Dask may start no processes of its own; set it to 1")
     context = multiprocessing.get_context("spawn")
-    meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=scratch))
+    meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=scratch.folder))
     running: dict[Connection, tuple[int, BaseProcess]] = {}
     try:
         for rank in range(count):
@@ -154,7 +155,7 @@ def _way_to_end(exit_code: int | None) -> str:
     return f"ended with exit code {exit_code}"
 
 
-def _as_error(failed: list[_Failure], count: int, failures: Path) -> ReticentError:
+def _as_error(failed: list[_Failure], count: int, failures: Target) -> ReticentError:
     """The error of the process that failed first of all: one that lost its partner fails too, by accident."""
     order = ("refused", "died", "failed")
     cause = min(failed, key=lambda failure: order.index(failure.kind))
@@ -167,11 +168,10 @@ def _as_error(failed: list[_Failure], count: int, failures: Path) -> ReticentErr
             f"{who} {cause.name}, perhaps for want of memory, and the others were ended with it; run again to go on "
             "from the last checkpoint"
         )
-    failures.mkdir(parents=True, exist_ok=True)
     for failure in failed:
         if failure.kind == "failed":
-            (failures / f"rank-{failure.rank}.txt").write_text(failure.text, encoding="utf-8")
-    where = failures / f"rank-{cause.rank}.txt"
+            failures.text(f"rank-{failure.rank}.txt", failure.text)
+    where = failures.blob(f"rank-{cause.rank}.txt")
     return StageError(f"{who} failed with {cause.name}; the traceback is in the private root: {where}")
 
 

@@ -14,6 +14,7 @@ from test_stage_train_methods import corpus, read, run
 from test_stage_train_models import QUICK, SIZES
 from test_stage_train_tasks import train
 
+from pipelines.artifacts import Target
 from pipelines.errors import ConfigError
 from pipelines.training.data.control import RESERVED
 from pipelines.training.data.record_unit import RecordUnit
@@ -44,7 +45,7 @@ def model_of(ctx):
 def held_out(corpus_folder, folder, kind="sentence"):
     """The records that training evaluated on, with their keys, as its reader gives them."""
     folder.mkdir()
-    store = RowStore(folder, "held_out", RecordUnit(kind=kind))
+    store = RowStore(Target(folder=folder), "held_out", RecordUnit(kind=kind))
     store.add(
         original_rows([table_at(corpus_folder / "split/sentences.parquet", "sentences")], "test"),
         is_private=True,

@@ -113,10 +113,11 @@ def save_family(family, folder):
 
 
 def write(examples, padding, folder, name="examples", **options):
+    from pipelines.artifacts import Target
     from pipelines.training.data.task_examples import write_examples
 
     folder.mkdir(parents=True, exist_ok=True)
-    return write_examples(examples, padding, folder, name, **options)
+    return write_examples(examples, padding, Target(folder=folder), name, **options)
 
 
 def load_model(name, kind, *, seed, speakers=(), has_speakers=False, learnt=None, **options):

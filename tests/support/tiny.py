@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from pipelines.artifacts import Target
 from pipelines.methods.registry import METHODS
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import CorpusSettings, TrainingTables, read_corpus
@@ -113,7 +114,11 @@ def read_tables(tables, scratch, **changes):
     settings |= {name: value for name, value in changes.items() if name in names}
     others = {name: value for name, value in changes.items() if name not in names}
     return read_corpus(
-        tables, CorpusSettings(**settings), scratch=scratch, progress=lambda done, total, message: None, **others
+        tables,
+        CorpusSettings(**settings),
+        scratch=Target(folder=scratch),
+        progress=lambda done, total, message: None,
+        **others,
     )
 
 

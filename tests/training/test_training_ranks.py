@@ -15,6 +15,7 @@ from scipy import stats
 from support.tiny import tiny_model
 from test_training_crt import gradients_handed_over, hooks, prepared
 
+from pipelines.artifacts import Target
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.sampling import PrivatePlan
 from pipelines.errors import ConfigError, StageError
@@ -150,8 +151,8 @@ def launched(tmp_path, order):
     said = []
     try:
         found = launch.launch(
-            work, (order,), count=2, device="cpu", progress=lambda *told: said.append(told), scratch=tmp_path,
-            failures=tmp_path / "failures",
+            work, (order,), count=2, device="cpu", progress=lambda *told: said.append(told),
+            scratch=Target(folder=tmp_path), failures=Target(folder=tmp_path / "failures"),
         )  # fmt: skip
     finally:
         assert said == [(0, 2, "at work")]  # of the first process alone
@@ -180,5 +181,6 @@ def test_launched_processes(tmp_path, capfd):
 
 def test_a_worker_that_may_have_no_children_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
+    folder = Target(folder=tmp_path)
     with pytest.raises(ConfigError, match="set it to 1"):
-        launch.launch(work, (), count=2, device="cpu", progress=print, scratch=tmp_path, failures=tmp_path)
+        launch.launch(work, (), count=2, device="cpu", progress=print, scratch=folder, failures=folder)

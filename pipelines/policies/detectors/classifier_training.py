@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, InputError
+from pipelines.files import write_json
 from pipelines.policies.detectors.classifier import DESCRIPTION, weights_digest
 from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.windows import windows
@@ -135,7 +135,7 @@ def train_classifier(
         "held_out_accuracy": num_right / len(held_out) if held_out else None,
         "weights_sha256": weights_digest(out),
     }
-    (out / DESCRIPTION).write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_json(out / DESCRIPTION, document)
     return document
 
 

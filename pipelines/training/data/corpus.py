@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from pipelines.artifacts import Target
 from pipelines.methods.view import View
 from pipelines.tables import Table
 from pipelines.training.data.control import RESERVED, common_names, name_token
@@ -26,19 +26,21 @@ from pipelines.training.data.vocabulary import Vocabulary
 class Encoder(Protocol):
     """How records become what a model reads; a part of `pipelines.training.tasks.base.Task`."""
 
-    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
         """Encodes the chosen records, in that order.
 
         Args:
             stored: where their rows are.
             chosen: which records.
-            path: the scratch file to write.
+            scratch, name: where its files go, and what they are called.
             marked: whether to encode private pieces apart and mark their ids.
         """
         ...
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """Encodes the chosen records to be scored on."""
         ...
@@ -127,7 +129,7 @@ def read_held_out(
     most: int,
     unit: RecordUnit,
     encoder: Encoder,
-    scratch: Path,
+    scratch: Target,
     lengths: Mapping[bytes, int] | None = None,
 ) -> HeldOut:
     """Encodes at most ``most`` records of ``fold``, original text.
@@ -148,7 +150,7 @@ def read_corpus(
     *,
     make_vocabulary: VocabularyMaker,
     make_encoder: Callable[[Vocabulary], Encoder],
-    scratch: Path,
+    scratch: Target,
     progress: Callable[[int, int | None, str], None],
 ) -> TrainingCorpus:
     """Makes the vocabulary, from public rows at most, and encodes what the method reads, and the held-out records.
@@ -216,8 +218,8 @@ def read_corpus(
         vocabulary=vocabulary,
         plain_order=order,
         num_private_plain=int(plain.is_private[plain_records].sum()),
-        plain=encoder.encode(plain, plain_records, scratch / "plain_ids.bin"),
-        noised=encoder.encode(noised, noised_records, scratch / "noised_ids.bin", marked=view.marks_tokens),
+        plain=encoder.encode(plain, plain_records, scratch, "plain"),
+        noised=encoder.encode(noised, noised_records, scratch, "noised", marked=view.marks_tokens),
         held_out=read_held_out(
             tables.sentences,
             redacted,

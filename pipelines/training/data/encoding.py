@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from pipelines.artifacts import Target
 from pipelines.training.data.alignment import NO_WORD, bytes_of_tokens, starts_word, word_numbers
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
@@ -38,20 +38,22 @@ class RecordEncoder:
         """The control tokens."""
         return self.vocabulary.control
 
-    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Records:
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Records:
         """Encodes the chosen records, in that order.
 
         Args:
             stored: where their rows are.
             chosen: which records.
-            path: the scratch file to write.
+            scratch, name: where its files go, and what they are called.
             marked: whether to encode private pieces apart and mark their ids.
         """
         num_targets: list[int] = []
         num_truncated = 0
         with (
-            RaggedWriter(path, _ID_DTYPE) as ids_out,
-            RaggedWriter(path.with_suffix(".private"), np.uint8) as marks_out,
+            RaggedWriter(scratch, f"{name}_ids", _ID_DTYPE) as ids_out,
+            RaggedWriter(scratch, f"{name}_private", np.uint8) as marks_out,
         ):
             for chunk in _chunks(stored, chosen):
                 for ids, marks, truncated in self.encode_chunk(chunk, marked):
@@ -68,14 +70,14 @@ class RecordEncoder:
         )
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """Encodes the chosen records with what scores by word need."""
-        records = self.encode(stored, chosen, scratch / "held_out.bin", marked=marked)
+        records = self.encode(stored, chosen, scratch, "held_out", marked=marked)
         num_words = []
         with (
-            RaggedWriter(scratch / "held_out_words.bin", np.int32) as words_out,
-            RaggedWriter(scratch / "held_out_places.bin", np.int32) as places_out,
+            RaggedWriter(scratch, "held_out_words", np.int32) as words_out,
+            RaggedWriter(scratch, "held_out_places", np.int32) as places_out,
         ):
             for at, record in enumerate(chosen):
                 rows, ids = stored[int(record)], records.ids[at].tolist()

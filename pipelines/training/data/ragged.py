@@ -5,11 +5,12 @@ Only the row borders (8 bytes a row) stay in memory; the values are mapped from 
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
+
+from pipelines.artifacts import Target
 
 
 class RaggedArray:
@@ -36,12 +37,12 @@ class RaggedArray:
 
 
 class RaggedWriter:
-    """Writes a `RaggedArray` row by row. Use as a context manager, then call `open`."""
+    """Writes a `RaggedArray` row by row to a scratch file. Use as a context manager, then call `open`."""
 
-    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
-        self._path = path
+    def __init__(self, scratch: Target, name: str, dtype: npt.DTypeLike) -> None:
+        self._path = scratch.blob(f"{name}.bin")
         self._dtype = np.dtype(dtype)
-        self._file = path.open("wb")
+        self._file = self._path.open("wb")
         self._offsets = [0]
 
     def append(self, values: npt.ArrayLike | bytes) -> None:

@@ -11,12 +11,12 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.artifacts import Target
 from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.record_unit import RecordUnit
@@ -117,17 +117,19 @@ class RowStore:
     """Rows on disk, gathered into records.
 
     Args:
-        folder: where the scratch files go.
+        scratch: where the files go.
         name: tells the stores of one training apart.
         unit: which rows make a record.
         lengths: of `document_lengths`, to know the ends of conversations; without, none is known.
     """
 
-    def __init__(self, folder: Path, name: str, unit: RecordUnit, lengths: Mapping[bytes, int] | None = None) -> None:
+    def __init__(
+        self, scratch: Target, name: str, unit: RecordUnit, lengths: Mapping[bytes, int] | None = None
+    ) -> None:
         self._unit, self._lengths = unit, lengths or {}
-        self._texts_out = RaggedWriter(folder / f"{name}_text.bin", np.uint8)
-        self._ranges_out = RaggedWriter(folder / f"{name}_ranges.bin", np.int32)
-        self._doc_ids_out = RaggedWriter(folder / f"{name}_doc_ids.bin", np.uint8)
+        self._texts_out = RaggedWriter(scratch, f"{name}_text", np.uint8)
+        self._ranges_out = RaggedWriter(scratch, f"{name}_ranges", np.int32)
+        self._doc_ids_out = RaggedWriter(scratch, f"{name}_doc_ids", np.uint8)
         self._documents = bytearray()
         self._hashes = bytearray()
         self._sentences = array("Q")

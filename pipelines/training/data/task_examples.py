@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import torch
 
+from pipelines.artifacts import Target
 from pipelines.training.data.ragged import RaggedArray, RaggedWriter
 from pipelines.training.data.records import Batch, IntArray, Padding
 
@@ -133,25 +133,23 @@ class TaskRecords:
 
 
 def write_examples(
-    examples: Iterable[Example], padding: Padding, scratch: Path, name: str, *, by_class: bool = False
+    examples: Iterable[Example], padding: Padding, scratch: Target, name: str, *, by_class: bool = False
 ) -> TaskRecords:
     """Writes examples one by one, so that they need not fit in memory.
 
     Args:
         examples: in training order.
         padding: how a batch is padded.
-        scratch: a folder.
-        name: of the files in it.
+        scratch, name: where their files go, and what they are called.
         by_class: whether it is the class that is asked for; labels of outputs then only mark places.
     """
     classes: list[int] = []
     num_targets: list[int] = []
     num_truncated = 0
-    ids_file, labels_file, types_file = (scratch / f"{name}_{part}.bin" for part in ("ids", "labels", "types"))
     with (
-        RaggedWriter(ids_file, np.int32) as ids,
-        RaggedWriter(labels_file, np.int32) as labels,
-        RaggedWriter(types_file, np.int8) as types,
+        RaggedWriter(scratch, f"{name}_ids", np.int32) as ids,
+        RaggedWriter(scratch, f"{name}_labels", np.int32) as labels,
+        RaggedWriter(scratch, f"{name}_types", np.int8) as types,
     ):
         for example in examples:
             ids.append(example.ids)

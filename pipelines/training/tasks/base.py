@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
+from pipelines.artifacts import Target
 from pipelines.corpus.records import PAIR
 from pipelines.mask import MASK
 from pipelines.tables import TableWriter
@@ -79,12 +79,14 @@ class Scores:
 class Task(Protocol):
     """A task with one model. Its module offers ``make_task(model, settings)``."""
 
-    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
         """See `pipelines.training.data.corpus.Encoder`."""
         ...
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """See `pipelines.training.data.corpus.Encoder`."""
         ...
@@ -117,18 +119,20 @@ class LanguageTask(ABC):
     def example(self, record: RecordRows) -> Example:
         """One record as the model reads it."""
 
-    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
         """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
         assert not marked  # noqa: S101
         examples = (self.example(stored[int(record)]) for record in chosen)
-        return write_examples(examples, self.padding, path.parent, path.stem)
+        return write_examples(examples, self.padding, scratch, name)
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """See `Task`."""
         return HeldOut(
-            records=self.encode(stored, chosen, scratch / "held_out.bin", marked=marked),
+            records=self.encode(stored, chosen, scratch, "held_out", marked=marked),
             documents=stored.document_numbers[chosen],
             num_available=len(stored),
             rows=[stored[int(record)] for record in chosen],

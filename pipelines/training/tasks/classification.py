@@ -7,11 +7,11 @@ class has a number for a name, as GLUE's files have them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import torch
 
+from pipelines.artifacts import Target
 from pipelines.errors import InputError
 from pipelines.training.data.held_out import HeldOut
 from pipelines.training.data.records import Batch, Examples, IntArray, Padding
@@ -91,22 +91,26 @@ class Classification:
         number = None if label is None else class_number(self.classifier.classes, label)
         return self.classifier.example(first, second, number)
 
-    def _write(self, stored: StoredRecords, chosen: IntArray, path: Path, *, is_held_out: bool) -> TaskRecords:
+    def _write(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, is_held_out: bool
+    ) -> TaskRecords:
         examples = (self.example(stored[int(record)], is_held_out=is_held_out) for record in chosen)
-        return write_examples(examples, self.classifier.padding, path.parent, path.stem, by_class=True)
+        return write_examples(examples, self.classifier.padding, scratch, name, by_class=True)
 
-    def encode(self, stored: StoredRecords, chosen: IntArray, path: Path, *, marked: bool = False) -> Examples:
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
         """See `Task`. Tokens are marked for the LSTM of Selective-DP alone, which has no such task."""
         assert not marked  # noqa: S101
-        return self._write(stored, chosen, path, is_held_out=False)
+        return self._write(stored, chosen, scratch, name, is_held_out=False)
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """See `Task`."""
         assert not marked  # noqa: S101
         return HeldOut(
-            records=self._write(stored, chosen, scratch / "held_out.bin", is_held_out=True),
+            records=self._write(stored, chosen, scratch, "held_out", is_held_out=True),
             documents=stored.document_numbers[chosen],
             num_available=len(stored),
         )

@@ -8,10 +8,10 @@ description.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
+from pipelines.artifacts import Target
 from pipelines.errors import InputError
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.held_out import HeldOut
@@ -61,7 +61,7 @@ class TableToText(GeneratingTask):
         return table_example(table, description, vocabulary.encoder, vocabulary.control, self.context_length)
 
     def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Path, *, marked: bool = False
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
         """See `Task`. People describe a table several times; all that they wrote in the fold are its references."""
         held_out = super().encode_held_out(stored, chosen, scratch, marked=marked)

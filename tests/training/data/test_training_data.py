@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny import CONTROL, TOKENIZER, all_ids, corpus_of, ids_of, records_of, rows_of
 
+from pipelines.artifacts import Target
 from pipelines.errors import ConfigError
 from pipelines.training.data.control import EVERY, USUAL_TOKENS, common_names
 from pipelines.training.data.ragged import RaggedWriter
@@ -28,7 +29,7 @@ PRIVATE = [(f"{CANARY} {CANARY} is the name of <MASK>", "Ms Quibble"), ("<MASK>"
 @settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=6))
 def test_ragged_rows_come_back(tmp_path_factory, rows):
-    with RaggedWriter(tmp_path_factory.mktemp("ragged") / "rows.bin", np.int32) as writer:
+    with RaggedWriter(Target(folder=tmp_path_factory.mktemp("ragged")), "rows", np.int32) as writer:
         for row in rows:
             writer.append(row)
     array = writer.open()

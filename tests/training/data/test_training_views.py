@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from support.tiny import all_ids, making, read_tables
 from support.training_tables import row_of, write_tables
 
+from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, StageError
 from pipelines.methods.registry import METHODS
 from pipelines.methods.view import unread_stages, with_typed_masks
@@ -334,7 +335,7 @@ def test_texts_are_not_held_in_memory(tmp_path):
     paths = write_tables(tmp_path, rows)
     del rows
     tracemalloc.start()
-    store = RowStore(tmp_path, "rows", RecordUnit())
+    store = RowStore(Target(folder=tmp_path), "rows", RecordUnit())
     store.add(original_rows(paths.sentences, "train"), is_private=True)
     before_last = tracemalloc.get_traced_memory()[0]
     stored = store.records()

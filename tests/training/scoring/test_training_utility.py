@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.tables import table_at, table_writer
 from support.tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model, write_sentences
 
+from pipelines.artifacts import Target
 from pipelines.training.data.alignment import NO_WORD, right_words, starts_word, word_numbers
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.corpus import read_held_out
@@ -145,7 +146,7 @@ def _held_out(folder, tokenizer, texts, spans=None, context_length=200):
         most=100,
         unit=RecordUnit(),
         encoder=RecordEncoder(vocabulary, context_length),
-        scratch=folder,
+        scratch=Target(folder=folder),
     )
 
 
