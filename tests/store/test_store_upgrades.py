@@ -111,6 +111,7 @@ def test_a_run_on_a_store_of_the_first_version_enters_the_table_that_it_publishe
     assert [line["type"] for line in added] == ["older_lines", "release", "published"]
     assert added[1]["facts"]["method"] == "public_rows"
     assert added[1]["epsilon"] == 0
+    assert not list((first / "store/public/objects/shard").glob("*"))  # where it lay
     now = document("ledger", first / "crt.toml")
     assert [row["release"] for row in now["releases"]] == [row["release"] for row in said(FIRST)["ledger"]["releases"]]
     assert now["groups"][1]["epsilon"] == pytest.approx(said(FIRST)["ledger"]["groups"][1]["epsilon"], rel=1e-3)
