@@ -290,6 +290,7 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         default_context_length=DEFAULT_CONTEXT_LENGTH,
         revision=config.model_revision,
         cache=ctx.out.cache,
+        seed=seed,
     )
     network = PretrainedNetwork(opened, **own)
     if Ranks.here().is_first:

@@ -97,6 +97,7 @@ def open_model(
     revision: str | None = None,
     attention: Literal["eager", "sdpa"] = "eager",
     cache: Path | None = None,
+    seed: int = 0,
 ) -> OpenedModel:
     """Reads config, tokenizer and weights. The network is not asked.
 
@@ -111,6 +112,7 @@ def open_model(
         revision: of a hub model; None for ``main``.
         attention: ``eager`` has a rule for per-example gradients by ``torch.func``; ``sdpa`` is faster.
         cache: a folder for models that have to be converted before they are read; None converts them each time.
+        seed: of weights that the model lacks, such as those of a new head; public.
 
     Raises:
         ConfigError: the model is not at hand, is of another kind, reads less than ``context_length``, or lacks what
@@ -127,7 +129,8 @@ def open_model(
     source = find_model(name, revision)
     if cache is not None:
         source = converted(source, cache)
-    with quiet_transformers():
+    with quiet_transformers(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**63)
         config = read_model(source, transformers.AutoConfig.from_pretrained)
         _check_kind(name, kind, config)
         tokenizer = None

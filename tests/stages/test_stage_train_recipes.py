@@ -1,0 +1,99 @@
+"""What a recipe computes is written down: another loss, weight or event needs another version (`MethodSpec.recipe`).
+
+``RETICENT_GOLDEN=write`` adds what a new version computes, and refuses to write over that of a version that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import test_stage_train_methods as by_method
+import test_stage_train_tasks as by_task
+from pydantic_core import to_jsonable_python
+from safetensors.torch import load_file
+
+from pipelines.accounting.facts import parse_training
+from pipelines.methods.registry import METHODS
+from pipelines.stages.train_config import TrainConfig
+from pipelines.training.recipes import recipe_of
+
+GOLDEN = Path(__file__).with_name("recipes.json")
+WRITES = os.environ.get("RETICENT_GOLDEN") == "write"
+FIXED = {
+    "insecure_test_seed": True,
+    "epochs": 2,
+    "jft_phase1_epochs": 2,
+    "noise_multiplier": 0.7,
+    "target_epsilon": None,
+}
+BY_METHOD = ("crt", "dpsgd", "no_dp", "redacted", "anonymized", "jft direct", "redaction_schedule", "sdpsgd_lstm")
+TOLERANCE = 5e-4
+"""Relative. The same steps on another processor differ by 1e-6 or so; with noise of 0.71 or a step less, by 1e-3."""
+
+
+def computed(ctx) -> dict[str, object]:
+    """Figures of a training that change with every step, by enough to be told from rounding."""
+    figures, facts = by_method.read(ctx, "figures.json"), parse_training(by_method.read(ctx, "events.json"))
+    folder = ctx.out.folder if (ctx.out.folder / "model").is_dir() else ctx.out.public_folder
+    weights = load_file(folder / "model/model.safetensors")
+    names = ("perplexity_at_initialisation", "perplexity", "accuracy_at_initialisation", "accuracy")
+    return {
+        "weights": {name: float(weight.double().norm()) for name, weight in sorted(weights.items())},
+        **{name: figures.get(name) for name in names},
+        "phases": [[phase.name, phase.rows, repr(phase.event)] for phase in facts.phases],
+        "records": [facts.num_private_records, facts.num_public_records],
+    }
+
+
+def differences(found: object, golden: object, at: str = "") -> list[str]:
+    if isinstance(golden, dict) and isinstance(found, dict):
+        names = sorted(golden.keys() | found.keys())
+        return [line for name in names for line in differences(found.get(name), golden.get(name), f"{at}/{name}")]
+    is_same = found == pytest.approx(golden, rel=TOLERANCE) if isinstance(golden, float) else found == golden
+    return [] if is_same else [f"{at}: {golden} → {found}"]
+
+
+def compare(name: str, recipe: dict[str, int], found: dict[str, object]) -> None:
+    golden = json.loads(GOLDEN.read_text()) if GOLDEN.exists() else {}
+    then = golden.get(name, {"recipe": None, "computes": {}})
+    if WRITES and then["recipe"] != recipe:
+        golden[name] = {"recipe": recipe, "computes": found}
+        GOLDEN.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
+        return
+    assert then["recipe"] == recipe, f"no figures of {recipe}: look at what changed, then RETICENT_GOLDEN=write"
+    changed = differences(found, then["computes"])
+    assert not changed, f"{name} computes something else: raise a version of its recipe {recipe}: {changed}"
+
+
+@pytest.mark.parametrize("name", BY_METHOD)
+def test_golden_a_method_computes_what_its_recipe_says(tmp_path: Path, name: str) -> None:
+    changes = {**FIXED, "public_learning_rate": 0.1, "private_learning_rate": 0.1} if name == "sdpsgd_lstm" else FIXED
+    ctx = by_method.run(tmp_path / "run", by_method.corpus(tmp_path / "corpus"), name, **changes)
+    compare(name, recipe_of(name.split()[0], "language_modelling"), computed(ctx))
+
+
+@pytest.mark.parametrize("name", list(by_task.TASKS))
+def test_golden_a_task_is_encoded_as_its_recipe_says(tmp_path: Path, families, name: str) -> None:
+    changes = {**FIXED, "epochs": 1, "max_grad_norm": 1.0}
+    if by_task.TASKS[name][1]["task"] in ("response", "table_to_text"):
+        changes["max_generated"] = 0
+    ctx = by_task.train(tmp_path, families, name, "dpsgd", **changes)
+    compare(f"dpsgd {name}", recipe_of("dpsgd", by_task.TASKS[name][1]["task"]), computed(ctx))
+
+
+def test_every_method_has_figures() -> None:
+    assert {name.split()[0] for name in BY_METHOD} == METHODS.keys()
+
+
+def test_golden_no_default_of_a_training_changes() -> None:
+    """A changed default would train anew for everybody who left the setting out, and a new setting must do nothing."""
+    fields = TrainConfig.model_fields
+    found = {n: to_jsonable_python(f.get_default(call_default_factory=True)) for n, f in fields.items()}
+    golden = json.loads(GOLDEN.read_text())
+    if WRITES:
+        golden["defaults"] = found | golden.get("defaults", {})
+        GOLDEN.write_text(json.dumps(golden, indent=1, sort_keys=True) + "\n")
+    assert found == golden["defaults"]
