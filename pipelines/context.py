@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pipelines.artifacts import Artifact, Output
+from pipelines.artifacts import Artifact, Output, Source
 
 Purpose = Literal["release", "audit", "comparison"]
 """What a run is for. All but a release are child runs, which publish nothing (`pipelines.store.session.child_of`)."""
@@ -134,11 +134,14 @@ class Outside:
         reviews: the log of reviews (`pipelines.miss_rate.review_log`) and how many of its bytes belong to this run;
             None where nobody has reviewed.
         releases: what is known of releases on the same files; only for a stage that reads them.
+        overlay: rows to train on beside the corpus, and rows to leave out (`pipelines.training.data.overlay`); only for
+            a stage that reads them, in a child run that has some.
     """
 
     pieces: tuple[Piece, ...] = ()
     reviews: tuple[Path, int] | None = None
     releases: Releases | None = None
+    overlay: Source | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

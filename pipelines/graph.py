@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 
 from pipelines.config import StageConfig
-from pipelines.stage import RELEASES, REVIEWS, SOURCE, Input, Stage, Table
+from pipelines.stage import OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
 
 _STAGES = "pipelines.stages"
 CORPUS = f"{_STAGES}.split:CorpusConfig"
@@ -239,6 +239,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (FIGURES,), "all"),
                 Input("estimate", (FIGURES, SCREENED)),
+                Input(OVERLAY),
             ),
             packages=_TRAINING_PACKAGES,
             has_recipe=True,
@@ -255,6 +256,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (REDACTED,), "all"),
                 Input("gate", (PASSED,)),
+                Input(OVERLAY),
             ),
             roots=("private", "public"),
             packages=_TRAINING_PACKAGES,

@@ -21,7 +21,10 @@ REVIEWS = "reviews"
 RELEASES = "releases"
 """The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
 
-OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES})
+OVERLAY = "overlay"
+"""The pseudo-stage that stands for rows that a child run trains on, or leaves out (`pipelines.store.overlays`)."""
+
+OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY})
 """What stages read that no stage made."""
 
 Keyed = tuple[str | None, str]

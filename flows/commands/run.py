@@ -64,6 +64,7 @@ def child_run(
     *,
     purpose: Purpose,
     changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    overlay: str | None = None,
     selected: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Runs a child of a run (`pipelines.store.session.child_of`) and returns its record.
@@ -71,7 +72,7 @@ def child_run(
     Raises:
         ReticentError: as `child_of` and the stages raise it; what was finished before is kept.
     """
-    spec = child_of(parent, new_run_id(), purpose=purpose, changes=changes, selected=selected)
+    spec = child_of(parent, new_run_id(), purpose=purpose, changes=changes, overlay=overlay, selected=selected)
     return _run_begun(str(save_spec(make_session(spec))), Console())
 
 

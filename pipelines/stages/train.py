@@ -222,7 +222,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
     split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
     redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
     estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
-    return TrainingTables(
+    tables = TrainingTables(
         public=[artifact.table(SHARD, "public") for artifact in shard],
         private=[artifact.table(SHARD, "private") for artifact in shard],
         sentences=[artifact.table(SENTENCES) for artifact in split],
@@ -230,6 +230,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
         screened=[artifact.table(SHARD, "screened") for artifact in estimate],
         documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens],
     )
+    return tables if ctx.outside.overlay is None else tables.with_overlay(ctx.outside.overlay)
 
 
 def seed_of(ctx: StageContext, config: TrainConfig) -> int:

@@ -135,7 +135,7 @@ class TrainConfig(TrainSettings):
         phase, learns = self.method_spec().first_phase, self.tokenizer_kind() == "bpe_public"
         if stage == "train_phase1":
             if phase is None:
-                return frozenset({"shard", "split", "redact", "estimate"})
+                return frozenset({"shard", "split", "redact", "estimate", "overlay"})
             is_given = self.is_light_noise() and self.jft_miss_rate is not None
             return frozenset({"redact", "estimate"} - {None if is_given else phase.figures.get(self.variant() or "")})
         unread = unread_stages(self.view(), tokenizer_reads_public_rows=learns)

@@ -14,7 +14,7 @@ from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import DISK_ERRORS, disk_error, write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
-from pipelines.stage import OUTSIDE, SOURCE, Input
+from pipelines.stage import OUTSIDE, OVERLAY, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.gating import search_public_files
 from pipelines.store.keys import built_with, stage_seed
@@ -23,6 +23,7 @@ from pipelines.store.locks import key_lock, store_lock
 from pipelines.store.lookup import find, find_any, key_of, must_build, releases_for
 from pipelines.store.manifest import Manifest
 from pipelines.store.outcome import Outcome, PartitionKeys
+from pipelines.store.overlays import overlay_of
 from pipelines.store.publish import (
     prepare_build,
     publish,
@@ -136,6 +137,7 @@ def _build_locked(
             pieces=session.pieces(partition) if partition and GRAPH[stage].reads(SOURCE) else (),
             reviews=reviews_of(session.roots, session.spec.reviews),
             releases=releases_for(session, stage, partition, inputs),
+            overlay=overlay_of(session) if OVERLAY in {e.stage for e in GRAPH[stage].inputs} else None,
         ),
         out=Output(
             folder=folders["private"],

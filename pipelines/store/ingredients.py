@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.graph import GRAPH
-from pipelines.stage import REVIEWS, SOURCE
+from pipelines.stage import OVERLAY, REVIEWS, SOURCE
 from pipelines.store.keys import InputDigests, own_ingredients, source_digest
 from pipelines.store.session import Session
 
@@ -22,5 +22,7 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
     read = GRAPH[stage_name].edges_read(session.configs)
     if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
         digests[REVIEWS] = session.spec.reviews.digest
+    if any(edge.stage == OVERLAY for edge in read) and session.spec.overlay is not None:
+        digests[OVERLAY] = session.spec.overlay
     purpose = {"purpose": session.spec.purpose} if session.makes_unpublishable(stage_name) else {}
     return {**own_ingredients(session, stage_name), **purpose, "inputs": digests}

@@ -119,12 +119,13 @@ def _kept(session: Session, stage: Stage, ingredients: Mapping[str, Any]) -> Man
     """The artifact that stands for one that nobody asked to be made anew; None where there is none."""
     if (model := kept_of_earlier_run(session, stage)) is not None:
         return model
-    for manifest in _newest_first(session.roots, stage.name):
+    # What is published comes before what a comparison kept: that would be published, though nothing is made anew.
+    for manifest in sorted(_newest_first(session.roots, stage.name), key=lambda m: manifests.PURPOSE in m.lineage):
         made_of = manifest.lineage["ingredients"]
         if (
             made_of["inputs"] == ingredients["inputs"]
             and _has_same_settings(made_of, ingredients)
-            and (model := find(session, stage.name, manifest.key)) is not None
+            and (model := find_any(session, stage.name, manifest.key)) is not None
         ):
             return model
     return None

@@ -24,6 +24,7 @@ from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
 from pipelines.store.lookup import fresh_key_of
 from pipelines.store.manifest import Manifest
 from pipelines.store.outcome import PartitionKeys
+from pipelines.store.overlays import overlays_dir
 from pipelines.store.publish import (
     is_left_over,
     joint_manifest_damage,
@@ -111,8 +112,8 @@ def gc(
     Args:
         keep_runs: how many of the newest runs keep their artifacts; at least 1.
         dry_run: only count.
-        work_days: unfinished work (checkpoints of killed runs), and what stages can make again, is kept this long after
-            its last use.
+        work_days: unfinished work (checkpoints of killed runs), what stages can make again, and overlays that no kept
+            run trained with, are kept this long after their last use.
         failure_days: tracebacks, and what the gate found, are kept this long.
 
     Returns:
@@ -146,6 +147,8 @@ def gc(
             stale += (roots.of(root) / "quarantine").glob("*")
         stale += _old(roots.private / "failures", failure_days)
         stale += _old(roots.cache / MADE_AGAIN, work_days)
+        overlays = {record.get("overlay") for record in kept_records}
+        stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
         if not dry_run:
             for stage, key in existing:  # the manifest goes first: from here on it does not exist

@@ -81,10 +81,13 @@ def data_tokens(session: Session) -> frozenset[str]:
 
 
 def private_data(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> tuple[str, int]:
-    """Digest of the private shards among the inputs, and the number of their partitions."""
+    """Digest of the private shards among the inputs, with the run's overlay, and the number of their partitions."""
     digests = []
     for _, key in inputs.get("shard", ()):
         manifest = manifests.load(session.roots, "shard", key)
         files = manifest.files if manifest else {}
         digests.append(sorted(str(e["sha256"]) for path, e in files.items() if path.endswith(f"/{PRIVATE}")))
-    return hashlib.sha256(canonical_json(sorted(digests))).hexdigest()[:16], len(digests)
+    data: list[Any] = sorted(digests)
+    if session.spec.overlay is not None:
+        data.append(session.spec.overlay)
+    return hashlib.sha256(canonical_json(data)).hexdigest()[:16], len(digests)

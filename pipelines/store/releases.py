@@ -39,9 +39,9 @@ def releases_on_files(session: Session, redacted: Keys) -> Releases:
     for group in overlapping(everything, scope):
         if any(r.tokens is None or tokens & r.tokens for r in group):
             found += list(group)
+    found = [r for r in found if r.is_claimed]
     others = {name for r in found if r.facts is not None for name in r.facts.redactions}
     order = {r.release_id: n for n, r in enumerate(everything)}
-    found = [r for r in found if r.is_claimed]
     return Releases(
         published=tuple(sorted(found, key=lambda r: order[r.release_id])),
         redactions=redactions_of(session, others, redacted),

@@ -60,6 +60,7 @@ def record(
         "run_id": session.spec.run_id,
         "purpose": session.spec.purpose,
         "parent": session.spec.parent,
+        "overlay": session.spec.overlay,
         "stages": [outcome_document(o) for o in listed],
         "artifacts": [[o.stage, o.partition, o.key] for o in listed if o.key],
         "finished": time.time(),

@@ -54,6 +54,8 @@ class RunSpec:
         reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
         purpose: what the run is for; all but a release publish nothing, and never become the latest run.
         parent: id of the run that a child run belongs to; None for a release.
+        overlay: digest of the rows that a child run trains on beside the corpus, or leaves out
+            (`pipelines.store.overlays`); None without any.
     """
 
     run_id: str
@@ -70,6 +72,11 @@ class RunSpec:
     forced: tuple[str, ...] = ()
     purpose: Purpose = "release"
     parent: str | None = None
+    overlay: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.overlay is not None and self.purpose == "release":
+            raise ConfigError("a release trains on the corpus as it is: only child runs add rows, or leave rows out")
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -101,6 +108,7 @@ def child_of(
     *,
     purpose: Purpose,
     changes: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    overlay: str | None = None,
     selected: Sequence[str] | None = None,
 ) -> RunSpec:
     """A run beside another one: it takes from the store what has the same key, and publishes nothing.
@@ -114,6 +122,7 @@ def child_of(
         run_id: of the child.
         purpose: ``audit`` or ``comparison``.
         changes: by table, the settings that differ from the parent's.
+        overlay: of `pipelines.store.overlays.make_overlay`.
         selected: the stages that may run; None for all.
 
     Raises:
@@ -139,6 +148,7 @@ def child_of(
         purpose=purpose,
         parent=parent.run_id,
         settings=settings,
+        overlay=overlay,
         selected=tuple(GRAPH if selected is None else selected),
         forced=(),
     )

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,22 @@ from flows.commands.diff import diff_document, diff_text, runs_document, runs_te
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.running.spec import open_store
 from flows.settings import load_settings
+from pipelines.artifacts import Source
+from pipelines.corpus.tables import SENTENCES
+from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
 from pipelines.store import runs
+from pipelines.store.maintenance import gc
+from pipelines.store.overlays import make_overlay
 from pipelines.store.roots import Roots
 from pipelines.store.session import RunSpec, child_of, make_session, save_spec
+from pipelines.training.data.overlay import AddedRow
 
 
 @pytest.fixture
-def config(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(tmp_path: Path) -> Path:
     """A copy of the finished run, to go on with."""
-    shutil.copytree(finished_run(tmp_path_factory).parent, tmp_path / "project", symlinks=True)
+    shutil.copytree(finished_run().parent, tmp_path / "project", symlinks=True)
     config = tmp_path / "project" / "reticent.toml"
     drive(config, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
     return config
@@ -36,15 +43,27 @@ def roots_of(config: Path) -> Roots:
     return open_store(load_settings(config, {}))
 
 
-def child(config: Path, purpose: Any, **train: Any) -> tuple[str, set[str]]:
-    """Runs a child of the latest run with other settings of training; its id, and the stages that it built."""
+def parent_of(config: Path) -> RunSpec:
+    """The latest run."""
     roots = roots_of(config)
     newest = runs.latest(roots)
     assert newest is not None
-    document = read_json(roots.runs / newest["run_id"] / "spec.json")
-    spec = child_of(RunSpec.from_json(document), runs.new_run_id(), purpose=purpose, changes={"train": train})
+    return RunSpec.from_json(read_json(roots.runs / newest["run_id"] / "spec.json"))
+
+
+def child(config: Path, purpose: Any, overlay: str | None = None, **train: Any) -> tuple[str, set[str]]:
+    """Runs a child of the latest run with other settings of training; its id, and the stages that it built."""
+    spec = child_of(parent_of(config), runs.new_run_id(), purpose=purpose, changes={"train": train}, overlay=overlay)
     outcomes = drive_begun(str(save_spec(make_session(spec))))
     return spec.run_id, {o.stage for o in outcomes if o.state == "completed"}
+
+
+def figures(config: Path, run_id: str) -> dict[str, Any]:
+    """Of the run's training."""
+    roots = roots_of(config)
+    key = next(key for stage, _, key in runs.resolve(roots, run_id)["artifacts"] if stage == "train")
+    found: dict[str, Any] = json.loads((roots.object_dir("private", "train", key) / "figures.json").read_text())
+    return found
 
 
 def snapshot(folder: Path) -> Mapping[str, Any]:
@@ -120,3 +139,70 @@ def test_a_comparison_is_kept_back_and_charged_for_and_a_run_with_its_settings_p
     assert snapshot(roots.object_dir("public", "train", key) / "model") == snapshot(kept / "model")
     assert len(ledger_document(config, {})["releases"]) == 2  # nothing was trained anew
     assert (roots.public / "latest/model/model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_canaries_and_held_out_records_are_an_audits_own(config: Path) -> None:
+    roots = roots_of(config)
+    session = make_session(parent_of(config))
+    sentences = [key for stage, _, key in (runs.latest(roots) or {})["artifacts"] if stage == "split"]
+    tables = (Source(folder=roots.object_dir("private", "split", key)).table(SENTENCES) for key in sentences)
+    rows = [row for table in tables for batch in table.batches() for row in batch.to_pylist()]
+    held_out = [(row["doc_id"], row["sentence_index"]) for row in rows if row["fold"] == "train"][:3]
+    canaries = [AddedRow(document=f"canary {n}", text="My ID is 341752.") for n in range(5)]
+    canaries.append(AddedRow(document="missed", text="My ID is 341752.", masked=()))
+    overlay, held = make_overlay(session, canaries), make_overlay(session, (), held_out)
+    assert make_overlay(session, canaries[::-1]) == overlay
+    assert overlay is not None
+    assert held not in (None, overlay)
+    assert make_overlay(session, (), ()) is None
+    public = snapshot(roots.public)
+
+    plain, _ = child(config, "audit")
+    with_canaries, built = child(config, "audit", overlay)
+    without_records, also_built = child(config, "audit", held)
+    assert built == also_built == {"train", "train_utility", "guarantee", "report"}
+    one, more, fewer = (figures(config, run_id) for run_id in (plain, with_canaries, without_records))
+    assert (more["num_private_records"], more["num_public_records"]) == (
+        one["num_private_records"] + 5,
+        one["num_public_records"] + 1,
+    )
+    assert fewer["num_private_records"] + fewer["num_public_records"] == (
+        one["num_private_records"] + one["num_public_records"] - 3
+    )
+    assert child(config, "audit", overlay)[1] == set()
+    assert snapshot(roots.public) == public
+    assert [r["purpose"] for r in ledger_document(config, {})["releases"]] == ["release", "audit", "audit", "audit"]
+    assert (
+        len({r["data"] for r in ledger_document(config, {})["releases"]}) == 3
+    )  # the plain one reads what the run did
+    with pytest.raises(ConfigError, match="as it is"):
+        replace(parent_of(config), overlay=overlay)
+
+    kept = roots.private / "overlays" / overlay
+    gc(roots, keep_runs=1, dry_run=False, work_days=-1)
+    assert kept.is_dir()
+    (kept / "sentences.parquet").write_bytes(b"")
+    with pytest.raises(StoreError, match="damaged"):
+        child(config, "audit", overlay, repetition=1)
+    drive(config, EVERYTHING, RETICENT__TRAIN__EPOCHS="2")
+    gc(roots, keep_runs=1, dry_run=False, work_days=-1)
+    assert not kept.exists()
+
+
+@pytest.mark.slow
+def test_a_child_that_was_killed_goes_on_under_its_entry(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    roots = roots_of(config)
+    public = snapshot(roots.public)
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.training.outputs.write_outputs", killed)
+        with pytest.raises(KeyboardInterrupt):
+            child(config, "audit", repetition=1)
+    assert [r["state"] for r in ledger_document(config, {})["releases"]] == ["published", "abandoned"]
+    _, built = child(config, "audit", repetition=1)
+    assert "train" in built
+    assert [r["state"] for r in ledger_document(config, {})["releases"]] == ["published", "published"]
+    assert snapshot(roots.public) == public

@@ -46,7 +46,7 @@ def ledger(
     session: Any = SimpleNamespace(
         roots=roots,
         configs={"guarantee": GuaranteeConfig(**budget)},
-        spec=SimpleNamespace(run_id="20260101T000000Z-abc", partitions=plans, purpose=purpose),
+        spec=SimpleNamespace(run_id="20260101T000000Z-abc", partitions=plans, purpose=purpose, overlay=None),
     )
     folder = roots.private / "work" / (scratch or key)
     folder.mkdir(parents=True, exist_ok=True)

@@ -33,7 +33,10 @@ def finish(roots: Roots, run_id: str, epsilon: float) -> None:
         (roots.runs / run_id).mkdir(parents=True)
         write_sealed(roots.runs / run_id / "spec.json", {"schema_version": 2, "run_id": run_id}, "run", roots.secret)
         session = cast(
-            "Session", SimpleNamespace(roots=roots, spec=SimpleNamespace(run_id=run_id, purpose="release", parent=None))
+            "Session",
+            SimpleNamespace(
+                roots=roots, spec=SimpleNamespace(run_id=run_id, purpose="release", parent=None, overlay=None)
+            ),
         )
         runs.record(session, [], {"state": "completed", "metrics": {"epsilon": epsilon}})
 

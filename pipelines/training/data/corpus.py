@@ -11,11 +11,15 @@ from typing import Protocol
 
 import numpy as np
 
-from pipelines.artifacts import Target
+from pipelines.artifacts import Source, Target
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.methods.view import View
-from pipelines.tables import Table
+from pipelines.policies.sharding import SHARD
+from pipelines.policies.tables import REDACTED
+from pipelines.tables import Schema, Table
 from pipelines.training.data.control import RESERVED, common_names, name_token
 from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.overlay import EXCLUDED, Exclusion
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Examples, IntArray
 from pipelines.training.data.row_store import RowStore, StoredRecords, document_lengths
@@ -89,6 +93,7 @@ class TrainingTables:
         redacted: the redacted tables beside them, for methods that mark tokens.
         screened: the rows that people screened, for views of them.
         documents: the documents tables, where a record is to show that it ends its conversation.
+        excluded: rows that are not trained on (`pipelines.training.data.overlay`); none in a release.
     """
 
     public: Sequence[Table]
@@ -97,6 +102,23 @@ class TrainingTables:
     redacted: Sequence[Table] = ()
     screened: Sequence[Table] = ()
     documents: Sequence[Table] = ()
+    excluded: Sequence[Table] = ()
+
+    def with_overlay(self, overlay: Source) -> TrainingTables:
+        """The same with the rows of an overlay, as of one more partition, and without those that it leaves out."""
+
+        def beside(tables: Sequence[Table], schema: Schema, name: str | None = None) -> Sequence[Table]:
+            return [*tables, overlay.table(schema, name)] if tables else tables
+
+        return replace(
+            self,
+            public=beside(self.public, SHARD, "public"),
+            private=beside(self.private, SHARD, "private"),
+            sentences=beside(self.sentences, SENTENCES),
+            redacted=beside(self.redacted, REDACTED),
+            documents=beside(self.documents, DOCUMENTS),
+            excluded=[overlay.table(EXCLUDED)],
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,16 +186,17 @@ def read_corpus(
         progress: told what is being read.
 
     Raises:
-        StageError: the tables do not belong together.
+        StageError: the tables do not belong together, or a row that is to be left out is not there.
     """
     view, unit = settings.view, settings.unit
     progress(0, None, "reading rows")
     redacted = tables.redacted if view.marks_tokens else None
     lengths = document_lengths(tables.documents)
+    excluded = Exclusion.of(tables.excluded)
     sharded = RowStore(scratch, "shards", unit, lengths)
-    sharded.add(shard_rows(tables.public), is_private=False)
+    sharded.add(excluded.kept(shard_rows(tables.public)), is_private=False)
     if view.reads_shards:
-        sharded.add(shard_rows(tables.private), is_private=True, hashed=view.plain == "redacted")
+        sharded.add(excluded.kept(shard_rows(tables.private)), is_private=True, hashed=view.plain == "redacted")
     shards = sharded.records()
     speakers, domains = tuple(sorted(set(settings.speakers))), tuple(sorted(set(settings.domains)))
     if not speakers and view.learns_words:
@@ -188,7 +211,8 @@ def read_corpus(
     progress(0, None, "encoding rows")
     original_store = RowStore(scratch, "original", unit, lengths)
     if view.reads_original:
-        original_store.add(original_rows(tables.sentences, "train", redacted), is_private=True, hashed=False)
+        rows = excluded.kept(original_rows(tables.sentences, "train", redacted))
+        original_store.add(rows, is_private=True, hashed=False)
     original = original_store.records()
 
     every, nothing = np.arange(len(shards)), np.zeros(0, dtype=np.int64)
@@ -203,12 +227,14 @@ def read_corpus(
         is_typed = view.plain == "typed"
         rows = typed_rows(tables.sentences, tables.redacted, masks) if is_typed else shard_rows(tables.screened)
         plain_store = RowStore(scratch, view.plain, unit, lengths)
-        plain_store.add(rows, is_private=True)
+        plain_store.add(excluded.kept(rows), is_private=True)
         plain = plain_store.records()
         plain_records = plain.content_order(np.arange(len(plain)))
         order = "content_hash" if plain.is_in_content_order(plain_records) else "unknown"
     elif view.plain == "original":
         plain, plain_records, order = original, np.arange(len(original)), "unknown"
+    if view.plain != "screened":  # people screened some rows only
+        excluded.check()
     noised, noised_records = shards, nothing
     if view.noised == "private_shard":
         noised_records = np.flatnonzero(shards.is_private)

@@ -1,0 +1,215 @@
+"""Rows that a training reads beside the corpus, and rows of the corpus that it does not read.
+
+For canaries, and for records that a model must not have seen. An overlay is a folder in the private root with the
+tables that preparation makes of a partition (sentences, redacted, private, public, documents) for the added rows, and
+the table `EXCLUDED`. It is applied where a method's text is read, after deduplication and redaction: nothing that is
+prepared changes, and equal added rows are no duplicates of each other or of the corpus. Added rows belong to the fold
+``train``; what is evaluated on stays the same. Nobody has screened them: manual screening reads none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pipelines.artifacts import Target
+from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+from pipelines.errors import ConfigError, StageError
+from pipelines.policies.sharding import SHARD, is_private
+from pipelines.policies.tables import REDACTED
+from pipelines.tables import Table, schema
+from pipelines.training.data.rows import Range, Row
+
+if TYPE_CHECKING:
+    from pipelines.policies.judging.apply import Redactor
+    from pipelines.policies.judging.judge import Verdict
+
+EXCLUDED: Final = schema("excluded", ("doc_id", pa.string()), ("sentence_index", pa.uint32(), True))
+"""Rows of the training fold that are left out; without an index, all rows of the document."""
+
+_LABEL, _POLICY = "ADDED", "overlay"
+
+Place = tuple[str, int | None]
+"""A document and the index of a sentence in it; None: every one of its sentences."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddedRow:
+    """A row to train on.
+
+    Attributes:
+        document: a name; rows with the same one are one document, which is none of the corpus.
+        sentence_index: the row's place in it.
+        text: one sentence, as people wrote it.
+        masked: half-open ranges of characters; the tokens that they touch are masked, and nothing else is: ``()`` is a
+            row of which redaction missed everything. None: what the run's policies find is masked.
+        is_flagged: where ``masked`` is given, whether the conservative policy flags the row. Without such a policy
+            every row is private, as in a run.
+        speaker, domain, label: its metadata.
+    """
+
+    document: str
+    sentence_index: int = 0
+    text: str
+    masked: tuple[Range, ...] | None = None
+    is_flagged: bool = False
+    speaker: str | None = None
+    domain: str | None = None
+    label: str | None = None
+
+
+class Exclusion:
+    """Leaves rows out, and knows which of them it has not come across."""
+
+    def __init__(self, excluded: Iterable[Place]) -> None:
+        self._excluded = frozenset(excluded)
+        self._unseen = set(self._excluded)
+
+    @classmethod
+    def of(cls, tables: Iterable[Table]) -> Exclusion:
+        """From tables `EXCLUDED`."""
+        columns = (b.to_pydict() for table in tables for b in table.batches())
+        return cls(place for c in columns for place in zip(c["doc_id"], c["sentence_index"], strict=True))
+
+    def kept(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """The rows that are not left out, in order."""
+        return self._filtered(rows) if self._excluded else iter(rows)
+
+    def _filtered(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            found = self._excluded & {(row.doc_id, None), (row.doc_id, row.sentence_index)}
+            self._unseen -= found
+            if not found:
+                yield row
+
+    def check(self) -> None:
+        """Checks that all was there: what is not in the corpus cannot be held out of it.
+
+        Raises:
+            StageError: it was not.
+        """
+        if self._unseen:
+            raise StageError(
+                f"{len(self._unseen)} of the {len(self._excluded)} places that the overlay leaves out hold no row of "
+                "the fold train; doc_id and sentence_index are those of the sentences table"
+            )
+
+
+def write_overlay(
+    out: Target,
+    rows: Sequence[AddedRow],
+    excluded: Iterable[Place],
+    *,
+    doc_id: Callable[[str], str],
+    tokens: Callable[[str], tuple[list[int], list[int]]],
+    redactor: Redactor,
+    has_conservative: bool,
+    collapse: bool,
+) -> None:
+    """Writes the tables of an overlay; their bytes depend on what is given alone.
+
+    Args:
+        out: an empty folder in the private root.
+        rows: what to add.
+        excluded: what to leave out.
+        doc_id: the id that stands for the name of an added document.
+        tokens: gives the offsets of a text's tokens, as split does.
+        redactor: the run's policies.
+        has_conservative: whether one of them is the conservative policy.
+        collapse: whether a run of masked tokens is one mask.
+
+    Raises:
+        ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
+    """
+    from pipelines.policies.judging.judge import Request
+    from pipelines.policies.judging.tables import redacted_row
+
+    _check(rows)
+    ordered = sorted(rows, key=lambda row: (doc_id(row.document), row.sentence_index))
+    sentences = [_sentence(row, doc_id(row.document), *tokens(row.text)) for row in ordered]
+    requests = [Request(s["text"], s["token_starts"], s["token_ends"]) for s in sentences]
+    found = redactor.judge(requests, [s["doc_id"] for s in sentences]) if ordered else []
+    verdicts = [
+        verdict if row.masked is None else _given(row, sentence, has_conservative)
+        for row, sentence, verdict in zip(ordered, sentences, found, strict=True)
+    ]
+    redacted = [
+        redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse)
+        for sentence, verdict in zip(sentences, verdicts, strict=True)
+    ]
+    for name, table, content in (
+        ("sentences", SENTENCES, sentences),
+        ("redacted", REDACTED, redacted),
+        ("private", SHARD, [row for row in redacted if is_private(row)]),
+        ("public", SHARD, [row for row in redacted if not is_private(row)]),
+        ("documents", DOCUMENTS, _documents(sentences)),
+        ("excluded", EXCLUDED, _sorted_places(excluded)),
+    ):
+        with out.table(table, name) as writer:
+            for row in content:
+                writer.append(**{column: row[column] for column in table.names})
+
+
+def _check(rows: Sequence[AddedRow]) -> None:
+    if any(count > 1 for count in Counter((row.document, row.sentence_index) for row in rows).values()):
+        raise ConfigError("two rows of the overlay have one document and sentence_index")
+    for number, row in enumerate(rows):
+        if not row.text.strip() or row.text != row.text.strip():
+            raise ConfigError(f"row {number} of the overlay is empty, or has white space at an end")
+        if any(not 0 <= start < end <= len(row.text) for start, end in row.masked or ()):
+            raise ConfigError(f"row {number} of the overlay is masked outside of its text")
+
+
+def _sentence(row: AddedRow, doc_id: str, starts: list[int], ends: list[int]) -> dict[str, Any]:
+    return {
+        "doc_id": doc_id,
+        "sentence_index": row.sentence_index,
+        "text": row.text,
+        "token_starts": starts,
+        "token_ends": ends,
+        "char_start": 0,
+        "is_overlong_piece": False,
+        "speaker": row.speaker,
+        "domain": row.domain,
+        "fold": "train",
+        "label": row.label,
+    }
+
+
+def _given(row: AddedRow, sentence: dict[str, Any], has_conservative: bool) -> Verdict:
+    from pipelines.policies.judging.judge import Verdict
+    from pipelines.policies.protocol import Sentence
+
+    read = Sentence(row.text, sentence["token_starts"], sentence["token_ends"])
+    spans = read.spans(((start, end, _LABEL) for start, end in row.masked or ()), _POLICY)
+    flagged = row.is_flagged or not has_conservative
+    return Verdict(spans=tuple(sorted(spans)), failed_closed=False, flagged=flagged, conservative_failed=False)
+
+
+def _documents(sentences: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    lengths: dict[str, list[dict[str, Any]]] = {}
+    for sentence in sentences:
+        lengths.setdefault(sentence["doc_id"], []).append(sentence)
+    return [
+        {
+            "doc_id": doc_id,
+            "source_file": "",
+            "source_row": 0,
+            "source_id": None,
+            "num_sentences": max(s["sentence_index"] for s in rows) + 1,
+            "num_tokens": sum(len(s["token_starts"]) for s in rows),
+            "num_chars": sum(len(s["text"]) for s in rows),
+            "fold": "train",
+            "has_gold": False,
+        }
+        for doc_id, rows in lengths.items()
+    ]
+
+
+def _sorted_places(excluded: Iterable[Place]) -> list[dict[str, Any]]:
+    places = sorted(set(excluded), key=lambda place: (place[0], -1 if place[1] is None else place[1]))
+    return [{"doc_id": doc_id, "sentence_index": index} for doc_id, index in places]
