@@ -382,7 +382,7 @@ def test_only_what_the_method_reads_enters_the_key():
     typed = TrainConfig(method="redacted", tokenizer="bytes", typed_masks=["NAME"])
     assert typed.unread_inputs("train") == {"shard", "train_phase1"}
     read = {edge.stage for edge in GRAPH["train"].edges_read({"train": TrainConfig()})}
-    assert read == {"shard", "split", "gate"}
+    assert read == {"shard", "split", "gate", "overlay"}  # the last in child runs that have one
     jft = TrainConfig(method="jft", jft_variant="light_noise")
     assert {edge.stage for edge in GRAPH["train_phase1"].edges_read({"train": jft})} == {"shard", "split", "estimate"}
     assert {edge.stage for edge in GRAPH["train_phase1"].edges_read({"train": TrainConfig()})} == set()
