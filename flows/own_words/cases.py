@@ -53,6 +53,7 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """All of them."""
+    yield _case(replace(next(_trainings(_NOISED)), method=HOLE))  # a method of another package
     for training, has_conservative in itertools.product(_trainings(_NOISED, _UNNOISED), (False, True)):
         yield from _by_review(_case(training, has_conservative))
     for training, has_conservative in itertools.product(_trainings(_NOISED), (False, True)):

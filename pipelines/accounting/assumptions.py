@@ -95,11 +95,14 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
     return found
 
 
-def common(training: TrainingFacts, publication: Publication, num_others: int, has_public_rows: bool) -> list[str]:
+def common(
+    training: TrainingFacts, rule: MethodRule, publication: Publication, num_others: int, has_public_rows: bool
+) -> list[str]:
     """What every claim of a run rests on.
 
     Args:
         training: what training did.
+        rule: what is known of its method, and of those of the other releases.
         publication: what else the run publishes.
         num_others: other releases of the store that may share a record.
         has_public_rows: whether rows are published, or trained on without noise.
@@ -124,6 +127,11 @@ def common(training: TrainingFacts, publication: Publication, num_others: int, h
         "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and whether "
         "one of them stands in what is published, is no secret in itself",
     ]
+    if rule.plugins:
+        found.append(
+            f"the training method is code of another package: {', '.join(rule.plugins)}; whether it does to private "
+            "records what it says, and nothing else, cannot be known, and the claim supposes that it does"
+        )
     if training.tokenizer_trained_on == "public":
         found.append("the tokenizer was trained on the public set only")
     elif training.tokenizer_trained_on == "elsewhere":

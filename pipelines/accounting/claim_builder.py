@@ -231,7 +231,7 @@ class ClaimBuilder:
     def claim(self, notion: str, statement: str, theorem: str, extra: Sequence[str] = (), **values: Any) -> Claim:
         """A claim without numbers; ``extra`` are assumptions of its own, which come first."""
         is_dp = notion == "dp_private_set"
-        rests_on = common(self.training, self.publication, self.num_others, self.corpus.has_public_rows)
+        rests_on = common(self.training, self.rule, self.publication, self.num_others, self.corpus.has_public_rows)
         on = values.get("corpus", self.on)
         if not is_dp:
             rests_on += about_corpus(self.corpus, self.training, on)

@@ -103,13 +103,15 @@ def together(
     for release in others:
         facts = release.facts
         phases += _phases(release, publication.redactions)
-        if facts is None or facts.redactions.isdisjoint(publication.redactions):
+        theirs = rule_of(facts.method, facts.variant) if facts is not None else None
+        if theirs is not None:
+            rule = replace(rule, plugins=tuple(dict.fromkeys((*rule.plugins, *theirs.plugins))))
+        if facts is None or theirs is None or facts.redactions.isdisjoint(publication.redactions):
             kept = publication.keeps_superseded and (facts is None or facts.publishes_rows)
             has_foreign_rows |= facts is None or facts.trains_on_public_rows or kept
             rule = replace(rule, is_unnoised=rule.is_unnoised or _is_unnoised(release))
             continue
         publishes_rows |= facts.publishes_rows
-        theirs = rule_of(facts.method, facts.variant)
         rule = replace(
             rule,
             is_unnoised=rule.is_unnoised or theirs.is_unnoised,

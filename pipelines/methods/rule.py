@@ -33,7 +33,7 @@ class MethodRule:
         reads_spans: whether a record is cut into private spans, and others that are read without noise.
         has_public_set: whether whole rows are trained on without noise because the conservative policy let them pass.
         requires: preconditions by name, each with the reason for a refusal where it is not recorded as met.
-        plugins: the method itself, where it is none of ours.
+        plugins: the method's name, where it is none of ours; of several releases, all such names.
     """
 
     claims: tuple[ClaimName, ...]
