@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+LAYER_RULES: Final = "reticent.layer_rules"
+"""The group of entry points of the engine's rules (`pipelines.dp.rules`)."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound="BaseModel")

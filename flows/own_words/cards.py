@@ -15,6 +15,7 @@ import torch
 from flows.own_words.variants import choices
 from pipelines.accounting.events import NonPrivate
 from pipelines.context import Spent
+from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.gate.files import json_units
 from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
@@ -86,7 +87,7 @@ def texts() -> Iterator[str]:
 @functools.cache
 def notes_of_training() -> tuple[str, ...]:
     """What any training hands to its claims as assumptions of its own."""
-    found: dict[str, None] = {}
+    found: dict[str, None] = {FOREIGN_RULES.format(HOLE): None}
     for run in runs():
         found.update(dict.fromkeys(events_document(run)["assumption_notes"]))
     return tuple(found)
@@ -238,7 +239,7 @@ def _network(*, is_lstm: bool, has_prefix: bool) -> Any:
         network = LSTMLanguageModel.__new__(LSTMLanguageModel)
         torch.nn.Module.__init__(network)
         return network
-    network = type(HOLE, (), {"parameters": lambda _: ()})()
+    network = type(HOLE, (), {"parameters": lambda _: (), "modules": lambda _: ()})()
     network.peft_config = {"default": SimpleNamespace(is_prompt_learning=has_prefix)}
     network.active_adapter = "default"
     return network

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -12,9 +12,8 @@ from pipelines.dp import layers
 from pipelines.dp.errors import UnsupportedLayerError
 from pipelines.dp.layers import Site
 from pipelines.dp.lstm import lstm
+from pipelines.dp.rules import LayerRule, Rule, installed_rules, layer_name
 from pipelines.dp.tape import Tape
-
-Rule = Callable[..., Any]
 
 _HF: Final = "transformers.models"
 RULES: Final[Mapping[str, Rule]] = {
@@ -59,13 +58,13 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
         parameters = dict(module.named_parameters(recurse=False, remove_duplicate=False))
         if not parameters:
             continue
-        rule = RULES.get(f"{type(module).__module__}.{type(module).__qualname__}")
-        problem = "no rule for this kind of layer" if rule is None else _unsupported(module)
+        rule = rule_for(module)
+        problem = "no rule for this kind of layer" if rule is None else _unsupported(module, rule.parameters)
         if problem is None and rule is not None:
             if "forward" in module.__dict__:
                 problem = "its forward method is replaced already (by another engine?)"
             else:
-                sites[module] = (Site(name, module, tape, parameters), rule)
+                sites[module] = (Site(name, module, tape, parameters), rule.rule)
         if problem is not None:
             problems.append((name, module, problem))
     # RoBERTa's head, for one, holds the bias of its decoder a second time.
@@ -81,10 +80,10 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             "the engine cannot take the gradients of single examples for these trainable parameters: "
             + "; ".join(refused)
             + ". Freeze them (requires_grad_(False)), or build the model of Linear, Conv1D, Embedding, LayerNorm, "
-            "RMSNorm and batch-first LSTM layers"
+            "RMSNorm and batch-first LSTM layers, or install a rule (docs/extending.md)"
         )
-    for site, rule in sites.values():
-        _replace_forward(site, rule)
+    for site, function in sites.values():
+        _replace_forward(site, function)
         _sites[site.module] = site
 
     def detach() -> None:
@@ -95,9 +94,31 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     return detach
 
 
-def _unsupported(module: torch.nn.Module) -> str | None:
+def rule_for(module: torch.nn.Module) -> LayerRule | None:
+    """The rule for a layer: ours, or else one that an installed package offers.
+
+    Raises:
+        UnsupportedLayerError: see `pipelines.dp.rules.installed_rules`.
+    """
+    name = layer_name(module)
+    rule = RULES.get(name)
+    if rule is None:
+        return installed_rules().get(name)
+    return LayerRule(layer=name, rule=rule, parameters=_parameters_of(module))
+
+
+def foreign_rules(model: torch.nn.Module) -> tuple[str, ...]:
+    """The kinds of trainable layers of a model whose rule is another package's, sorted."""
+    own = [m for m in model.modules() if any(p.requires_grad for p in m.parameters(recurse=False))]
+    return tuple(sorted({layer_name(m) for m in own if layer_name(m) not in RULES and rule_for(m) is not None}))
+
+
+def _parameters_of(module: torch.nn.Module) -> tuple[str, ...]:
+    return tuple(module._flat_weights_names) if isinstance(module, torch.nn.LSTM) else ("weight", "bias")
+
+
+def _unsupported(module: torch.nn.Module, known: Sequence[str]) -> str | None:
     """Why a layer of a known kind has settings or parameters without a rule."""
-    known = module._flat_weights_names if isinstance(module, torch.nn.LSTM) else ("weight", "bias")
     for name, parameter in module.named_parameters(recurse=False):
         # weight_norm, spectral_norm and pruning put others in the weight's place, and compute it from them in a hook.
         if parameter.requires_grad and (name not in known or name in module.__dict__):

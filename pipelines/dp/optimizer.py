@@ -122,6 +122,11 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self.last: Clipped | None = None
 
     @property
+    def model(self) -> torch.nn.Module:
+        """The model that the engine is attached to."""
+        return self._engine.model
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """Of the wrapped optimizer."""
         return self._inner.param_groups

@@ -17,12 +17,14 @@ from pipelines.accounting.events import (
     UnsupportedEventError,
     dp_sgd,
 )
+from pipelines.dp.attach import foreign_rules
 from pipelines.dp.clipping import ClippingName
 from pipelines.dp.gradients import GradientEngine, ModeName
 from pipelines.dp.isolation import PROBE_SIZE
 from pipelines.dp.optimizer import PrivateOptimizer, check_holds
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.records import repeats_records
+from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.dp.sampling import PoissonLoader, PrivatePlan, plan_private_steps
 from pipelines.dp.uses import MemoryBudget
 from pipelines.errors import ConfigError, InputError, PrivacyGateError
@@ -233,7 +235,10 @@ class PrivacyEngine:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the guarantee rests on and is not checked, in words; what could not be compared is at the end."""
-        return ASSUMPTIONS + (() if self._optimizer is None else self._optimizer.notes)
+        if self._optimizer is None:
+            return ASSUMPTIONS
+        foreign = ", ".join(foreign_rules(self._optimizer.model))
+        return (*ASSUMPTIONS, *((FOREIGN_RULES.format(foreign),) if foreign else ()), *self._optimizer.notes)
 
     def get_epsilon(self, delta: float) -> float:
         """The epsilon of the steps taken so far, an upper bound under the engine's relation.

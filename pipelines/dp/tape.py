@@ -112,6 +112,15 @@ class Tape:
                 if parameter is not None:
                     self._num_calls[parameter] = self._num_calls.get(parameter, 0) + 1
 
+    @property
+    def was_called(self) -> bool:
+        """Whether any layer ran since the last `reset`."""
+        return bool(self._num_calls)
+
+    def uses_of(self, parameter: torch.nn.Parameter) -> list[Use]:
+        """The uses of a parameter that were kept."""
+        return list(self._uses.get(parameter, ()))
+
     def check_examples(self, where: str, gradients: torch.Tensor) -> None:
         """Checks that the first axis is the examples', and, when tracing, that only traced ones have a gradient.
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, model_validator
 from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.view import unread_stages
-from pipelines.plugins import nearest
+from pipelines.plugins import LAYER_RULES, installed, nearest
 from pipelines.stages.train_checks import check_together
 from pipelines.stages.train_settings import TrainSettings
 from pipelines.training.tasks import registry as tasks
@@ -125,10 +125,18 @@ class TrainConfig(TrainSettings):
         return recipe_of(self.method, self.task, is_first_phase=is_first_phase)
 
     def plugin_references(self) -> tuple[str, ...]:
-        """The modules of the chosen method and task where they are another package's."""
+        """The modules of the chosen method and task, and of layer rules, where they are another package's.
+
+        Of our own models' layers all rules are ours; which layers another model has shows when it is loaded.
+        """
+        from pipelines.training.models.sources import origin_of
+
+        is_ours = not self.is_pretrained() or origin_of(self.model) not in ("hub", "folder")
+        rules = () if is_ours else (reference.partition(":")[0] for reference in installed(LAYER_RULES).values())
         method, task = self.method_spec(), self.task_spec()
         of_method = () if self.method in methods.METHODS else (method.module, methods.module_of(self.method))
-        return of_method + (() if self.task in tasks.TASKS else (task.module, tasks.module_of(self.task)))
+        of_task = () if self.task in tasks.TASKS else (task.module, tasks.module_of(self.task))
+        return (*of_method, *of_task, *rules)
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """What the chosen method does not read."""

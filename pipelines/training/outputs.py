@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from pipelines.accounting.events import to_json
 from pipelines.artifacts import Target
+from pipelines.dp.attach import foreign_rules
+from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
 from pipelines.methods import registry
 from pipelines.training.description import describe
@@ -90,6 +92,7 @@ def events_document(run: Run) -> dict[str, Any]:
         *([_BASE_NOTE.format(run.base)] if run.base is not None else []),
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
+        *([FOREIGN_RULES.format(", ".join(foreign))] if (foreign := foreign_rules(run.network)) else []),
         *method.notes,
         *run.warnings,
     ]

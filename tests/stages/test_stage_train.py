@@ -340,7 +340,7 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
         noise_multiplier=None,
         before=nothing,
         after=nothing,
-        network=None,
+        network=torch.nn.Module(),
         context_length=48,
     )
     events = outputs.events_document(done)

@@ -1,0 +1,217 @@
+"""Rules for layers of other packages, found by entry point and believed only as far as they were compared.
+
+The engine's other checks see that examples do not mix. They do not see a rule whose gradients are those of another
+function, nor one whose norms are not those of what it adds up. So before a layer with such a rule takes part in a batch
+for the first time, the rule runs on a few of its examples, by itself, and autograd runs on each of them alone: outputs,
+gradients of inputs and of parameters, norms, and weighted sums must be the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+
+from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.layers import Site
+from pipelines.dp.random_states import random_states, set_random_states
+from pipelines.dp.tape import Phase, SumOfUses, Tape
+from pipelines.dp.uses import Sums
+from pipelines.plugins import LAYER_RULES, installed, load
+
+FOREIGN_RULES: Final = (
+    "the gradients of these layers follow rules of other packages, which were compared with autograd on a few examples "
+    "and no further: {}"
+)
+"""What a guarantee rests on where a model has such layers."""
+
+Rule = Callable[..., Any]
+_EXAMPLES: Final = 4
+_TOLERANCES: Final = {torch.float64: 1e-9, torch.float32: 1e-4}
+_COARSE: Final = 3e-2
+"""Of bfloat16 and float16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerRule:
+    """How the engine takes the gradients of single examples of a layer.
+
+    Attributes:
+        layer: the exact class, ``package.module.Class``; a subclass may compute something else.
+        rule: computes what the layer computes, ``rule(site, *inputs)``, and in its backward pass hands the uses of its
+            parameters to ``site.tape``, as the rules of `pipelines.dp.layers` do.
+        parameters: the names of the layer's parameters that it knows.
+    """
+
+    layer: str
+    rule: Rule
+    parameters: tuple[str, ...] = ("weight", "bias")
+
+
+def layer_name(module: torch.nn.Module) -> str:
+    """The class of a layer, as rules name it."""
+    return f"{type(module).__module__}.{type(module).__qualname__}"
+
+
+@functools.cache
+def installed_rules() -> Mapping[str, LayerRule]:
+    """The rules of other packages by layer.
+
+    Raises:
+        UnsupportedLayerError: one cannot be imported, is no `LayerRule`, or two are for one layer.
+    """
+    found: dict[str, LayerRule] = {}
+    for name, reference in sorted(installed(LAYER_RULES).items()):
+        try:
+            rule = load(reference)
+        except Exception as error:
+            raise UnsupportedLayerError(
+                f"the layer rule {name!r} of another package cannot be imported ({type(error).__name__}: {error})"
+            ) from error
+        if not isinstance(rule, LayerRule):
+            raise UnsupportedLayerError(f"the layer rule {name!r} must be a pipelines.dp.rules.LayerRule")
+        if rule.layer in found:
+            raise UnsupportedLayerError(f"two installed packages have a rule for {rule.layer}; remove one")
+        found[rule.layer] = replace(rule, rule=_checked(rule))
+    return found
+
+
+def _checked(rule: LayerRule) -> Rule:
+    compared: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+
+    def apply(site: Site, *inputs: Any, **others: Any) -> Any:
+        if site.module not in compared and _compare(rule, site, inputs, others):
+            compared.add(site.module)
+        return rule.rule(site, *inputs, **others)
+
+    return apply
+
+
+def _compare(rule: LayerRule, site: Site, inputs: Sequence[Any], others: Mapping[str, Any]) -> bool:
+    """Compares a rule with autograd on the first examples of a batch; False where there are none.
+
+    Raises:
+        UnsupportedLayerError: they differ, or what the layer is given or gives back cannot be compared.
+    """
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    if others or len(tensors) != len(inputs) or not tensors or len({len(value) for value in tensors}) != 1:
+        raise _refused(rule, site, "a layer with a rule of another package takes tensors with an example axis alone")
+    first = [value.detach()[:_EXAMPLES].clone() for value in tensors]
+    if not len(first[0]):
+        return False
+    states = random_states()
+    held = {p: p.grad for p in site.parameters.values()}
+    try:
+        with torch.enable_grad():
+            for parameter in held:
+                parameter.grad = None
+            expected = _by_autograd(site, first, states)
+            found = _by_rule(rule, site, first, expected, states)
+    finally:
+        set_random_states(states)
+        for parameter, gradient in held.items():
+            parameter.grad = gradient
+    types = [p.dtype for p in held] + [value.dtype for value in (*first, expected.outputs) if value.is_floating_point()]
+    tolerance = max(_TOLERANCES.get(dtype, _COARSE) for dtype in types)
+    for what, ours, theirs in found:
+        scale = max(float(theirs.abs().max()) if theirs.numel() else 0.0, 1e-6)
+        if ours.shape != theirs.shape or not float((ours - theirs).abs().max() if ours.numel() else 0.0) <= (
+            tolerance * scale
+        ):
+            raise _refused(rule, site, f"{what} are not those of autograd, one example at a time")
+    return True
+
+
+@dataclass
+class _Expected:
+    """What autograd gives, one example at a time: values of the batch, and (B, ...) gradients of each parameter."""
+
+    outputs: torch.Tensor
+    directions: torch.Tensor
+    inputs: list[torch.Tensor]
+    parameters: dict[torch.nn.Parameter, torch.Tensor]
+
+
+def _by_autograd(site: Site, first: Sequence[torch.Tensor], states: Any) -> _Expected:
+    forward = type(site.module).forward
+    trained = list(dict.fromkeys(p for p in site.parameters.values() if p.requires_grad))
+    outputs, directions, of_inputs, of_parameters = [], [], [], []
+    generator = torch.Generator().manual_seed(0)
+    for example in range(len(first[0])):
+        given = _leaves([value[example : example + 1] for value in first])
+        set_random_states(states)
+        out = forward(site.module, *given)
+        if not isinstance(out, torch.Tensor) or len(out) != 1:
+            raise UnsupportedLayerError(f"layer {site.name!r} does not give back one tensor with an example axis")
+        direction = torch.randn(out.shape, generator=generator).to(out)
+        differentiable = [value for value in given if value.requires_grad]
+        with torch.autocast(out.device.type, enabled=False):
+            gradients = torch.autograd.grad((out * direction).sum(), [*differentiable, *trained], allow_unused=True)
+        wanted = [*differentiable, *trained]
+        found = [torch.zeros_like(v) if g is None else g for v, g in zip(wanted, gradients, strict=True)]
+        outputs.append(out.detach())
+        directions.append(direction)
+        of_inputs.append(found[: len(differentiable)])
+        of_parameters.append(found[len(differentiable) :])
+    return _Expected(
+        outputs=torch.cat(outputs),
+        directions=torch.cat(directions),
+        inputs=[torch.cat(parts) for parts in zip(*of_inputs, strict=True)],
+        parameters={p: torch.stack([part[i] for part in of_parameters]) for i, p in enumerate(trained)},
+    )
+
+
+def _by_rule(
+    rule: LayerRule, site: Site, first: Sequence[torch.Tensor], expected: _Expected, states: Any
+) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
+    """What the rule gives, beside what it should give."""
+    tape = Tape(site.tape.budget)
+    tape.batch_size = len(first[0])
+    tape.phase = Phase.FORWARD
+    given = _leaves(first)
+    set_random_states(states)
+    out = rule.rule(replace(site, tape=tape), *given)
+    if not isinstance(out, torch.Tensor) or not out.requires_grad:
+        raise _refused(rule, site, "its output is no tensor with a gradient")
+    if not tape.was_called:
+        raise _refused(rule, site, "it does not call site.enter first")
+    tape.phase = Phase.KEEP
+    with torch.autocast(out.device.type, enabled=False):
+        (out * expected.directions).sum().backward()  # type: ignore[no-untyped-call]
+    if any(p.grad is not None for p in expected.parameters):
+        raise _refused(rule, site, "a parameter got a gradient that the rule did not catch")
+    found = [("outputs", out.detach(), expected.outputs)]
+    inputs = [torch.zeros_like(v) if v.grad is None else v.grad for v in given if v.requires_grad]
+    found += [("gradients of inputs", ours, theirs) for ours, theirs in zip(inputs, expected.inputs, strict=True)]
+    squares = torch.zeros(len(out), dtype=torch.float64, device=out.device)
+    for parameter, theirs in expected.parameters.items():
+        uses = tape.uses_of(parameter)
+        if not uses:
+            raise _refused(rule, site, "it hands over no gradient of a trainable parameter")
+        ours = SumOfUses(uses).instantiate(0, len(out), dtype=torch.float64).reshape(theirs.shape)
+        found.append(("gradients of parameters", ours, theirs.double()))
+        squares += theirs.double().flatten(1).square().sum(dim=1)
+    with torch.no_grad():
+        found.append(("norms", tape.norms(len(out), out.device), squares.sqrt()))
+        weights = torch.linspace(0.5, 1.0, len(out), device=out.device, dtype=torch.float32)
+        sums = Sums()
+        tape.add_weighted(sums, weights)
+    for parameter, theirs in expected.parameters.items():
+        whole = torch.einsum("b...,b->...", theirs.double(), weights.double())
+        found.append(("weighted sums", sums.of(parameter).double(), whole))
+    return found
+
+
+def _leaves(values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [value.detach().clone().requires_grad_(value.is_floating_point()) for value in values]
+
+
+def _refused(rule: LayerRule, site: Site, why: str) -> UnsupportedLayerError:
+    return UnsupportedLayerError(
+        f"layer {site.name!r}: the rule that another package has for {rule.layer} is refused: {why}. Correct the rule, "
+        "or freeze the layer"
+    )
