@@ -55,7 +55,7 @@ def spec(name: str) -> PolicySpec | None:
     except Exception:
         return None  # told with advice when the policy is made
     if found is not None and not isinstance(found, PolicySpec):
-        raise ConfigError(f"policy '{name}': its spec must be a pipelines.policies.protocol.PolicySpec")
+        raise ConfigError(f"policy '{name}': its spec must be a reticent.plugins.policies.PolicySpec")
     return found
 
 

@@ -153,6 +153,7 @@ def _redaction(redact: Sequence[Figures]) -> dict[str, Any]:
         **found,
         "policies": list(first["policies"]) if first.get("policies") is not None else None,
         "conservative": first.get("conservative"),
+        **({"descriptions": first["descriptions"]} if first.get("descriptions") else {}),
         "num_judged_tokens": num_judged,
         "coverage": ratio(found["num_masked_tokens"], num_judged),
     }

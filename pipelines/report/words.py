@@ -63,9 +63,14 @@ RESTS_ON_REVIEW: Final = frozenset(
 """Notions that give credit for redaction, so that an epsilon of 0 is about labelled secrets only."""
 
 
-def policy(name: str) -> str:
-    """What a built-in policy masks, in its own words."""
-    return SPECS[name].description if name in SPECS else "a policy of the user's own"
+def policy(name: str, plugins: Mapping[str, str] | None = None) -> str:
+    """What a policy masks, in its own words.
+
+    Args:
+        name: in the settings.
+        plugins: what plug-ins say of themselves, by name; the public report has none of it.
+    """
+    return SPECS[name].description if name in SPECS else (plugins or {}).get(name, "a policy of the user's own")
 
 
 def label(name: str) -> str:

@@ -149,6 +149,11 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
         """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
         return any(map(registry.may_read_documents, self.policies))
 
+    def plugin_descriptions(self) -> dict[str, str]:
+        """What the specs of selected plug-ins say that they mask."""
+        told = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
+        return {name: spec.description for name, spec in told if spec is not None}
+
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
         files = [self.names_file] if self.names_file is not None else []
@@ -203,7 +208,10 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     sentences = ctx.input("split").table(SENTENCES)
     decisions = ctx.input("dedup_mask").table(MASKED)
     figures = RedactionFigures(
-        policies=config.policies, conservative=config.conservative, also_levels=config.also_levels
+        policies=config.policies,
+        conservative=config.conservative,
+        also_levels=config.also_levels,
+        descriptions=config.plugin_descriptions(),
     )
     if config.check_language:
         check_language(sentences, config.language)

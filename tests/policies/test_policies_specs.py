@@ -81,6 +81,7 @@ def test_the_spec_is_complete_and_true(name):
     assert set(spec.options.model_fields if spec.options else ()) <= set(RedactConfig.model_fields)
     assert words.policy(name) == spec.description
     assert words.policy("my.module:Mine") == "a policy of the user's own"
+    assert words.policy("my.module:Mine", {"my.module:Mine": "what is mine"}) == "what is mine"
 
 
 @pytest.mark.parametrize("name", sorted(n for n, spec in SPECS.items() if spec.labels and not spec.components))
@@ -110,6 +111,7 @@ def test_a_plugin_reads_options_of_its_own():
     )
     assert verdict.spans == (Span(1, 2, "WORD", name),)
     assert "pydantic" in config.package_references()
+    assert config.plugin_descriptions() == {name: "one word"}
     assert config.keyed() != RedactConfig(policies=(name,)).keyed()
 
 

@@ -211,3 +211,12 @@ def test_scores_of_tasks_are_shown_in_both_versions(make_report: Make, raw: dict
             "Began with smollm2",
         ):
             assert shown in text
+
+
+def test_the_private_page_alone_says_what_a_plug_in_says_of_itself(raw: dict[str, Any], make_report: Make) -> None:
+    raw["redact"][0] |= {"policies": ["a:B", "digits"], "descriptions": {"a:B": "numbers of jones & sons"}}
+    full = make_report(raw)
+    assert "numbers of jones &amp; sons" in render_html(full)
+    assert "every token that holds a digit" in render_html(full)
+    assert "jones" not in render_html(published(full))
+    assert "a policy of the user&#39;s own" in render_html(published(full))

@@ -129,12 +129,13 @@ class RedactionFigures:
 
     Masked tokens are those that the policies mask, on rows that are no duplicates; a token under two labels counts
     once for each label and once in the total. Observed tokens are those that each policy of ``also_levels`` would have
-    masked on the same rows.
+    masked on the same rows. ``descriptions`` are what the specs of plug-ins say, by name.
     """
 
     policies: tuple[str, ...]
     conservative: str | None
     also_levels: tuple[str, ...] = ()
+    descriptions: Mapping[str, str] = field(default_factory=dict)
     num_sentences: int = 0
     num_tokens: int = 0
     num_duplicates: int = 0
