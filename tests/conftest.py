@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -23,6 +24,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 LONG = ("/leaks/", "/flows/", "/faults/", "/benchmarks/", "/oracles/", "/stages/", "/training/", "/dp/", "/policies/")
 SHARED = REPOSITORY.parent / "shared"
+
+
+gc.disable()  # until all is imported, nothing of which is ever garbage
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

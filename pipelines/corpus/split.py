@@ -11,6 +11,7 @@ Public and non-public: a speaker tag becomes metadata that is never redacted. So
 from __future__ import annotations
 
 import re
+import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -95,6 +96,21 @@ class _Tokenised(NamedTuple):
     blocks: list[tuple[_Block, int, int]]
 
 
+class _Rules(threading.local):
+    """spaCy's tokenisers, each made once: that takes as long as a small partition. A memory zone is one thread's."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Language] = {}
+
+    def of(self, language: str) -> Language:
+        if language not in self._made:
+            self._made[language] = spacy.blank(language)
+        return self._made[language]
+
+
+_rules = _Rules()
+
+
 class Splitter:
     """Cuts texts into tokens and sentences; the same text gives the same rows, whatever surrounds it in a batch.
 
@@ -126,7 +142,7 @@ class Splitter:
             if mode == "senter" or mode == "parser":
                 self._nlp = load_model(model, mode)
             else:
-                self._nlp = spacy.blank(language)
+                self._nlp = _rules.of(language)
         except ImportError:
             raise ConfigError(
                 f"split.language = {language!r}: spaCy cannot load a tokeniser for it. Use a code from"
