@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import math
@@ -98,6 +99,48 @@ def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o60
         raise
     if is_durable:
         fsync_path(path.parent)
+
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Appends whole lines to a file of its owner's, made if need be; they are on the disk when this returns.
+
+    Several processes may append at once. What a kill left of a last line was never confirmed to anybody, and is
+    removed first.
+
+    Raises:
+        OSError: the disk did not take them; the file then ends as it did.
+    """
+    is_new = not path.exists()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        size = _whole_bytes(descriptor)
+        os.ftruncate(descriptor, size)
+        os.lseek(descriptor, size, os.SEEK_SET)
+        try:
+            rest = memoryview(lines)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+    finally:
+        os.close(descriptor)
+    if is_new:
+        fsync_path(path.parent)
+
+
+def _whole_bytes(descriptor: int) -> int:
+    """The length of the file up to its last newline."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - 65_536)
+        at = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if at >= 0:
+            return start + at + 1
+        end = start
+    return 0
 
 
 def encode_json(value: Any, *, allow_nan: bool = True) -> bytes:

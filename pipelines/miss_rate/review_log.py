@@ -10,9 +10,7 @@ confirmed to anybody: readers ignore it, and the next writer removes it.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.context import pseudonym
 from pipelines.errors import StoreError
-from pipelines.files import fsync_path
+from pipelines.files import append_lines
 
 Kind = Literal["judge", "skip", "undo"]
 Role = Literal["reviewer", "adjudicator"]
@@ -191,45 +189,12 @@ class DecisionLog:
             return
         try:
             with self._lock:
-                self._append(lines)
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                append_lines(self.path, lines)
         except OSError as error:
             raise StoreError(
                 f"the decision could not be saved ({error.strerror}); free space or fix permissions, and try again"
             ) from None
-
-    def _append(self, lines: bytes) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_new = not self.path.exists()
-        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            size = _whole_bytes(descriptor)
-            os.ftruncate(descriptor, size)  # what a crash left of a line was never confirmed
-            os.lseek(descriptor, size, os.SEEK_SET)
-            try:
-                rest = memoryview(lines)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, size)
-                raise
-        finally:
-            os.close(descriptor)
-        if is_new:
-            fsync_path(self.path.parent)
-
-
-def _whole_bytes(descriptor: int) -> int:
-    """The length of the file up to its last newline."""
-    end = os.fstat(descriptor).st_size
-    while end > 0:
-        start = max(0, end - 65_536)
-        at = os.pread(descriptor, end - start, start).rfind(b"\n")
-        if at >= 0:
-            return start + at + 1
-        end = start
-    return 0
 
 
 @dataclass(frozen=True)

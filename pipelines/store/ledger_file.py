@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from pipelines.errors import PrivacyGateError
-from pipelines.files import canonical_json, fsync_path
+from pipelines.files import append_lines, canonical_json
 from pipelines.store import versions
 from pipelines.store.seals import SEAL, bears_seal, sealed
 
@@ -172,17 +171,7 @@ def append(path: Path, secret: bytes, documents: Sequence[Mapping[str, Any]]) ->
         )
         previous = str(line[SEAL])
         lines.append(canonical_json(line) + b"\n")
-    created = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    with os.fdopen(descriptor, "r+b") as file:
-        whole = sum(len(line) + 1 for line in raw)
-        file.truncate(whole)  # a line that a kill cut short was never acknowledged: what it announced did not start
-        file.seek(whole)
-        file.write(b"".join(lines))
-        file.flush()
-        os.fsync(file.fileno())
-    if created:
-        fsync_path(path.parent)
+    append_lines(path, b"".join(lines))  # what a line that a kill cut short announced did not start
     return Anchor(number, previous)
 
 
