@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -59,6 +60,11 @@ def make_durable_dir(folder: Path) -> None:
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         fsync_path(folder.parent)
+
+
+def numbered(folder: Path, name: str) -> Path:
+    """The first path in a folder that is not there, of those that ``name`` with a number in place of ``{}`` gives."""
+    return next(path for n in itertools.count() if not (path := folder / name.format(n)).exists())
 
 
 def fsync_path(path: Path) -> None:

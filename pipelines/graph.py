@@ -7,10 +7,10 @@ Stages are named by module path and loaded on demand, so that planning a run imp
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pipelines.config import StageConfig
-from pipelines.stage import OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
+from pipelines.stage import OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Table
 
 _STAGES = "pipelines.stages"
 CORPUS = f"{_STAGES}.split:CorpusConfig"
@@ -360,3 +360,35 @@ def downstream(names: set[str]) -> set[str]:
         if any(stage.reads(name) for name in reached):
             reached.add(stage.name)
     return reached
+
+
+def walk(
+    partition_names: Callable[[str], Iterable[str | None]],
+    visit: Callable[[Stage, str | None, dict[str, tuple[Keyed, ...]] | None], str | None],
+    names: Collection[str] = GRAPH,
+) -> dict[str, tuple[Keyed, ...]] | None:
+    """Goes through stages in the graph's order, every partition of each.
+
+    Args:
+        partition_names: of a stage.
+        visit: is given a stage, a partition, and the artifacts that it reads (None where one of them is not there), and
+            gives the key of its artifact; an empty one where there is none, None to stop.
+        names: the stages.
+
+    Returns:
+        The artifacts of every stage that has them all; None if it was stopped.
+    """
+    keys: dict[str, tuple[Keyed, ...]] = {}
+    for stage in GRAPH.values():
+        if stage.name not in names:
+            continue
+        can_read = all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE)
+        made: list[Keyed] = []
+        for partition in partition_names(stage.name):
+            key = visit(stage, partition, stage.input_keys(partition, keys) if can_read else None)
+            if key is None:
+                return None
+            made.append((partition, key))
+        if all(key for _, key in made):
+            keys[stage.name] = tuple(made)
+    return keys

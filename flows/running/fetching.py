@@ -8,7 +8,8 @@ from typing import Any
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
-from pipelines.graph import FIGURES, GRAPH, upstream
+from pipelines.graph import FIGURES, upstream, walk
+from pipelines.stage import Stage
 from pipelines.store.execute import execute
 from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session, make_session
@@ -36,15 +37,11 @@ def fetch(settings: Settings, *stages: str) -> tuple[Session, Keys]:
 
 def _fetch(settings: Settings, stages: Sequence[str]) -> tuple[Session, Keys]:
     session = make_session(make_spec(settings, read_corpus(settings, open_store(settings), read=True)))
-    needed = upstream(stages)
-    keys: Keys = {}
-    for stage in GRAPH.values():
-        if stage.name in needed:
-            found = []
-            for partition in session.partition_names(stage.name):
-                inputs = stage.input_keys(partition, keys)
-                found.append((partition, execute(session, stage.name, partition, inputs).key or ""))
-            keys[stage.name] = tuple(found)
+
+    def key(stage: Stage, partition: str | None, inputs: Keys | None) -> str:
+        return execute(session, stage.name, partition, inputs or {}).key or ""
+
+    keys = walk(session.partition_names, key, upstream(stages)) or {}
     session.stat_cache.save()
     return session, keys
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +12,14 @@ from flows.environment import on_server
 from flows.running.lifecycle import fail, finish, require_usable_input
 from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
-from pipelines.graph import GRAPH
-from pipelines.stage import OUTSIDE, Keyed, Stage
+from pipelines.graph import walk
+from pipelines.stage import Stage
 from pipelines.store.execute import probe
 from pipelines.store.locks import store_lock
 from pipelines.store.lookup import key_of
-from pipelines.store.outcome import Outcome
+from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session, open_session
-
-_Found = dict[str, tuple[Outcome, ...]]
 
 
 def finish_unchanged(run: str) -> dict[str, Any] | None:
@@ -55,32 +53,28 @@ def finish_unchanged(run: str) -> dict[str, Any] | None:
         return finish(run)
 
 
-def _find_all(session: Session) -> _Found | None:
+def _find_all(session: Session) -> dict[str, list[Outcome]] | None:
     """What becomes of every stage, in the graph's order; None as soon as one has to be built."""
-    found: _Found = {}
-    keys: dict[str, list[Keyed]] = {}
-    for stage in GRAPH.values():
-        partitions = session.partition_names(stage.name)
-        if all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE):
-            outcomes = [_probe(session, stage, partition, keys) for partition in partitions]
-        else:  # what reads a stage that was skipped is skipped
-            outcomes = [Outcome(stage=stage.name, partition=p, state="skipped", key=None) for p in partitions]
-        known = [outcome for outcome in outcomes if outcome is not None]
-        if len(known) < len(outcomes):
+    found: dict[str, list[Outcome]] = {}
+
+    def visit(stage: Stage, partition: str | None, inputs: Mapping[str, PartitionKeys] | None) -> str | None:
+        outcome = (  # what reads a stage that was skipped is skipped
+            Outcome(stage=stage.name, partition=partition, state="skipped", key=None)
+            if inputs is None
+            else _probe(session, stage.name, partition, inputs)
+        )
+        if outcome is None:
             return None
-        found[stage.name] = tuple(known)
-        made = [(outcome.partition, outcome.key) for outcome in known if outcome.key is not None]
-        if len(made) == len(known):
-            keys[stage.name] = made
-    return found
+        found.setdefault(stage.name, []).append(outcome)
+        return outcome.key or ""
+
+    return None if walk(session.partition_names, visit) is None else found
 
 
-def _probe(
-    session: Session, stage: Stage, partition: str | None, keys: Mapping[str, Sequence[Keyed]]
-) -> Outcome | None:
-    key, _ = key_of(session, stage.name, partition, stage.input_keys(partition, keys))
+def _probe(session: Session, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> Outcome | None:
+    key, _ = key_of(session, stage, partition, inputs)
     try:
-        return probe(session, stage.name, partition, key)
+        return probe(session, stage, partition, key)
     except ConfigError:
         return None  # the flow says so, too
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
-from pipelines.files import sha256_file
+from pipelines.files import numbered, sha256_file
 from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
@@ -159,8 +159,4 @@ def _lost(found: _Found) -> Release:
 def _set_aside(path: Path) -> Path | None:
     if not path.exists():
         return None
-    number = 0
-    while (aside := path.with_name(f"damaged-{number}.jsonl")).exists():
-        number += 1
-    path.rename(aside)
-    return aside
+    return path.rename(numbered(path.parent, "damaged-{}.jsonl"))

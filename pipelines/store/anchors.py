@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import read_json, sha256_file
+from pipelines.files import numbered, read_json, sha256_file
 from pipelines.graph import GRAPH
 from pipelines.store import versions
 from pipelines.store.identity import FILE as IDENTITY
@@ -90,10 +90,7 @@ def remember_release(roots: Roots, stage: str, key: str) -> None:
     }
     folder = roots.private / _REMOVED
     folder.mkdir(mode=0o700, exist_ok=True)
-    number = 0
-    while (folder / f"{key}-{number}.json").exists():
-        number += 1
-    write_sealed(folder / f"{key}-{number}.json", document, "release", roots.secret)
+    write_sealed(numbered(folder, f"{key}-{{}}.json"), document, "release", roots.secret)
 
 
 def set_changed_aside(roots: Roots) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.files import fsync_path, make_durable_dir, read_json, remove_tree, write_json
+from pipelines.files import fsync_path, make_durable_dir, numbered, read_json, remove_tree, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store.anchors import remember_release
@@ -178,10 +178,7 @@ def quarantine(roots: Roots, stage: str, key: str) -> None:
         if source.exists():
             folder = roots.quarantine if root == "private" else roots.public / "quarantine"
             make_closed(folder)
-            number = 0
-            while (folder / f"{stage}-{key[:16]}-{number}").exists():
-                number += 1
-            source.rename(folder / f"{stage}-{key[:16]}-{number}")
+            source.rename(numbered(folder, f"{stage}-{key[:16]}-{{}}"))
 
 
 def is_left_over(roots: Roots, key: str) -> bool:

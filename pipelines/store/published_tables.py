@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.graph import GRAPH, upstream
-from pipelines.stage import OUTSIDE, Keyed
+from pipelines.graph import upstream, walk
+from pipelines.stage import Stage
 from pipelines.store import manifest as manifests
 from pipelines.store.ledger import (
     append,
@@ -23,6 +23,7 @@ from pipelines.store.ledger import (
     releases_of,
 )
 from pipelines.store.lookup import key_of
+from pipelines.store.outcome import PartitionKeys
 from pipelines.store.preparation import data_tokens, redaction_recipe
 from pipelines.store.same_redaction import redactions_of
 from pipelines.store.session import Session
@@ -95,14 +96,10 @@ def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozense
 
 def _redacted_now(session: Session) -> dict[str | None, str] | None:
     """The keys of the run's redacted text by partition; None as long as it is not there."""
-    known: dict[str, list[Keyed]] = {}
-    for stage in GRAPH.values():
-        if stage.name not in upstream({"redact"}) - OUTSIDE:
-            continue
-        known[stage.name] = []
-        for partition in session.partition_names(stage.name):
-            key, _ = key_of(session, stage.name, partition, stage.input_keys(partition, known))
-            if manifests.load(session.roots, stage.name, key) is None:
-                return None
-            known[stage.name].append((partition, key))
-    return dict(known["redact"])
+
+    def key(stage: Stage, partition: str | None, inputs: Mapping[str, PartitionKeys] | None) -> str | None:
+        key, _ = key_of(session, stage.name, partition, inputs or {})
+        return None if manifests.load(session.roots, stage.name, key) is None else key
+
+    known = walk(session.partition_names, key, upstream({"redact"}))
+    return None if known is None else dict(known["redact"])
