@@ -135,7 +135,7 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
     from pipelines.methods.registry import method as described
-    from pipelines.stages.shard import publishes_rows
+    from pipelines.stages.publish import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
     known = list(ctx.outside.releases.published) if ctx.outside.releases else []

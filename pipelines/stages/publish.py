@@ -9,6 +9,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipelines.context import StageContext, pseudonym
+from pipelines.stages.shard import ShardConfig
+
+
+def publishes(shard: ShardConfig, method: str) -> bool:
+    """Whether a run with this training method publishes the rows of the public side."""
+    from pipelines.methods import registry
+
+    return shard.publish == "always" or (shard.publish == "auto" and registry.method(method).trains_on_public_rows)
+
+
+def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
+    """Whether a run publishes rows: without a conservative policy none is on the public side."""
+    return publishes(configs["shard"], method) and configs["redact"].conservative is not None
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
@@ -25,7 +38,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     source = ctx.input("shard").table(SHARD, "public")
     columns = [name for name in PUBLISHED.names if name != "row_id"]
     rows = 0
-    if ctx.configs["shard"].publishes(ctx.configs["train"].method):
+    if publishes(ctx.configs["shard"], ctx.configs["train"].method):
         for batch in source.batches():
             for row in batch.to_pylist():
                 check_public(row)  # all of them, before the public file is opened

@@ -43,7 +43,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.report.figures import Sources, build
     from pipelines.report.public import public_version
     from pipelines.report.settings import shown_settings
-    from pipelines.stages.shard import publishes_rows
+    from pipelines.stages.publish import publishes_rows
 
     config: ReportConfig = ctx.configs["report"]
     train = ctx.input("train")

@@ -30,18 +30,6 @@ class ShardConfig(StageConfig):
         "others in their place. Claims do not cover them, and say so.",
     )
 
-    def publishes(self, method: str) -> bool:
-        """Whether a run with this training method publishes the rows of the public side."""
-        from pipelines.methods import registry
-
-        return self.publish == "always" or (self.publish == "auto" and registry.method(method).trains_on_public_rows)
-
-
-def publishes_rows(configs: Mapping[str, Any], method: str) -> bool:
-    """Whether a run publishes rows: without a conservative policy none is on the public side."""
-    publishes: bool = configs["shard"].publishes(method)
-    return publishes and configs["redact"].conservative is not None
-
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.

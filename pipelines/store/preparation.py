@@ -49,7 +49,7 @@ def preparation_facts(
         inputs: keys of the release's inputs.
     """
     from pipelines.accounting.corpus_facts import corpus_facts
-    from pipelines.stages.shard import publishes_rows
+    from pipelines.stages.publish import publishes_rows
 
     configs: Mapping[str, Any] = session.configs
     publishes = publishes_rows(configs, training["method"])

@@ -16,6 +16,7 @@ from pipelines.accounting.facts import parse_training
 from pipelines.methods.registry import rule_of
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate
 from pipelines.stages.dedup import DedupConfig
+from pipelines.stages.publish import publishes
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.shard import ShardConfig
 
@@ -72,11 +73,11 @@ def everything():
             collapse=collapse,
             **({"classifier": "/somewhere"} if "classifier" in policies else {}),
         )
-        publishes = ShardConfig(publish=publish).publishes(one.method) and conservative is not None
+        is_published = publishes(ShardConfig(publish=publish), one.method) and conservative is not None
         corpus = corpus_facts(
             DedupConfig(**dedup),
             redact,
-            has_public_rows=publishes or rule_of(one.method, one.variant).has_public_set,
+            has_public_rows=is_published or rule_of(one.method, one.variant).has_public_set,
             reads_places=places,
         )
         rate = FalseNegativeRate(value=0.0, upper=gamma, confidence=1.0 if census else 0.95, mu=MU)
@@ -85,7 +86,7 @@ def everything():
             source="gold", is_trusted=True, false_negative_rate=rate, delta2=found, worst_label=(rate, found),
             is_census=census,
         )  # fmt: skip
-        for claim in build_claims(one, corpus, review, (2,), Publication(publishes_rows=publishes))["claims"]:
+        for claim in build_claims(one, corpus, review, (2,), Publication(publishes_rows=is_published))["claims"]:
             yield claim["notion"], claim["refused"], (*claim["assumptions"], claim["statement"])
 
 

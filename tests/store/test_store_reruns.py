@@ -1,0 +1,98 @@
+"""Which stages an edit of each module makes anew, against a list that is looked at when it changes.
+
+``RETICENT_GOLDEN=write`` writes the list; whoever reviews it asks of each line why that stage hangs on that module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pipelines
+from pipelines.context import Runtime
+from pipelines.graph import GRAPH
+from pipelines.methods.registry import METHODS
+from pipelines.store import code
+from pipelines.store.keys import own_ingredients
+from pipelines.store.session import RunSpec, Session, make_session
+
+ROOT = Path(pipelines.__file__).parents[1]
+REVIEWED = Path(__file__).with_name("reruns.json")
+
+
+def session(folder: Path, **train: object) -> Session:
+    """A run with the built-in settings, but for those of ``[train]`` that are given."""
+    return make_session(
+        RunSpec(
+            run_id="run-1",
+            private_root=str(folder / "private"),
+            public_root=str(folder / "public"),
+            secret_file=None,
+            config_dir=str(folder),
+            settings={"train": train, "corpus": {"inputs": ["x.txt"]}},
+            seed=0,
+            runtime=Runtime(),
+            partitions=(),
+        )
+    )
+
+
+def modules() -> Iterator[str]:
+    """Every module of the distribution, and the data files beside them."""
+    for package in ("pipelines", "tasks", "flows", "reticent"):
+        for path in sorted((ROOT / package).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".typed":
+                yield path.relative_to(ROOT).as_posix()
+
+
+def hanging_on(opened: Session) -> dict[str, tuple[str, ...]]:
+    """By module, the stages whose keys hold its digest."""
+    files = {stage: own_ingredients(opened, stage).get("code", {}).keys() for stage in GRAPH}
+    return {module: tuple(stage for stage in GRAPH if module in files[stage]) for module in modules()}
+
+
+def test_golden_the_stages_that_an_edit_of_each_module_makes_anew(tmp_path: Path) -> None:
+    grouped: dict[str, list[str]] = {}
+    for module, stages in hanging_on(session(tmp_path)).items():
+        grouped.setdefault(", ".join(stages) or "nothing", []).append(module)
+    if os.environ.get("RETICENT_GOLDEN") == "write":
+        REVIEWED.write_text(json.dumps(grouped, indent=1, sort_keys=True) + "\n")
+    reviewed = json.loads(REVIEWED.read_text())
+    then = {module: stages for stages, listed in reviewed.items() for module in listed}
+    now = {module: stages for stages, listed in grouped.items() for module in listed}
+    changed = {m: (then.get(m), now.get(m)) for m in then.keys() | now.keys() if then.get(m) != now.get(m)}
+    assert not changed, "look at each; then RETICENT_GOLDEN=write"
+
+
+@pytest.mark.parametrize(
+    "module", ["pipelines/corpus/split.py", "pipelines/training/loop.py", "pipelines/accounting/events.py"]
+)
+def test_an_edit_changes_the_keys_that_the_list_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    before = {stage: own_ingredients(session(tmp_path / "a"), stage) for stage in GRAPH}
+    scan = code.scan_source
+    edited = {"digest": "edited"}
+    monkeypatch.setattr(
+        code, "scan_source", lambda path, module: scan(path, module) | (edited if path == target else {})
+    )
+    target = ROOT / module
+    after = {stage: own_ingredients(session(tmp_path / "b"), stage) for stage in GRAPH}
+    changed = tuple(stage for stage in GRAPH if before[stage] != after[stage])
+    assert changed == hanging_on(session(tmp_path / "c"))[module]
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_a_model_hangs_on_no_module(tmp_path: Path, method: str) -> None:
+    opened = session(tmp_path, method=method)
+    for stages in hanging_on(opened).values():
+        assert not {"train", "train_phase1"} & set(stages)
+
+
+def test_no_stage_hangs_on_what_is_above_the_library(tmp_path: Path) -> None:
+    for module, stages in hanging_on(session(tmp_path)).items():
+        assert module.startswith("pipelines/") or not stages
