@@ -157,3 +157,9 @@ def check_options(model: type[BaseModel] | None, values: Mapping[str, Any], wher
             f"{'.'.join((where, *map(str, e['loc'])))}: {e['msg'].removeprefix('Value error, ')}" for e in found
         )
         raise ValueError("; ".join(problems)) from None
+
+
+def option_references(options: Any) -> tuple[str, ...]:
+    """The modules and files that options of `check_options` say that they select; what they hold counts in keys."""
+    method = getattr(options, "references", None)
+    return tuple(method()) if method is not None else ()

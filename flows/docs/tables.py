@@ -17,8 +17,8 @@ def policies() -> str:
     lines = ["| name | masks | reads | settings |", "|---|---|---|---|"]
     for name, spec in SPECS.items():
         reads = [f"`{component}`" for component in sorted(spec.components)] or ["text"]
-        coupling = ["whole documents: couples rows"] if spec.reads_documents else []
-        coupling += ["what it was fitted on: couples rows"] if spec.is_fitted else []
+        coupling = ["whole documents"] * spec.reads_documents + ["what it was fitted on"] * spec.is_fitted
+        coupling += ["couples rows"] * spec.couples_rows
         settings = [f"`{field}`" for field in (spec.options.model_fields if spec.options else ())]
         lines.append(f"| `{name}` | {spec.description} | {', '.join(reads + coupling)} | {', '.join(settings)} |")
     return "\n".join(lines)
@@ -26,10 +26,12 @@ def policies() -> str:
 
 def formats() -> str:
     """One row a format."""
-    lines = ["| `corpus.format` | Files | A document is | Example |", "|---|---|---|---|"]
+    lines = ["| `corpus.format` | Files | A document is | Settings | Known secrets | Example |", "|" + "---|" * 6]
     for name, spec in FORMATS.items():
         files = ", ".join(f"`{suffix}`" for suffix in spec.kinds)
-        lines.append(f"| `{name}` | {files} | {spec.document} | {spec.example} |")
+        settings = ", ".join(f"`{field}`" for field in spec.settings)
+        gold = "yes" if spec.has_gold else "no"
+        lines.append(f"| `{name}` | {files} | {spec.document} | {settings} | {gold} | {spec.example} |")
     return "\n".join(lines)
 
 

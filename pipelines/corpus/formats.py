@@ -52,7 +52,8 @@ class FormatSpec:
         holds_pairs: whether rows may hold two texts, joined by `pipelines.corpus.records.PAIR`.
         has_gold: whether its files may say which words are secrets.
         settings: fields of ``[corpus]`` that only some formats read, and this one does.
-        options: of a plug-in, what ``[corpus.options]`` may say.
+        options: of a plug-in, what ``[corpus.options]`` may say. A method ``references()`` of the model names the
+            modules and files that they select, which count by content.
         packages: of a plug-in, distributions whose version enters keys.
     """
 
@@ -75,7 +76,7 @@ FORMATS: Mapping[str, FormatSpec] = {
     for spec in (
         FormatSpec(
             name="txt",
-            document="a file, a line or a paragraph (`txt_document`)",
+            document="a file, a line or a paragraph",
             example="`Thank you for calling.`",
             kinds={".txt": "txt"},
             auto=(".txt",),

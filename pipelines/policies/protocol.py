@@ -90,7 +90,8 @@ class PolicySpec:
         is_stable: it masks the same tokens when those that it masks are replaced by others of their kind. Claims
             believe that of built-in policies only.
         packages: distributions whose version enters keys.
-        options: its settings: fields of ``[redact]`` for a built-in policy, ``[redact.options.NAME]`` for a plug-in.
+        options: its settings: fields of ``[redact]`` for a built-in policy, ``[redact.options.NAME]`` for a plug-in. A
+            method ``references()`` of the model names the modules and files that they select, which count by content.
         requires: fields of ``options`` of which it needs one, and which are refused without it.
         labels: what it may call its finds; None where that is known only when it is made.
     """

@@ -103,7 +103,8 @@ class EstimateConfig(StageConfig):
 
     def package_references(self) -> tuple[str, ...]:
         """What the proxy policies may use."""
-        return ("spacy",) if self.proxy else ()
+        libraries = (package for spec in registry.specs(self.proxy) for package in spec.packages)
+        return ("spacy", *libraries) if self.proxy else ()
 
 
 def run(ctx: StageContext) -> dict[str, Any]:

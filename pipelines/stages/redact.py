@@ -6,7 +6,6 @@ Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -14,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.context import StageContext
 from pipelines.errors import StageError
-from pipelines.plugins import nearest
+from pipelines.plugins import nearest, option_references
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import (
     POLICY_FIELDS,
@@ -156,11 +155,10 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
-        files = [self.names_file] if self.names_file is not None else []
-        if self.classifier is not None:
-            files.append(str(Path(self.classifier) / "reticent.json"))  # holds the digest of the weights
-        plugins = (reference.partition(":")[0] for reference in self.recognizers)
-        return (*registry.policy_modules(self._selected()), "pipelines.policies.registry", *plugins, *files)
+        told = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
+        own = (option_references(registry.plugin_options(name, values)) for name, values in self.options.items())
+        modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
+        return (*modules, *(reference for found in (*told, *own) for reference in found))
 
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""

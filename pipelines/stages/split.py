@@ -14,7 +14,7 @@ from pipelines.config import StageConfig
 from pipelines.context import Piece, StageContext
 from pipelines.corpus import formats
 from pipelines.corpus.options import ReadOptions
-from pipelines.plugins import check_options
+from pipelines.plugins import check_options, option_references
 
 
 class CorpusConfig(StageConfig):
@@ -112,8 +112,11 @@ class CorpusConfig(StageConfig):
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
     def code_references(self) -> tuple[str, ...]:
-        """The module of a plug-in reader."""
-        return (formats.reference(self.format).partition(":")[0],) if formats.is_plugin(self.format) else ()
+        """The module of a plug-in reader, and what its options select."""
+        if not formats.is_plugin(self.format):
+            return ()
+        own = check_options(formats.format_spec(self.format).options, self.options, "options")
+        return (formats.reference(self.format).partition(":")[0], *option_references(own))
 
     def package_references(self) -> tuple[str, ...]:
         """What a plug-in reader declares."""

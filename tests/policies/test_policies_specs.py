@@ -28,6 +28,9 @@ class WordOptions(BaseModel):
     word: str = Field(default="horse", min_length=1)
     score: float = Field(default=1.0, ge=0, le=1)
 
+    def references(self):
+        return (f"/lists/{self.word}.txt",)
+
 
 class OneWord:
     """A plug-in with options of its own."""
@@ -111,6 +114,7 @@ def test_a_plugin_reads_options_of_its_own():
     )
     assert verdict.spans == (Span(1, 2, "WORD", name),)
     assert "pydantic" in config.package_references()
+    assert config.code_references() == (__name__, "pipelines.policies.registry", "/lists/blue.txt")
     assert config.plugin_descriptions() == {name: "one word"}
     assert config.keyed() != RedactConfig(policies=(name,)).keyed()
 

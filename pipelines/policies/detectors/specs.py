@@ -48,6 +48,10 @@ class NamesOptions(BaseModel):
 
     _absolute_file = field_validator("names_file")(_absolute)
 
+    def references(self) -> tuple[str, ...]:
+        """The file of names."""
+        return (self.names_file,) if self.names_file is not None else ()
+
 
 class KeywordsOptions(BaseModel):
     """Settings of the policy ``keywords``."""
@@ -73,6 +77,10 @@ class PresidioOptions(BaseModel):
             check_import_path(reference)
         return references
 
+    def references(self) -> tuple[str, ...]:
+        """The modules of the recognisers."""
+        return tuple(recognizer.partition(":")[0] for recognizer in self.recognizers)
+
 
 class ClassifierOptions(BaseModel):
     """Settings of the policy ``classifier``."""
@@ -89,6 +97,10 @@ class ClassifierOptions(BaseModel):
     )
 
     _absolute_folder = field_validator("classifier")(_absolute)
+
+    def references(self) -> tuple[str, ...]:
+        """The description of the trained model, which holds the digest of its weights."""
+        return (str(Path(self.classifier) / "reticent.json"),) if self.classifier is not None else ()
 
 
 LOW_LABELS: Final = frozenset({"PERSON", "ORG", "DATE", "GPE", "LOC"})
