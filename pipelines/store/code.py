@@ -102,6 +102,10 @@ class CodeDigests:
                 self._plug_in(reference, digests)
         return dict(sorted(digests.items()))
 
+    def of_others(self, references: Iterable[str]) -> dict[str, str]:
+        """As `of`, without our own files: those that a declared version stands for."""
+        return {name: digest for name, digest in self.of(references).items() if not name.startswith(f"{_PACKAGE}/")}
+
     def of_data(self, files: Iterable[str]) -> dict[str, str]:
         """The digests of data files by their number: their names may be secrets.
 

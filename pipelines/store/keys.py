@@ -81,7 +81,7 @@ def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
     packages = config.data_packages() if recipe else ()
     files = session.code.of_data(config.data_files()) if recipe else {}
     # A declared version stands for our code; that of others counts by content.
-    plugins = session.code.of(config.plugin_references()) if recipe else {}
+    plugins = session.code.of_others(config.plugin_references()) if recipe else {}
     found = {"recipe": recipe, "data": files | {name: _version(name) for name in sorted(packages)}}
     return {**found, "plugins": plugins} if plugins else found
 

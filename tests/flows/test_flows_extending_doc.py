@@ -1,11 +1,10 @@
 """The plug-ins that the documentation shows work as they stand there."""
 
 import json
-import re
 import tomllib
 
 import pytest
-from support import REPOSITORY
+from support.extending import blocks
 
 from flows.commands.redact import redact_lines, redactor_spec
 from flows.settings import load_settings
@@ -13,15 +12,6 @@ from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import scan
 from pipelines.errors import ConfigError
 from pipelines.policies import registry
-
-PAGE = REPOSITORY / "docs" / "extending.md"
-
-
-def blocks(title, kind):
-    """The code of one kind in a section of the page."""
-    section = re.split(r"^## ", PAGE.read_text("utf-8"), flags=re.M)
-    (text,) = [part for part in section if part.startswith(f"{title}\n")]
-    return re.findall(rf"```{kind}\n(.*?)```", text, re.S)
 
 
 def redacted(folder, options):
