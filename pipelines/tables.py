@@ -54,17 +54,33 @@ class Schema:
         return f"{self.name}/{self.version}"
 
 
-Column = tuple[str, pa.DataType] | tuple[str, pa.DataType, bool]
-"""Name, type, and whether it may be null; without the last it may not."""
-
-ROW: tuple[Column, Column] = (("doc_id", pa.string()), ("sentence_index", pa.uint32()))
+ROW = "doc_id: string, sentence_index: uint32"
 """What identifies a sentence, and what tables of sentences are joined on."""
 
 
-def schema(name: str, *columns: Column, hashes: Sequence[str] = (), plain: Sequence[str] = ()) -> Schema:
-    """A `Schema` from its columns."""
-    fields = [pa.field(c[0], c[1], nullable=bool(c[2]) if len(c) > 2 else False) for c in columns]
-    return Schema(name, pa.schema(fields), frozenset(hashes), frozenset(plain))
+def schema(
+    name: str, columns: str, *, hashes: Sequence[str] = (), plain: Sequence[str] = (), **types: pa.DataType
+) -> Schema:
+    """A `Schema` from a text: ``text: string, fold: string?, token_starts: uint32[]``.
+
+    Args:
+        name: of the table.
+        columns: names with Arrow's names of types; ``[]`` makes a list, and ``?`` allows null.
+        hashes, plain: see `Schema`.
+        **types: further types that ``columns`` names.
+    """
+    return Schema(name, pa.schema(fields(columns, **types)), frozenset(hashes), frozenset(plain))
+
+
+def fields(columns: str, **types: pa.DataType) -> list[pa.Field]:
+    """The columns of a text as `schema` takes it."""
+    found = []
+    for column in columns.split(", "):
+        name, type_name = column.split(": ")
+        base = type_name.removesuffix("?").removesuffix("[]")
+        of = types[base] if base in types else pa.type_for_alias(base)
+        found.append(pa.field(name, pa.list_(of) if "[]" in type_name else of, nullable=type_name.endswith("?")))
+    return found
 
 
 def _layout(schema: Schema) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from support.contexts import artifact, stage_context
 
 from pipelines.artifacts import Source, Target
 from pipelines.errors import StoreError
-from pipelines.tables import ROW, schema
+from pipelines.tables import ROW, fields, schema
 
-WORDS = schema("words", *ROW, ("word", pa.string()))
+WORDS = schema("words", f"{ROW}, word: string")
 ROWS = {"doc_id": ["a", "b"], "sentence_index": [0, 1], "word": ["x", "y"]}
 NAMES = ["", ".", "..", "../other.json", "a/../../other.json", "/etc/passwd"]
 
@@ -27,6 +27,18 @@ def read(target):
 
 def visible(target):
     return sorted(path.relative_to(target.folder).as_posix() for path in target.folder.rglob("*") if path.is_file())
+
+
+def test_a_schema_is_made_from_a_text():
+    made = schema("t", f"{ROW}, a: uint32[], b: string?, c: pair[]?", pair=pa.struct(fields("x: bool, y: double")))
+    pair = pa.struct([pa.field("x", pa.bool_(), nullable=False), pa.field("y", pa.float64(), nullable=False)])
+    head = [pa.field("doc_id", pa.string(), nullable=False), pa.field("sentence_index", pa.uint32(), nullable=False)]
+    assert made.columns == pa.schema(
+        [*head, pa.field("a", pa.list_(pa.uint32()), nullable=False), ("b", pa.string()), ("c", pa.list_(pair))]
+    )
+    for wrong in ("a", "a: uint33", "a: string; b: string"):
+        with pytest.raises(ValueError):
+            schema("t", wrong)
 
 
 def test_what_is_written_is_read(target):
@@ -48,9 +60,9 @@ def test_what_is_written_is_read(target):
 @pytest.mark.parametrize(
     "other",
     [
-        schema("verbs", *ROW, ("word", pa.string())),
-        schema("words", *ROW, ("word", pa.string(), True)),
-        schema("words", *ROW, ("word", pa.string()), ("count", pa.uint32())),
+        schema("verbs", f"{ROW}, word: string"),
+        schema("words", f"{ROW}, word: string?"),
+        schema("words", f"{ROW}, word: string, count: uint32"),
     ],
     ids=["another table", "another type", "another column"],
 )

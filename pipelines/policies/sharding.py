@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import IO, Any, Final
 
-import pyarrow as pa
-
 from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
 from pipelines.mask import MASK
@@ -18,32 +16,19 @@ from pipelines.tables import ROW, schema
 ROWS_PER_BUCKET: Final = 100_000
 MAX_BUCKETS: Final = 128
 
+_METADATA = "speaker: string?, domain: string?, label: string?"
 SHARD: Final = schema(
-    "shard",
-    *ROW,
-    ("redacted_text", pa.string()),
-    ("num_tokens", pa.uint32()),
-    ("num_masked_tokens", pa.uint32()),
-    ("speaker", pa.string(), True),
-    ("domain", pa.string(), True),
-    ("label", pa.string(), True),
+    "shard", f"{ROW}, redacted_text: string, num_tokens: uint32, num_masked_tokens: uint32, {_METADATA}"
 )
 """Public and private shards share one schema: no offsets, training fold only."""
 
 PUBLISHED: Final = schema(
-    "published",
-    ("row_id", pa.string()),
-    ("redacted_text", pa.string()),
-    ("num_tokens", pa.uint32()),
-    ("speaker", pa.string(), True),
-    ("domain", pa.string(), True),
-    ("label", pa.string(), True),
-    hashes=("row_id",),
+    "published", f"row_id: string, redacted_text: string, num_tokens: uint32, {_METADATA}", hashes=("row_id",)
 )
 """The public side as it is published: with identifiers of its own, for gaps in the others show where private sentences
 stand."""
 
-PUBLIC_IDS: Final = schema("public_ids", ("row_id", pa.string()), *ROW, hashes=("row_id",))
+PUBLIC_IDS: Final = schema("public_ids", f"row_id: string, {ROW}", hashes=("row_id",))
 """Maps identifiers of `PUBLISHED` to the others. Private."""
 
 

@@ -6,32 +6,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from pipelines.tables import ROW, schema
+from pipelines.tables import ROW, fields, schema
 
-_SPAN = pa.struct(
-    [
-        pa.field("start_token", pa.uint32(), nullable=False),
-        pa.field("end_token", pa.uint32(), nullable=False),
-        pa.field("start", pa.uint32(), nullable=False),
-        pa.field("end", pa.uint32(), nullable=False),
-        pa.field("label", pa.string(), nullable=False),
-        pa.field("policy", pa.string(), nullable=False),
-        pa.field("score", pa.float32(), nullable=False),
-    ]
+_SPAN = (
+    "start_token: uint32, end_token: uint32, start: uint32, end: uint32, label: string, policy: string, score: float"
 )
 REDACTED: Final = schema(
     "redacted",
-    *ROW,
-    ("redacted_text", pa.string()),
-    ("spans", pa.list_(_SPAN)),
-    ("flagged_by_conservative", pa.bool_()),
-    ("num_tokens", pa.uint32()),
-    ("num_masked_tokens", pa.uint32()),
-    ("is_duplicate", pa.bool_()),
-    ("failed_closed", pa.bool_()),
-    ("speaker", pa.string(), True),
-    ("domain", pa.string(), True),
-    ("fold", pa.string()),
-    ("label", pa.string(), True),
+    f"{ROW}, redacted_text: string, spans: span[], flagged_by_conservative: bool, num_tokens: uint32, "
+    "num_masked_tokens: uint32, is_duplicate: bool, failed_closed: bool, speaker: string?, domain: string?, "
+    "fold: string, label: string?",
+    span=pa.struct(fields(_SPAN)),
 )
 """``redacted_text`` has one <MASK> per maximal run; the token counts are taken before collapsing."""

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from pipelines.artifacts import Target
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, StageError
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Verdict
 
-EXCLUDED: Final = schema("excluded", ("doc_id", pa.string()), ("sentence_index", pa.uint32(), True))
+EXCLUDED: Final = schema("excluded", "doc_id: string, sentence_index: uint32?")
 """Rows of the training fold that are left out; without an index, all rows of the document."""
 
 _LABEL, _POLICY = "ADDED", "overlay"

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import pyarrow as pa
-
 from pipelines.tables import ROW, schema
 
 TOKEN_SCORES: Final = schema(
     "token_scores",
-    *ROW,
-    ("token_starts", pa.list_(pa.uint32())),
-    ("token_ends", pa.list_(pa.uint32())),
-    ("token_words", pa.list_(pa.int32())),
-    ("token_bytes", pa.list_(pa.uint32())),
-    ("losses", pa.list_(pa.float64())),
-    ("is_right", pa.list_(pa.bool_())),
-    ("word_is_right", pa.list_(pa.bool_())),
-    ("end_losses", pa.list_(pa.float64())),
-    ("end_is_right", pa.list_(pa.bool_())),
+    f"{ROW}, token_starts: uint32[], token_ends: uint32[], token_words: int32[], token_bytes: uint32[], "
+    "losses: double[], is_right: bool[], word_is_right: bool[], end_losses: double[], end_is_right: bool[]",
 )
 """Of each token its characters, its word (-1: none), its loss, and whether the model ranks it first; of each word,
 whether all of it (null: not asked); in a record's last row, what ends it."""
 
-GENERATED: Final = schema(
-    "generated",
-    ("given", pa.string()),
-    ("text", pa.string()),
-    ("references", pa.list_(pa.string())),
-)
+GENERATED: Final = schema("generated", "given: string, text: string, references: string[]")
 """What a model wrote for held-out inputs: what it read, what it wrote, and what people did. For such tasks only."""
