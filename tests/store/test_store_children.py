@@ -225,3 +225,21 @@ def test_a_child_run_has_no_children(toy: Toy, parent: Session) -> None:
 
 def test_states_of_a_child_are_those_of_any_run(toy: Toy, parent: Session) -> None:
     assert set(states(drive(child(toy, parent.spec, purpose="audit"))).values()) == {"cached"}
+
+
+def test_an_upgrade_after_a_comparison_makes_nothing_anew(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guards a second release: the stale model of a comparison is published, too."""
+    monkeypatch.setitem(graph.GRAPH, "upper", replace(graph.GRAPH["upper"], has_recipe=True))  # type: ignore[arg-type]
+    recipe = '    def recipe(self, stage):\n        return {"shouting": 1}\n'
+    toy.edit("upper", '    suffix: str = ""\n', f'    suffix: str = ""\n\n{recipe}')
+    first = toy.session()
+    run(first)
+    made = child(toy, first.spec, purpose="comparison", changes={"upper": {"suffix": "!"}})
+    run(made)
+    toy.edit("upper", '"shouting": 1', '"shouting": 2')
+    toy.settings = {"upper": {"suffix": "!"}}
+    release = toy.session()
+    assert run(release) == set()
+    assert key_of(release, "upper") == key_of(made, "upper")
+    assert (toy.folder / "public/objects/upper" / key_of(made, "upper") / "public.txt").is_file()
+    assert run(toy.session()) == set()
