@@ -215,7 +215,7 @@ def _reviews() -> tuple[Review, ...]:
         _review(),
         _review(stability=None),
         *(_review(stability=replace(_STABLE, num_unstable=number)) for number in (1, 2)),
-        _review(stability=replace(_STABLE, num_elsewhere=1)),
+        _review(stability=replace(_STABLE, num_unstable_elsewhere=1)),
         _review(escaped=(0.0, 1e-9)),
         _review(0.4, 0.5, (0.4, 0.5)),
         _review(0.4, 0.5, (0.0, 0.5), confidence=1.0),

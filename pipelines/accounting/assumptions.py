@@ -353,15 +353,15 @@ def _stable_or_missed(unstable: str) -> str:
 
 def elsewhere_refusal(stability: Stability | None) -> str | None:
     """Why nothing is promised where one secret changes several records; None where none was seen to."""
-    if stability is None or not stability.num_elsewhere:
+    if stability is None or not stability.num_unstable_elsewhere:
         return None
     return (
-        f"{stability.num_elsewhere:,} of {stability.num_caught:,} reviewed secrets that are masked change what is "
-        "masked in other sentences of their document, so one secret changes several records, and may move one to the "
-        "public set; leave policies that look at whole documents (propagate) out of redact.policies"
+        f"{stability.num_unstable_elsewhere:,} of {stability.num_caught:,} reviewed secrets that are masked change "
+        "what is masked in other sentences of their document, so one secret changes several records, and may move one "
+        "to the public set; leave policies that look at whole documents (propagate) out of redact.policies"
     )
 
 
 def misses_nothing(stability: Stability | None) -> bool:
     """Whether masked secrets are known to be stable in every combination; a census is for the caller to check."""
-    return stability is not None and stability.num_unstable == 0 and stability.num_loose == 0
+    return stability is not None and stability.num_unstable == 0 and stability.num_unstable_together == 0

@@ -83,7 +83,7 @@ class GradientEngine:
           examples (`StateGuard`);
         * in every batch, there are as many losses as examples.
     What couples examples through values alone leaves no trace in a graph: `pipelines.dp.isolation`
-    compares the same examples in different company, for which the model is run again.
+    compares the same examples in batches composed differently, for which the model is run again.
 
     Under reduced precision the layers' inputs and output gradients are taken as they were computed, in bfloat16;
     norms and sums are float32.

@@ -1,4 +1,4 @@
-"""Whether an example's loss and gradient depend on that example alone: the same examples in different company.
+"""Whether an example's loss and gradient depend on that example alone: it is compared in batches of other composition.
 
 A graph shows what a loss is differentiated through. It does not show a mean that was detached, a count of tokens, a
 Python number, a decision, or what a collate function did. So the whole way from records to losses is gone several
@@ -153,13 +153,13 @@ class IsolationProbe:
     def _compare(self, number: int) -> None:
         composition = self._compositions[number]
         if composition.reference is not None:
-            self._compare_company(number, composition, composition.reference)
+            self._compare_compositions(number, composition, composition.reference)
         if composition.elsewhere is not None:
             if composition.reference is None:
                 self._check_dependence()  # losses that look at places may look at nothing else
             self._compare_places(number, composition, *composition.elsewhere)
 
-    def _compare_company(self, number: int, composition: Composition, reference: int) -> None:
+    def _compare_compositions(self, number: int, composition: Composition, reference: int) -> None:
         before = self._compositions[reference]
         is_one_shape = composition.shape == before.shape
         count = min(len(composition.kept), len(before.kept))

@@ -133,8 +133,8 @@ def measured(
         "num_missed_spans": num_unmasked + num_unstable,
         "num_unmasked_spans": num_unmasked,
         "num_unstable_spans": num_unstable if table.has_stability else None,
-        "num_unstable_together_spans": table.num_loose if table.has_stability else None,
-        "num_unstable_elsewhere_spans": table.num_elsewhere if table.has_stability else None,
+        "num_unstable_together_spans": table.num_unstable_together if table.has_stability else None,
+        "num_unstable_elsewhere_spans": table.num_unstable_elsewhere if table.has_stability else None,
         "num_escaped_spans": sum(table.escaped_secrets),
         "miss_rate": _miss_rate(table, tokens, is_census, confidence),
         "false_negative_rate": bounded(secrets, is_census, confidence),
@@ -214,10 +214,10 @@ def _about_stability(table: ReviewTable) -> list[str]:
             f"{num_unstable} of {num_caught} secrets are masked, but masking them by hand would change what else is "
             "masked: they cost epsilon and count as missed"
         )
-    if table.num_elsewhere:
+    if table.num_unstable_elsewhere:
         found.append(
-            f"masking {table.num_elsewhere} of {num_caught} secrets by hand changes what is masked in other sentences "
-            "of their documents: claims are refused, for one such secret changes several records"
+            f"masking {table.num_unstable_elsewhere} of {num_caught} secrets by hand changes what is masked in other "
+            "sentences of their documents: claims are refused, for one such secret changes several records"
         )
     return found
 

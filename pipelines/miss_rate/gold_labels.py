@@ -27,7 +27,7 @@ from pipelines.miss_rate.sampling import (
     REDACTED_COLUMNS,
     TRAIN_FOLD,
     Partition,
-    Row,
+    SentenceId,
     Weights,
     require_all,
     rows_of,
@@ -96,7 +96,9 @@ def labelled_documents(documents: Table) -> set[str]:
     return found
 
 
-def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partition: Partition, weights: Weights) -> None:
+def review_partition(
+    table: ReviewTable, sampled: dict[SentenceId, list[int]], partition: Partition, weights: Weights
+) -> None:
     """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
 
     Raises:
@@ -109,8 +111,8 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
     pieces = _pieces(partition.gold, judged)
     verdicts = read_verdicts(partition.stability)
     table.has_stability = table.has_stability or verdicts is not None
-    reviews: dict[Row, SentenceReview] = {}
-    domains: dict[Row, str | None] = {}
+    reviews: dict[SentenceId, SentenceReview] = {}
+    domains: dict[SentenceId, str | None] = {}
     num_found = 0
     for row in rows_of(partition.redacted, REDACTED_COLUMNS, {*sampled, *pieces}):
         identity = row["doc_id"], row["sentence_index"]
@@ -120,15 +122,15 @@ def review_partition(table: ReviewTable, sampled: dict[Row, list[int]], partitio
         reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())], verdicts)
         domains[identity] = row["domain"]
     require_all(num_found, len(sampled))
-    at_home = _whole_secrets(reviews, pieces)
+    by_first_row = _whole_secrets(reviews, pieces)
     for identity, review in reviews.items():
         if identity in judged:
-            table.add(review, sampled[identity], at_home.get(identity, ()), **weights.of(domains[identity]))
+            table.add(review, sampled[identity], by_first_row.get(identity, ()), **weights.of(domains[identity]))
 
 
-def _pieces(gold: Table, judged: set[Row]) -> dict[Row, list[tuple[SecretId, SecretSpan]]]:
+def _pieces(gold: Table, judged: set[SentenceId]) -> dict[SentenceId, list[tuple[SecretId, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
-    found: dict[Row, list[tuple[SecretId, SecretSpan]]] = {}
+    found: dict[SentenceId, list[tuple[SecretId, SecretSpan]]] = {}
     for row in gold_rows(gold, _GOLD, judged):
         span = SecretSpan(row["start_token"], row["end_token"], row["label"])
         identity = row["doc_id"], row["sentence_index"]
@@ -137,20 +139,20 @@ def _pieces(gold: Table, judged: set[Row]) -> dict[Row, list[tuple[SecretId, Sec
 
 
 def _whole_secrets(
-    reviews: dict[Row, SentenceReview], pieces: dict[Row, list[tuple[SecretId, SecretSpan]]]
-) -> dict[Row, list[JudgedSecret]]:
+    reviews: dict[SentenceId, SentenceReview], pieces: dict[SentenceId, list[tuple[SecretId, SecretSpan]]]
+) -> dict[SentenceId, list[JudgedSecret]]:
     """Puts the pieces of each secret together, at the row of its first kept piece.
 
     A secret whose every piece stands in a duplicate is no secret of its own (see `pipelines.miss_rate.review`).
     """
-    homes: dict[SecretId, Row] = {}
+    first_rows: dict[SecretId, SentenceId] = {}
     whole: dict[SecretId, JudgedSecret] = {}
     for identity, review in reviews.items():
         if not review.is_kept:
             continue
         own = zip(pieces.get(identity, ()), review.secrets, review.verdicts, strict=True)
         for (secret, _), (label, is_missed), verdict in own:
-            homes.setdefault(secret, identity)
+            first_rows.setdefault(secret, identity)
             before = whole.get(secret, JudgedSecret(label, False, False))
             is_missed_now = before.is_missed or is_missed
             both = worse(before.verdict, verdict) if before.verdict and verdict else before.verdict or verdict
@@ -160,9 +162,9 @@ def _whole_secrets(
                 before.is_escaped or (is_missed and review.is_public),
                 None if is_missed_now else both,
             )
-    found: dict[Row, list[JudgedSecret]] = {}
-    for secret, home in homes.items():
-        found.setdefault(home, []).append(whole[secret])
+    found: dict[SentenceId, list[JudgedSecret]] = {}
+    for secret, first_row in first_rows.items():
+        found.setdefault(first_row, []).append(whole[secret])
     return found
 
 
@@ -200,7 +202,7 @@ def _labels(gold: Table, labelled: set[str]) -> set[str]:
     return found
 
 
-def gold_rows(gold: Table, columns: Sequence[str], judged: Collection[Row]) -> Iterator[dict[str, Any]]:
+def gold_rows(gold: Table, columns: Sequence[str], judged: Collection[SentenceId]) -> Iterator[dict[str, Any]]:
     """Every piece of every labelled secret that has a piece in a judged sentence; columns name what identifies it."""
     touched = {(row["doc_id"], row["secret_id"]) for row in rows_of(gold, columns, judged)}
     yield from rows_of(gold, columns, touched, number="secret_id")

@@ -113,14 +113,14 @@ class Stability:
     Attributes:
         num_caught: reviewed secrets whose every token is masked.
         num_unstable: of those, which change any text that is trained on; gamma counts them as missed.
-        num_loose: stable ones that are not known to be stable together with others of their sentence.
-        num_elsewhere: which change other sentences than their own.
+        num_unstable_together: stable ones that are not known to be stable together with others of their sentence.
+        num_unstable_elsewhere: which change other sentences than their own.
     """
 
     num_caught: int
     num_unstable: int
-    num_loose: int = 0
-    num_elsewhere: int = 0
+    num_unstable_together: int = 0
+    num_unstable_elsewhere: int = 0
 
 
 def stability_of(figures: Mapping[str, Any]) -> Stability | None:
@@ -130,8 +130,8 @@ def stability_of(figures: Mapping[str, Any]) -> Stability | None:
     return Stability(
         num_caught=figures["num_secret_spans"] - figures["num_unmasked_spans"],
         num_unstable=figures["num_unstable_spans"],
-        num_loose=figures["num_unstable_together_spans"],
-        num_elsewhere=figures["num_unstable_elsewhere_spans"],
+        num_unstable_together=figures["num_unstable_together_spans"],
+        num_unstable_elsewhere=figures["num_unstable_elsewhere_spans"],
     )
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.errors import StageError
-from pipelines.miss_rate.sampling import Row
+from pipelines.miss_rate.sampling import SentenceId
 from pipelines.tables import Table
 
 Tokens = tuple[int, int]
@@ -59,11 +59,11 @@ def worse(first: StabilityVerdict, second: StabilityVerdict) -> StabilityVerdict
     )
 
 
-def read_verdicts(table: Table | None) -> dict[Row, dict[Tokens, StabilityVerdict]] | None:
+def read_verdicts(table: Table | None) -> dict[SentenceId, dict[Tokens, StabilityVerdict]] | None:
     """The verdicts of a ``stability`` table: by row, and in it by the secret's tokens. None without a table."""
     if table is None:
         return None
-    found: dict[Row, dict[Tokens, StabilityVerdict]] = {}
+    found: dict[SentenceId, dict[Tokens, StabilityVerdict]] = {}
     for batch in table.batches():
         for row in batch.to_pylist():
             tokens = row["start_token"], row["end_token"]
@@ -72,7 +72,7 @@ def read_verdicts(table: Table | None) -> dict[Row, dict[Tokens, StabilityVerdic
     return found
 
 
-StabilityVerdicts = Mapping[Row, Mapping[Tokens, StabilityVerdict]]
+StabilityVerdicts = Mapping[SentenceId, Mapping[Tokens, StabilityVerdict]]
 
 
 class SecretSpan(NamedTuple):
@@ -269,8 +269,9 @@ class ReviewTable:
             public row.
         unstable_secrets: caught ones that are not redacted stably.
         has_stability: whether that was measured.
-        num_loose: caught secrets that are stable, and not known to be stable together with others of their sentence.
-        num_elsewhere: caught secrets that change other sentences when they are masked by hand.
+        num_unstable_together: caught secrets that are stable, and not known to be stable together with others of
+            their sentence.
+        num_unstable_elsewhere: caught secrets that change other sentences when they are masked by hand.
         policy_masked, policy_found, policy_missed: tokens of kept sentences, summed with weights: masked;
             masked and sensitive; sensitive and not masked.
         weights: 1 / inclusion probability of each sentence, up to a common factor.
@@ -288,8 +289,8 @@ class ReviewTable:
     unstable_secrets: array[int] = field(default_factory=_column)
     escaped_secrets: array[int] = field(default_factory=_column)
     has_stability: bool = False
-    num_loose: int = 0
-    num_elsewhere: int = 0
+    num_unstable_together: int = 0
+    num_unstable_elsewhere: int = 0
     weights: array[float] = field(default_factory=_weights)
     domains: array[int] = field(default_factory=_column)
     domain_names: list[str] = field(default_factory=list)
@@ -354,8 +355,8 @@ class ReviewTable:
         self.unstable_secrets.append(sum(secret.is_unstable for secret in secrets))
         self.escaped_secrets.append(sum(secret.is_escaped for secret in secrets))
         verdicts_here = [secret.verdict for secret in secrets if secret.verdict is not None]
-        self.num_loose += sum(v.is_stable and not v.is_stable_together for v in verdicts_here)
-        self.num_elsewhere += sum(v.reason == "document" for v in verdicts_here)
+        self.num_unstable_together += sum(v.is_stable and not v.is_stable_together for v in verdicts_here)
+        self.num_unstable_elsewhere += sum(v.reason == "document" for v in verdicts_here)
         for label, number in Counter(secret.label for secret in secrets).items():
             count = self.labels.setdefault(label, LabelCount())
             count.secrets.append(number)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, asks_again, covered
-from pipelines.miss_rate.sampling import Partition, Row, joined, read_sample
+from pipelines.miss_rate.sampling import Partition, SentenceId, joined, read_sample
 from pipelines.policies.redact import masked_runs
 from pipelines.tables import Table
 
@@ -46,7 +46,7 @@ class Item:
     ends: tuple[int, ...]
     masks: tuple[Mask, ...]
     speaker: str | None
-    row: Row
+    row: SentenceId
     first_replicate: int
 
     def open_tokens(self) -> list[Range]:
@@ -80,7 +80,7 @@ def load_items(sample: Table, partitions: Sequence[Partition], key_of: Callable[
     return sorted(found.values(), key=lambda item: (item.first_replicate, item.key))
 
 
-def _items(sampled: dict[Row, list[int]], partition: Partition, key_of: Callable[[str], str]) -> Iterator[Item]:
+def _items(sampled: dict[SentenceId, list[int]], partition: Partition, key_of: Callable[[str], str]) -> Iterator[Item]:
     for row in itertools.chain.from_iterable(joined(partition, sampled, ["speaker"])):
         if row["is_duplicate"]:
             continue

@@ -29,7 +29,7 @@ from pipelines.miss_rate.tables import CHOSEN
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import ROW_GROUP_ROWS, Table, TableWriter
 
-Row = tuple[str, int]
+SentenceId = tuple[str, int]
 """A sentence: its document, and its number in it."""
 
 TRAIN_FOLD = "train"
@@ -235,9 +235,9 @@ def write_chosen(out: Target, partitions: Sequence[str], rows: pa.Table) -> None
             writer.write({column: own.column(column) for column in ("doc_id", "sentence_index")})
 
 
-def read_sample(sample: Table) -> dict[str, dict[Row, list[int]]]:
+def read_sample(sample: Table) -> dict[str, dict[SentenceId, list[int]]]:
     """The replicates of every sampled sentence, by partition."""
-    found: dict[str, dict[Row, list[int]]] = {}
+    found: dict[str, dict[SentenceId, list[int]]] = {}
     for batch in sample.batches(["doc_id", "sentence_index", "partition", "replicate"]):
         columns = [batch.column(name).to_pylist() for name in ("doc_id", "sentence_index", "partition", "replicate")]
         for doc_id, sentence_index, partition, replicate in zip(*columns, strict=True):
@@ -283,7 +283,7 @@ class Partition(NamedTuple):
 
 def sampled_partitions(
     sample: Table, partitions: Sequence[Partition], progress: Progress = silent
-) -> Iterator[tuple[Partition, dict[Row, list[int]]]]:
+) -> Iterator[tuple[Partition, dict[SentenceId, list[int]]]]:
     """Each partition with its sampled sentences (`read_sample`).
 
     Args:
@@ -312,7 +312,7 @@ def require_all(num_found: int, num_wanted: int) -> None:
 
 
 def rows_of(
-    table: Table, columns: Sequence[str], wanted: Collection[Row], number: str = "sentence_index"
+    table: Table, columns: Sequence[str], wanted: Collection[SentenceId], number: str = "sentence_index"
 ) -> Iterator[dict[str, Any]]:
     """The rows of a table whose (doc_id, number) is wanted; only those become Python objects in full."""
     if not wanted:
@@ -325,7 +325,7 @@ def rows_of(
 
 
 def joined(
-    partition: Partition, wanted: Mapping[Row, Any], extra: Sequence[str] = ()
+    partition: Partition, wanted: Mapping[SentenceId, Any], extra: Sequence[str] = ()
 ) -> Iterator[list[dict[str, Any]]]:
     """The wanted rows of both tables, sentence and redacted columns side by side, in corpus order.
 

@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.gold_labels import gold_rows, labelled_documents
 from pipelines.miss_rate.review import REASONS, Reason, StabilityVerdict
-from pipelines.miss_rate.sampling import Partition, Row, joined
+from pipelines.miss_rate.sampling import Partition, SentenceId, joined
 from pipelines.policies.judging.by_hand import Range, Tokenise, mask_by_hand, whole_tokens
 from pipelines.policies.judging.judge import Request
 from pipelines.tables import Table
@@ -235,10 +235,10 @@ MarkRow = Callable[[Mapping[str, Any]], Iterable[Mark]]
 """The secrets that people see in a row of the sentences table."""
 
 
-def gold_marks(gold: Table, documents: Table, chosen: Collection[Row]) -> dict[Row, list[Mark]]:
+def gold_marks(gold: Table, documents: Table, chosen: Collection[SentenceId]) -> dict[SentenceId, list[Mark]]:
     """Every piece of every labelled secret that has a piece in a chosen sentence of a labelled training document."""
     labelled = labelled_documents(documents)
-    found: dict[Row, list[Mark]] = {}
+    found: dict[SentenceId, list[Mark]] = {}
     for row in gold_rows(gold, _GOLD, {row for row in chosen if row[0] in labelled}):
         mark = Mark(("gold", row["secret_id"]), row["start"], row["end"], row["start_token"], row["end_token"])
         found.setdefault((row["doc_id"], row["sentence_index"]), []).append(mark)
@@ -247,8 +247,8 @@ def gold_marks(gold: Table, documents: Table, chosen: Collection[Row]) -> dict[R
 
 def scopes(
     partition: Partition,
-    chosen: Collection[Row],
-    gold: Mapping[Row, Sequence[Mark]],
+    chosen: Collection[SentenceId],
+    gold: Mapping[SentenceId, Sequence[Mark]],
     marks_of: MarkRow,
     *,
     whole_documents: bool,
@@ -276,8 +276,8 @@ def scopes(
                 yield scope
 
 
-def _rows_of_documents(redacted: Table, documents: Collection[str]) -> set[Row]:
-    found: set[Row] = set()
+def _rows_of_documents(redacted: Table, documents: Collection[str]) -> set[SentenceId]:
+    found: set[SentenceId] = set()
     for batch in redacted.batches(["doc_id", "sentence_index"]):
         rows = zip(batch.column("doc_id").to_pylist(), batch.column("sentence_index").to_pylist(), strict=True)
         found.update(row for row in rows if row[0] in documents)
@@ -286,8 +286,8 @@ def _rows_of_documents(redacted: Table, documents: Collection[str]) -> set[Row]:
 
 def _caught(
     rows: Sequence[Mapping[str, Any]],
-    chosen: Collection[Row],
-    gold: Mapping[Row, Sequence[Mark]],
+    chosen: Collection[SentenceId],
+    gold: Mapping[SentenceId, Sequence[Mark]],
     marks_of: MarkRow,
 ) -> list[list[SecretPiece]]:
     secrets: dict[tuple[str, int], list[SecretPiece]] = {}

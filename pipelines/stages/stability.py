@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from pipelines.miss_rate.review import StabilityVerdict
-    from pipelines.miss_rate.sampling import Row
+    from pipelines.miss_rate.sampling import SentenceId
     from pipelines.miss_rate.stability import Mark, Scope
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Request
@@ -44,14 +44,14 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     from pipelines.miss_rate.tables import STABILITY
 
     reasons: Counter[str] = Counter()
-    num_secrets = num_loose = 0
+    num_secrets = num_unstable_together = 0
     with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
         for scope, verdicts in _judged(ctx, stack):
             found: dict[tuple[int, int, int], StabilityVerdict] = {}
             for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
                 num_secrets += 1
                 reasons[verdict.reason] += 1
-                num_loose += verdict.is_stable and not verdict.is_stable_together
+                num_unstable_together += verdict.is_stable and not verdict.is_stable_together
                 for piece in pieces:
                     at = piece.row, piece.start_token, piece.end_token
                     found[at] = worse(found[at], verdict) if at in found else verdict
@@ -67,7 +67,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     return {
         "num_caught_secrets": num_secrets,
         "num_unstable_secrets": num_secrets - reasons["stable"],
-        "num_unstable_together": num_loose,
+        "num_unstable_together": num_unstable_together,
     }
 
 
@@ -83,8 +83,8 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         return ()
     partition = Partition(ctx.partition or "", ctx.input("split"), ctx.input("redact"))
     table = ctx.input("sample").table(CHOSEN, ctx.partition).read()
-    chosen: set[Row] = set(zip(table["doc_id"].to_pylist(), table["sentence_index"].to_pylist(), strict=True))
-    gold: dict[Row, list[Mark]] = {}
+    chosen: set[SentenceId] = set(zip(table["doc_id"].to_pylist(), table["sentence_index"].to_pylist(), strict=True))
+    gold: dict[SentenceId, list[Mark]] = {}
     if source != "human":
         gold = gold_marks(partition.gold, partition.documents, chosen)
     policies = _Policies(ctx, stack, num_sentences=len(chosen))

@@ -381,7 +381,7 @@ def test_epsilon_0_is_for_stably_masked_secrets_and_the_others_are_counted():
     "stability",
     [
         None,
-        Stability(num_caught=1000, num_unstable=0, num_loose=1),
+        Stability(num_caught=1000, num_unstable=0, num_unstable_together=1),
         Stability(num_caught=1000, num_unstable=1),
     ],
 )
@@ -394,7 +394,7 @@ def test_a_census_misses_nothing_only_where_every_combination_is_stable(stabilit
 
 def test_a_secret_that_changes_other_sentences_leaves_no_claim():
     """One record's epsilon would not pay for the others, nor for one that moves to the public set."""
-    some = Stability(num_caught=950, num_unstable=20, num_elsewhere=3)
+    some = Stability(num_caught=950, num_unstable=20, num_unstable_elsewhere=3)
     found = build(review={"stability": some})
     for one in found["claims"]:
         if one["notion"] == "dp_private_set":

@@ -134,7 +134,7 @@ def test_a_promise_for_stably_masked_secrets_says_where_nobody_knows_how_many_th
 
 @pytest.mark.parametrize("name", ["redacted", "anonymized", "jft/direct", "jft/light_noise", "crt"])
 def test_one_secret_that_changes_other_sentences_ends_every_claim_about_masked_ones(name):
-    elsewhere = Stability(num_caught=90, num_unstable=7, num_elsewhere=3)
+    elsewhere = Stability(num_caught=90, num_unstable=7, num_unstable_elsewhere=3)
     for notion, one in build(name, stability=elsewhere).items():
         if "confidentiality" in notion:
             assert "3 of 90" in one["refused"], notion
