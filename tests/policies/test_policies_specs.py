@@ -5,11 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import spacy
 from pydantic import BaseModel, Field, ValidationError
 from support.simple_offsets import words_of
 
 from pipelines.accounting.corpus_facts import corpus_facts
 from pipelines.errors import ConfigError
+from pipelines.language import PARSED_ENTITIES, model_module
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging.apply import Redactor
@@ -166,6 +168,11 @@ def test_a_spec_that_is_not_true_is_refused():
     assert registry.spec("no.such.module:Policy") is None
 
 
+def test_components_are_known_to_the_annotator():
+    known = {PARSED_ENTITIES, *spacy.load(model_module("en_core_web_sm")).pipe_names}
+    assert frozenset().union(*(spec.components for spec in SPECS.values())) <= known
+
+
 def test_word_lists_count_as_code_of_what_reads_them(tmp_path):
     def files(module):
         return {Path(name).name for name in CodeDigests(StatCache(tmp_path / "cache")).of([module])}
@@ -174,5 +181,6 @@ def test_word_lists_count_as_code_of_what_reads_them(tmp_path):
         "pipelines.policies.detectors.conservative"
     )
     assert "common_words.toml" not in files("pipelines.policies.detectors.digits")
+    assert "common_words.toml" not in files("pipelines.policies.english.wrong_language")
     assert "templates.toml" in files("pipelines.corpus.customersim")
     assert "templates.toml" not in files("pipelines.stages.split")

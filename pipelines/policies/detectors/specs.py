@@ -11,7 +11,6 @@ from typing import Final
 
 from pydantic import BaseModel, Field, field_validator
 
-from pipelines.language import PARSED_ENTITIES
 from pipelines.plugins import check_import_path
 from pipelines.policies.protocol import PolicySpec
 
@@ -204,7 +203,7 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             name="presidio",
             reference=f"{_HERE}.presidio:PresidioPolicy",
             description="personal data, found by Microsoft Presidio's recognisers",
-            components=frozenset({"ner", PARSED_ENTITIES}),
+            components=frozenset({"ner", "parsed_entities"}),  # `language.PARSED_ENTITIES`
             packages=("presidio-analyzer", "phonenumbers"),
             options=PresidioOptions,
         ),

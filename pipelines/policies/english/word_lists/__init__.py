@@ -1,4 +1,4 @@
-"""Lists of words that lie as data beside this module."""
+"""Lists of words, as data. A folder of its own, since data counts as code of every module that it lies beside."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from importlib import resources
 @functools.cache
 def word_lists(name: str) -> Mapping[str, frozenset[str]]:
     """The lists of ``NAME.toml``, by name."""
-    text = resources.files("pipelines.policies.english").joinpath(f"{name}.toml").read_text("utf-8")
+    text = resources.files(__name__).joinpath(f"{name}.toml").read_text("utf-8")
     return {key: frozenset(words.split()) for key, words in tomllib.loads(text).items()}
