@@ -94,8 +94,11 @@ def built_with(session: Session, stage_name: str) -> dict[str, Any]:
     own = [session.configs[table] for table in selecting]
     references = [stage.module, *(r for config in own for r in config.code_references())]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
+    # What other packages say of themselves counts wherever their settings are read: claims rest on it.
+    plugins = [r for table in stage.configs for r in session.configs[table].plugin_references()]
+    code = session.code.of(references) | session.code.of_others(plugins)
     return {
-        "code": session.code.of(references) | session.code.of_data([f for config in own for f in config.data_files()]),
+        "code": code | session.code.of_data([f for config in own for f in config.data_files()]),
         "environment": {
             "python": platform.python_version(),
             "machine": platform.machine(),
