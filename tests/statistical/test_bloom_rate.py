@@ -14,7 +14,7 @@ from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.bloom_rate import choose_size, exact_false_positive_rate
 
 AWKWARD_BLOCKS = [2**e + d for e in (2, 5, 8) for d in (-1, 0, 1)]
-NUM_QUERIES = 400_000
+NUM_QUERIES = 200_000
 
 
 def random_keys(rng, size):
