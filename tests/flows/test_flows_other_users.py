@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from as_user import READING, WRITING
 from support.project import reticent, small_project
+from support.warm_cli import READING, WRITING, WarmCommands
 
 from pipelines.store.roots import open_roots
 
@@ -31,29 +28,16 @@ class Users:
         self.project = small_project(folder / "project", dialogues=2).parent
         self.private = self.project / "reticent-store/private"
         open_roots(self.private, self.project / "reticent-store/public")
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("as_user.py")), str(self.warm)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._commands = WarmCommands(self.warm)
+        self.close = self._commands.close
 
     def give_to(self, user: int) -> None:
         for path in (self.project, *self.project.rglob("*")):
             os.chown(path, user, user, follow_symlinks=False)
 
     def run(self, user: int, *arguments: str) -> tuple[int, str, str]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([user, str(self.project), arguments]) + "\n")
-        self._process.stdin.flush()
-        code, out, error = json.loads(self._process.stdout.readline())
-        return code, out, error
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=30)
+        done = self._commands.run(self.project, arguments, dict(os.environ), user)
+        return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

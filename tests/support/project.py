@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from support import REPOSITORY
+from support.warm_cli import WarmCommands
 
 SMALL = """
 [runtime]
@@ -38,19 +40,23 @@ epochs = 1
 expected_batch_size = 64
 noise_multiplier = 2.0
 """
+_STARTS_SERVERS = ("run", "compare", "review", "deploy")
 SECRET = "5e" * 32 + "\n"
 
 
 def reticent(
     *arguments: str | Path, cwd: Path, timeout: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Runs the command line in its own process with a private Prefect home.
+    """Runs the command line in a process with a private Prefect home.
 
-    A run starts the embedded server unless ``environment`` names another (see `support.shared_server`).
+    A run starts the embedded server unless ``environment`` names another (see `support.shared_server`). What starts
+    none is run by `support.warm_cli`.
     """
     named = ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
     variables = {name: value for name, value in os.environ.items() if name not in named}
     variables |= {"PREFECT_HOME": str(prefect_home(cwd / ".prefect")), **environment}
+    if arguments[0] not in _STARTS_SERVERS:
+        return _warm_commands().run(cwd, [str(argument) for argument in arguments], variables)
     return subprocess.run(
         [sys.executable, "-m", "flows.cli", *map(str, arguments)],
         cwd=cwd,
@@ -60,6 +66,11 @@ def reticent(
         timeout=timeout,
         check=False,
     )
+
+
+@functools.cache
+def _warm_commands() -> WarmCommands:
+    return WarmCommands()
 
 
 def without_prefect(**environment: str) -> dict[str, str]:
