@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
-from pipelines.files import numbered, sha256_file
 from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
+from pipelines.store.disk import numbered, sha256_file
 from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
 from pipelines.store.ledger_check import check_releases, is_close
 from pipelines.store.ledger_file import ACKNOWLEDGED

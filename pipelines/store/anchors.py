@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import numbered, read_json, sha256_file
+from pipelines.files import read_json
 from pipelines.graph import GRAPH
 from pipelines.store import versions
+from pipelines.store.disk import numbered, sha256_file
 from pipelines.store.identity import FILE as IDENTITY
 from pipelines.store.identity import anchor_of
 from pipelines.store.ledger_file import Anchor

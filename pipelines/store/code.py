@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pipelines
-from pipelines.files import sha256_file
+from pipelines.store.disk import sha256_file
 from pipelines.store.statcache import StatCache
 
 _PACKAGE = "pipelines"

@@ -11,11 +11,12 @@ from pathlib import Path
 from pipelines.artifacts import Artifact, Output
 from pipelines.context import Environment, Outside, Progress, StageContext, silent
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
-from pipelines.files import DISK_ERRORS, disk_error, write_json
+from pipelines.files import write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import OUTSIDE, OVERLAY, SOURCE, Input
 from pipelines.store import manifest as manifests
+from pipelines.store.disk import DISK_ERRORS, disk_error
 from pipelines.store.gating import search_public_files
 from pipelines.store.keys import built_with, stage_seed
 from pipelines.store.ledger import StoreLedger

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.files import disk_error
+from pipelines.store.disk import disk_error
 
 
 def _open(path: Path, *, shared: bool) -> int:

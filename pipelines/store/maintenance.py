@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError, StoreError
-from pipelines.files import remove_tree
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
+from pipelines.store.disk import remove_tree
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError

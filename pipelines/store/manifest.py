@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import StoreError
-from pipelines.files import canonical_json, data_files, fsync_tree, read_json, sha256_file, write_json
+from pipelines.files import canonical_json, read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import versions
+from pipelines.store.disk import data_files, fsync_tree, sha256_file
 from pipelines.store.roots import Roots
 from pipelines.store.seals import fingerprint
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pipelines.artifacts import Source, Target
 from pipelines.context import pseudonym
 from pipelines.errors import StoreError
-from pipelines.files import data_files, fsync_path, fsync_tree, remove_tree, sha256_file
+from pipelines.files import fsync_path
+from pipelines.store.disk import data_files, fsync_tree, remove_tree, sha256_file
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import Session
 

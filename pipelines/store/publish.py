@@ -15,10 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.files import fsync_path, make_durable_dir, numbered, read_json, remove_tree, write_json
+from pipelines.files import fsync_path, read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store.anchors import remember_release
+from pipelines.store.disk import make_durable_dir, numbered, remove_tree
 from pipelines.store.manifest import (
     MANIFEST,
     PURPOSE,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.files import remove_tree
 from pipelines.graph import GRAPH
 from pipelines.store.anchors import release_stages
+from pipelines.store.disk import remove_tree
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.maintenance import shown_artifacts
 from pipelines.store.roots import Roots

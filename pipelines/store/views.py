@@ -12,10 +12,11 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pipelines.files import fsync_path, remove_tree, replace_link
+from pipelines.files import fsync_path
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import manifest as manifests
+from pipelines.store.disk import remove_tree, replace_link
 from pipelines.store.locks import key_lock
 from pipelines.store.outcome import Outcome
 from pipelines.store.roots import Roots, make_readable

@@ -27,8 +27,8 @@ from support.prefect_server import wait_for as _wait
 from support.project import small_project
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
-from pipelines.files import disk_error
 from pipelines.processes import worker_pool
+from pipelines.store.disk import disk_error
 
 
 @pytest.fixture(scope="module")
@@ -259,7 +259,7 @@ import tasks.base
 from tasks.stages import split
 from pipelines.errors import InputError
 from pipelines.store.outcome import Outcome
-from pipelines.files import disk_error
+from pipelines.store.disk import disk_error
 
 errors = {"passing": [disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}
 calls = dict.fromkeys(errors, 0)

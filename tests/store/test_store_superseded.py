@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.toy import publishing
 
-from pipelines.files import replace_link
+from pipelines.store.disk import replace_link
 from pipelines.store.locks import store_lock
 from pipelines.store.publish import quarantine
 from pipelines.store.roots import Roots, open_roots, private_umask
