@@ -36,15 +36,15 @@ def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places
         reads_places: whether training is told which records begin or end their conversation.
     """
     policies = _policies(redact)
-    told = [(name, registry.spec(name)) for name in policies]
+    specs = [(name, registry.spec(name)) for name in policies]
     stability = stability_of_dedup(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
     return CorpusFacts(
         dedup_stability=stability.replace_one,
         dedup_reason=stability.reason,
         dedup_min_tokens=dedup.min_tokens,
         has_conservative=redact.conservative is not None,
-        reads_documents=tuple(name for name, said in told if said is not None and said.reads_documents),
-        fitted=tuple(name for name, said in told if said is not None and said.is_fitted),
+        reads_documents=tuple(name for name, spec in specs if spec is not None and spec.reads_documents),
+        fitted=tuple(name for name, spec in specs if spec is not None and spec.is_fitted),
         plugins=tuple(name for name in policies if name not in SPECS),
         collapses=redact.collapse,
         # Of a plug-in it could not be checked, and selective DP would rest on it.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pipelines.corpus.options import ReadOptions
 from pipelines.errors import ConfigError
-from pipelines.plugins import check_import_path, installed, is_import_path, load, nearest
+from pipelines.plugins import load, resolve
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -205,14 +205,8 @@ def check_name(name: str) -> None:
     Raises:
         ValueError: it is neither registered nor an import path; the message gives the nearest name.
     """
-    if is_import_path(name):
-        check_import_path(name)
-    elif name != "auto" and name not in FORMATS and name not in installed(ENTRY_POINTS):
-        known = ("auto", *FORMATS, *installed(ENTRY_POINTS))
-        raise ValueError(
-            f"unknown format '{name}'; {nearest(name, known)}known: {', '.join(known)}, "
-            "or a reader's import path package.module:Class"
-        )
+    if name != "auto" and name not in FORMATS:
+        reference(name)
 
 
 def is_plugin(format: str) -> bool:
@@ -222,8 +216,7 @@ def is_plugin(format: str) -> bool:
 
 def reference(format: str) -> str:
     """``module:Class`` of a plug-in. Raises ValueError as `check_name`."""
-    check_name(format)
-    return format if is_import_path(format) else installed(ENTRY_POINTS)[format]
+    return resolve(format, ("auto", *FORMATS), ENTRY_POINTS, "format", "Class")
 
 
 @functools.cache

@@ -159,8 +159,8 @@ class Policy(Protocol):
 
     With ``redact.stabilise`` a policy is asked several times about a sentence, with a placeholder in place of what was
     found (`pipelines.policies.judging.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on
-    their surroundings, as those of a model do, says so by an attribute ``reads_context = True`` and goes with the
-    others.
+    their surroundings, as those of a model do, says so by an attribute ``reads_context = True``, or in its spec, and
+    goes with the others.
 
     A policy of another package may say what it is by an attribute ``spec`` of its class, a `PolicySpec`.
     """

@@ -104,10 +104,10 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         module_name, _, attribute = reference(name).partition(":")
     except ValueError as error:
         raise ConfigError(f"{setting}: {error}") from None
-    said = spec(name)
-    if name not in SPECS and said is not None and options.own is None:
+    declared = spec(name)
+    if name not in SPECS and declared is not None and options.own is None:
         try:
-            options = dataclasses.replace(options, own=check_options(said.options, {}, f"options.{name}"))
+            options = dataclasses.replace(options, own=check_options(declared.options, {}, f"options.{name}"))
         except ValueError as error:
             raise ConfigError(f"{setting.partition('.')[0]}.{error}") from None
     try:
@@ -122,9 +122,12 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         raise ConfigError(f"{setting}: policy '{name}' could not be made ({type(error).__name__})") from error
     if not isinstance(made, Policy) or not isinstance(made.needs, frozenset):
         raise ConfigError(f"{setting}: policy '{name}' needs a method find(sentence) and a frozenset 'needs'")
-    if said is not None and said.reads_documents != isinstance(made, DocumentPolicy):
+    if declared is not None and declared.reads_documents != isinstance(made, DocumentPolicy):
+        has = "has no" if declared.reads_documents else "has a"
         raise ConfigError(
-            f"{setting}: policy '{name}' {'has no' if said.reads_documents else 'has a'} method find_in_document, but "
-            f"its spec says reads_documents = {said.reads_documents}"
+            f"{setting}: policy '{name}' {has} method find_in_document, but its spec says reads_documents = "
+            f"{declared.reads_documents}"
         )
+    if declared is not None and not declared.components <= made.needs:
+        raise ConfigError(f"{setting}: policy '{name}': 'needs' lacks components that its spec names")
     return made

@@ -150,15 +150,15 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
 
     def plugin_descriptions(self) -> dict[str, str]:
         """What the specs of selected plug-ins say that they mask."""
-        told = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
-        return {name: spec.description for name, spec in told if spec is not None}
+        plugins = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
+        return {name: spec.description for name, spec in plugins if spec is not None}
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
-        told = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
+        built_in = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
         own = (option_references(registry.plugin_options(name, values)) for name, values in self.options.items())
         modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
-        return (*modules, *(reference for found in (*told, *own) for reference in found))
+        return (*modules, *(reference for found in (*built_in, *own) for reference in found))
 
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""

@@ -5,7 +5,7 @@ import gzip
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
-from pipelines.corpus import formats
+from pipelines import plugins
 from pipelines.corpus.formats import FORMATS, PLUGIN_KINDS, FormatSpec, check_name
 from pipelines.corpus.items import BadRow, Document
 from pipelines.corpus.options import ReadOptions
@@ -139,7 +139,7 @@ def test_its_code_packages_and_options_count(monkeypatch):
     assert config.read_options().plugin == '{"sign": "%"}'
     assert CorpusConfig().code_references() == CorpusConfig().package_references() == ()
     assert "corpus" in GRAPH["split"].runs
-    monkeypatch.setattr(formats, "installed", lambda group: {"blocks": name})
+    monkeypatch.setattr(plugins, "installed", lambda group: {"blocks": name})
     assert CorpusConfig(format="blocks").code_references() == (__name__,)
 
 

@@ -63,6 +63,14 @@ class NoSpec(OneWord):
     spec = None
 
 
+class Lacks(OneWord):
+    spec = PolicySpec(name="lacks", description="names", components=frozenset({"ner"}))
+
+
+class Context(OneWord):
+    spec = PolicySpec(name="context", description="one word", reads_context=True)
+
+
 class NotASpec(OneWord):
     spec = "a sentence"
 
@@ -159,10 +167,21 @@ def test_claims_know_what_plugins_say_and_believe_the_worse():
     assert not plain.redactor_is_stable
 
 
+def test_a_policy_that_reads_context_is_asked_last(monkeypatch):
+    asked = []
+    for policy in (OneWord, Context):
+        monkeypatch.setattr(policy, "find", lambda self, sentence: asked.append(self.name) or [])
+    names = (path_of(Context), path_of(OneWord))
+    Redactor.from_spec(RedactConfig(policies=names).redactor_spec()).judge([Request("blue", [0], [4])])
+    assert asked[:2] == [path_of(OneWord), path_of(Context)]
+
+
 def test_a_spec_that_is_not_true_is_refused():
     assert isinstance(registry.make_policy(PolicyOptions(name=path_of(Reads))), DocumentPolicy)
     with pytest.raises(ConfigError, match="has a method find_in_document, but its spec says reads_documents = False"):
         registry.make_policy(PolicyOptions(name=path_of(Lies)))
+    with pytest.raises(ConfigError, match="lacks components that its spec names"):
+        registry.make_policy(PolicyOptions(name=path_of(Lacks)))
     with pytest.raises(ConfigError, match="its spec must be a"):
         registry.spec(path_of(NotASpec))
     assert registry.spec("no.such.module:Policy") is None

@@ -131,8 +131,10 @@ def _numbers(words: list[str]) -> Iterator[int]:
     for i, word in enumerate(words):
         if word in NUMBER_WORDS:
             counts = i + 1 < len(words) and words[i + 1] in UNITS and words[i : i + 2] != ["one", "of"]
-            tells = i > 0 and (words[i - 1] in NOUNS or (i + 1 == len(words) and words[i - 1] in _BEFORE_A_NUMBER))
-            if num_spelled > 1 or counts or tells or word not in SMALL_NUMBERS:
+            is_numbered = i > 0 and (
+                words[i - 1] in NOUNS or (i + 1 == len(words) and words[i - 1] in _BEFORE_A_NUMBER)
+            )
+            if num_spelled > 1 or counts or is_numbered or word not in SMALL_NUMBERS:
                 yield i
         elif len(word) == 1 and num_spelled > 1:
             yield i

@@ -46,11 +46,11 @@ class PropagatePolicy:
                     continue
                 text = sentence.text[sentence.starts[span.start_token] : sentence.ends[span.end_token - 1]]
                 words = pieces(text)
-                if any(_tells(word) for word in words):
+                if any(_is_distinctive(word) for word in words):
                     phrases.setdefault(text, span.label)
                 if span.label in _NAME_LABELS and len(words) > 1:
                     for word in words:
-                        if _tells(word) and not word.isdigit():
+                        if _is_distinctive(word) and not word.isdigit():
                             phrases.setdefault(word, span.label)
         table = PhraseTable(sorted(phrases.items()))
         if not table:
@@ -58,6 +58,6 @@ class PropagatePolicy:
         return [sentence.spans(table.find(sentence.text), self._name) for sentence in sentences]
 
 
-def _tells(word: str) -> bool:
+def _is_distinctive(word: str) -> bool:
     """Whether a word is rare enough to be the same thing wherever it stands."""
     return len(word) >= _MIN_CHARS and word not in COMMON_WORDS and word not in NUMBER_WORDS

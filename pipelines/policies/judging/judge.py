@@ -317,7 +317,8 @@ def _wanting(policies: Iterable[Policy]) -> list[Any]:
 
 def _reads_context(policy: Policy) -> bool:
     """Whether what a policy finds depends on what stands around it, so that patterns had better go first."""
-    return bool(policy.needs) or bool(getattr(policy, "reads_context", False))
+    spec = getattr(policy, "spec", None)
+    return bool(policy.needs or getattr(policy, "reads_context", False) or getattr(spec, "reads_context", False))
 
 
 @contextmanager
