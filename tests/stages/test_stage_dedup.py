@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, write_rows
 
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
@@ -23,19 +23,7 @@ from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.split import CorpusConfig, SplitConfig
 from pipelines.tables import Table
 
-SENTENCE = {
-    "doc_id": "d0",
-    "sentence_index": 0,
-    "text": "Hello.",
-    "token_starts": [0, 5],
-    "token_ends": [5, 6],
-    "char_start": 0,
-    "is_overlong_piece": False,
-    "speaker": None,
-    "domain": None,
-    "fold": "train",
-    "label": None,
-}
+SENTENCE = {"doc_id": "d0", "text": "Hello.", "token_starts": [0, 5], "token_ends": [5, 6]}
 
 
 @dataclasses.dataclass
@@ -57,10 +45,7 @@ class Pipeline:
 
     def split(self, partition, rows):
         private_dir = self.root / f"split-{partition}"
-        private_dir.mkdir()
-        with table_writer(private_dir / "sentences.parquet", "sentences") as writer:
-            for row in rows:
-                writer.append(**{**SENTENCE, **row})
+        write_rows(private_dir / "sentences.parquet", "sentences", rows, **SENTENCE)
         return artifact("split", private_dir, partition, key=partition)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from stage_corpora import write_stability
 from support.contexts import artifact, stage_context
-from support.tables import table_writer
+from support.tables import write_rows
 
 from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
@@ -25,51 +25,26 @@ class Corpus:
             for stage in ("split", "redact", "stability"):
                 (folder / stage / name).mkdir(parents=True)
             write_stability(folder / "stability" / name / "stability.parquet", [(name, i) for i in range(10)], 10)
-            with table_writer(folder / "split" / name / "documents.parquet", "documents") as writer:
-                for doc_id, fold, num_sentences in (
-                    (name, "train", 10),
-                    ("empty", "train", 0),
-                    ("held out", "test", 5),
-                ):
-                    writer.append(
-                        doc_id=doc_id,
-                        source_file="f",
-                        source_row=1,
-                        source_id=None,
-                        num_sentences=num_sentences,
-                        num_tokens=100,
-                        num_chars=100,
-                        fold=fold,
-                        has_gold=gold and doc_id in labelled,
-                    )
-            with table_writer(folder / "split" / name / "gold.parquet", "gold") as writer:
-                for i in range(10 if gold and not empty and name in labelled else 0):
-                    writer.append(
-                        doc_id=name,
-                        sentence_index=i,
-                        start=10,
-                        end=20,
-                        start_token=2,
-                        end_token=4,
-                        label="NAME",
-                        secret_id=i,
-                    )
-            with table_writer(folder / "redact" / name / "redacted.parquet", "redacted") as writer:
-                for i in range(10):
-                    writer.append(**self.redacted_row(name, i))
-        (folder / "sample").mkdir()
-        with table_writer(folder / "sample" / "sample.parquet", "sample") as writer:
-            for replicate in range(REPLICATES):
-                for name in ("a", "b"):
-                    for i in range(1, 10):
-                        writer.append(
-                            doc_id=name,
-                            sentence_index=i,
-                            partition=name,
-                            replicate=replicate,
-                            inclusion_probability=0.9,
-                        )
+            documents = [
+                {"doc_id": doc_id, "fold": fold, "num_sentences": number, "has_gold": gold and doc_id in labelled}
+                for doc_id, fold, number in ((name, "train", 10), ("empty", "train", 0), ("held out", "test", 5))
+            ]
+            write_rows(folder / "split" / name / "documents.parquet", "documents", documents, num_tokens=100)
+            write_gold(
+                self, name, [(i, i, "NAME") for i in range(10 if gold and not empty and name in labelled else 0)]
+            )
+            self.write_redacted(name, [self.redacted_row(name, i) for i in range(10)])
+        sampled = [
+            {"doc_id": name, "sentence_index": i, "partition": name, "replicate": replicate}
+            for replicate in range(REPLICATES)
+            for name in ("a", "b")
+            for i in range(1, 10)
+        ]
+        write_rows(folder / "sample" / "sample.parquet", "sample", sampled, inclusion_probability=0.9)
         self.write_figures(is_census=False)
+
+    def write_redacted(self, name, rows):
+        write_rows(self.folder / "redact" / name / "redacted.parquet", "redacted", rows)
 
     def write_figures(self, is_census):
         figures = {
@@ -99,17 +74,9 @@ class Corpus:
         return {
             "doc_id": name,
             "sentence_index": i,
-            "redacted_text": "x",
             "spans": [] if is_public or is_duplicate else [span],
-            "flagged_by_conservative": False,
             "num_tokens": 10,
-            "num_masked_tokens": 0,
             "is_duplicate": is_duplicate,
-            "failed_closed": False,
-            "speaker": None,
-            "domain": None,
-            "fold": "train",
-            "label": None,
         }
 
     def run(self, **config):
@@ -170,9 +137,7 @@ def test_gold_that_is_asked_for_must_be_there(tmp_path):
 
 def test_a_sampled_sentence_that_was_not_redacted_stops_the_run(tmp_path):
     corpus = Corpus(tmp_path)
-    with table_writer(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
-        for i in range(9):
-            writer.append(**corpus.redacted_row("b", i))
+    corpus.write_redacted("b", [corpus.redacted_row("b", i) for i in range(9)])
     with pytest.raises(StageError, match="1 of 9 sampled sentences"):
         corpus.run()
 
@@ -222,10 +187,9 @@ def test_labels_on_held_out_documents_measure_nothing(tmp_path):
 
 def write_gold(corpus, name, rows):
     """Rows: (sentence, secret, label)."""
-    with table_writer(corpus.folder / "split" / name / "gold.parquet", "gold") as writer:
-        for i, secret_id, label in rows:
-            place = {"start": 10, "end": 20, "start_token": 2, "end_token": 4}
-            writer.append(doc_id=name, sentence_index=i, label=label, secret_id=secret_id, **place)
+    made = [{"sentence_index": i, "label": label, "secret_id": secret_id} for i, secret_id, label in rows]
+    place = {"doc_id": name, "start": 10, "end": 20, "start_token": 2, "end_token": 4}
+    write_rows(corpus.folder / "split" / name / "gold.parquet", "gold", made, **place)
 
 
 def test_a_secret_over_two_sentences_is_one_and_missed_if_a_piece_is(tmp_path):
@@ -244,10 +208,9 @@ def test_a_piece_outside_the_sample_still_gives_the_secret_away(tmp_path):
     corpus = Corpus(tmp_path)
     write_gold(corpus, "a", [(4, 0, "NAME")])
     write_gold(corpus, "b", [(4, 0, "NAME"), (0, 0, "NAME")])
-    with table_writer(tmp_path / "redact" / "b" / "redacted.parquet", "redacted") as writer:
-        for i in (4, *range(4), *range(5, 10)):  # b0, which is missed and was not sampled, comes second
-            row = corpus.redacted_row("b", i)
-            writer.append(**(row | {"spans": []} if i == 0 else row))
+    rows = [corpus.redacted_row("b", i) for i in (4, *range(4), *range(5, 10))]
+    rows[1]["spans"] = []  # b0, which is missed and was not sampled, comes second
+    corpus.write_redacted("b", rows)
     found = corpus.run()
     assert (found["num_secret_spans"], found["num_missed_spans"], found["num_escaped_spans"]) == (2, 1, 1)
 

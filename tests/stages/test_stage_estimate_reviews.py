@@ -7,7 +7,7 @@ import json
 import pytest
 from stage_corpora import write_stability
 from support.contexts import artifact, stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
@@ -33,37 +33,20 @@ class Reviewed:
             (folder / stage).mkdir()
         write_stability(folder / "stability" / "stability.parquet", [("d", i) for i in range(12)], 6)
         self.domains = domains or (lambda i: None)
-        with table_writer(folder / "split" / "sentences.parquet", "sentences") as writer:
-            for i in range(12):
-                text = text_of(i)
-                starts = [0, 5, 12, 16, 19, 23]
-                ends = [4, 11, 15, 18, 22, 26]
-                assert [text[a:b] for a, b in zip(starts, ends, strict=True)][1:3] == [f"Jane{i:02}", "Doe"]
-                writer.append(
-                    doc_id="d",
-                    sentence_index=i,
-                    text=text,
-                    token_starts=starts,
-                    token_ends=ends,
-                    char_start=0,
-                    is_overlong_piece=False,
-                    speaker=None,
-                    domain=self.domains(i),
-                    fold="train",
-                    label=None,
-                )
-        document = {"doc_id": "d", "source_file": "f", "source_row": 1, "source_id": None, "fold": "train"}
-        with table_writer(folder / "split" / "documents.parquet", "documents") as writer:
-            writer.append(**document, num_sentences=12, num_tokens=72, num_chars=312, has_gold=False)
-        with table_writer(folder / "split" / "gold.parquet", "gold"):
-            pass
+        starts, ends = [0, 5, 12, 16, 19, 23], [4, 11, 15, 18, 22, 26]
+        sentences = [{"sentence_index": i, "text": text_of(i), "domain": self.domains(i)} for i in range(12)]
+        for i, row in enumerate(sentences):
+            tokens = [row["text"][a:b] for a, b in zip(starts, ends, strict=True)]
+            assert tokens[1:3] == [f"Jane{i:02}", "Doe"]
+        common = {"token_starts": starts, "token_ends": ends}
+        write_rows(folder / "split" / "sentences.parquet", "sentences", sentences, **common)
+        write_rows(folder / "split" / "documents.parquet", "documents", [{"num_sentences": 12, "num_tokens": 72}])
+        write_rows(folder / "split" / "gold.parquet", "gold", [])
         self.redact(lambda i: [(2, 3)] if i < 6 else [])
         for name, rows in (("sample", range(12)), ("screening", range(3))):
-            with table_writer(folder / "sample" / f"{name}.parquet", "sample") as writer:
-                for i in rows:
-                    writer.append(
-                        doc_id="d", sentence_index=i, partition="p", replicate=0, inclusion_probability=self.chance(i)
-                    )
+            drawn = [{"sentence_index": i, "inclusion_probability": self.chance(i)} for i in rows]
+            common = {"doc_id": "d", "partition": "p", "replicate": 0}
+            write_rows(folder / "sample" / f"{name}.parquet", "sample", drawn, **common)
         strata = sorted({(self.domains(i), self.chance(i)) for i in range(12)}, key=str)
         figures = {
             "is_census": False,
@@ -79,27 +62,16 @@ class Reviewed:
         return 0.1 if self.domains(i) == "small" else 0.01
 
     def redact(self, masks_of):
-        with table_writer(self.folder / "redact" / "redacted.parquet", "redacted") as writer:
-            for i in range(12):
-                spans = [
-                    {"start_token": a, "end_token": b, "start": 0, "end": 1, "label": "X", "policy": "p", "score": 1.0}
-                    for a, b in [*masks_of(i), (4, 5)]
-                ]
-                writer.append(
-                    doc_id="d",
-                    sentence_index=i,
-                    redacted_text="x",
-                    spans=spans,
-                    flagged_by_conservative=False,
-                    num_tokens=6,
-                    num_masked_tokens=0,
-                    is_duplicate=False,
-                    failed_closed=False,
-                    speaker=None,
-                    domain=self.domains(i),
-                    fold="train",
-                    label=None,
-                )
+        span = {"start": 0, "end": 1, "label": "X", "policy": "p", "score": 1.0}
+        rows = [
+            {
+                "sentence_index": i,
+                "spans": [span | {"start_token": a, "end_token": b} for a, b in [*masks_of(i), (4, 5)]],
+                "domain": self.domains(i),
+            }
+            for i in range(12)
+        ]
+        write_rows(self.folder / "redact" / "redacted.parquet", "redacted", rows, num_tokens=6)
 
     def judge(self, i, secrets, trusted=(), reviewer="ana", **values):
         fields = {"id": f"{reviewer}{i:06}", "at": "2026-01-01", "key": sentence_key(STORE, text_of(i))} | values

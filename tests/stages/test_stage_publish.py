@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 from support.contexts import stage_context
-from support.tables import read_table, table_writer
+from support.tables import DEFAULTS, read_table, write_rows
 
 from pipelines.errors import PrivacyGateError
 from pipelines.policies.sharding import content_key
@@ -19,18 +19,10 @@ ROWS = [("d2", 7, "again"), ("d1", 3, "hello there"), ("d1", 9, "again"), ("d3",
 
 
 def publish(root: Any, rows: Any = ROWS, method: str = "crt", publish: str = "auto", masked: int = 0) -> Any:
-    (root / "shard").mkdir(parents=True)
-    made = [
-        {
-            "doc_id": doc, "sentence_index": index, "redacted_text": text, "num_tokens": 2, "num_masked_tokens": masked,
-            "speaker": "A", "domain": None, "label": None,
-        }
-        for doc, index, text in rows
-    ]  # fmt: skip
+    told = DEFAULTS["shard"] | {"num_tokens": 2, "num_masked_tokens": masked, "speaker": "A"}
+    made = [told | {"doc_id": doc, "sentence_index": index, "redacted_text": text} for doc, index, text in rows]
     made.sort(key=lambda row: (content_key(row), row["doc_id"], row["sentence_index"]))
-    with table_writer(root / "shard/public.parquet", "shard") as writer:
-        for row in made:
-            writer.append(**row)
+    write_rows(root / "shard/public.parquet", "shard", made)
     configs = {"shard": ShardConfig(publish=publish), "train": TrainConfig(method=method)}
     more = {"public_folder": root / "public", "secret": b"secret"}
     counts = run(stage_context("publish", root / "private", configs, {"shard": root / "shard"}, partition="p", **more))

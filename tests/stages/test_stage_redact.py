@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 from support.contexts import stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, write_rows
 
 from pipelines.context import Environment
 from pipelines.corpus.split import Splitter
@@ -39,35 +39,16 @@ PLUGIN = f"{__name__}:FailsOnTrigger"
 
 def make_context(root, rows, config, decisions=None, format="auto"):
     """``rows``: (text, is_duplicate) or (text, is_duplicate, {column: value})."""
-    for name in ("split", "dedup"):
-        (root / name).mkdir(parents=True)
     splitter = Splitter(mode="turns")
-    with (
-        table_writer(root / "split/sentences.parquet", "sentences") as sentences,
-        table_writer(root / "dedup/masked.parquet", "masked") as written,
-    ):
-        for i, (text, _, *more) in enumerate(rows):
-            cut = next(iter(splitter.split([text])))
-            row = {
-                "doc_id": "d",
-                "sentence_index": i,
-                "text": text,
-                "token_starts": cut[0].token_starts if cut else [],
-                "token_ends": cut[0].token_ends if cut else [],
-                "char_start": 0,
-                "is_overlong_piece": False,
-                "speaker": None,
-                "domain": None,
-                "fold": "train",
-                "label": None,
-            }
-            sentences.append(**{**row, **(more[0] if more else {})})
-        for i, is_duplicate in enumerate(decisions if decisions is not None else [row[1] for row in rows]):
-            written.append(
-                doc_id="d",
-                sentence_index=i,
-                is_duplicate=is_duplicate,
-            )
+    sentences = []
+    for i, (text, _, *more) in enumerate(rows):
+        cut = next(iter(splitter.split([text])))
+        tokens = {"token_starts": cut[0].token_starts if cut else [], "token_ends": cut[0].token_ends if cut else []}
+        sentences.append({"sentence_index": i, "text": text} | tokens | (more[0] if more else {}))
+    told = [row[1] for row in rows] if decisions is None else decisions
+    masked = [{"doc_id": "d", "sentence_index": i, "is_duplicate": is_duplicate} for i, is_duplicate in enumerate(told)]
+    write_rows(root / "split/sentences.parquet", "sentences", sentences)
+    write_rows(root / "dedup/masked.parquet", "masked", masked)
     return stage_context(
         "redact",
         root / "out",

@@ -7,29 +7,16 @@ import json
 import pytest
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
 from pipelines.stages.sample import SampleConfig, run
 
 
 def write_sentences(folder, doc_id, num_rows, text="plain text", fold_of=lambda i: "train"):
-    folder.mkdir(parents=True)
-    with table_writer(folder / "sentences.parquet", "sentences") as writer:
-        for i in range(num_rows):
-            writer.append(
-                doc_id=doc_id,
-                sentence_index=i,
-                text=text,
-                token_starts=[0, 6],
-                token_ends=[5, 10],
-                char_start=0,
-                is_overlong_piece=False,
-                speaker=None,
-                domain=None,
-                fold=fold_of(i),
-                label=None,
-            )
+    rows = [{"sentence_index": i, "fold": fold_of(i)} for i in range(num_rows)]
+    common = {"doc_id": doc_id, "text": text, "token_starts": [0, 6], "token_ends": [5, 10]}
+    write_rows(folder / "sentences.parquet", "sentences", rows, **common)
     return folder
 
 

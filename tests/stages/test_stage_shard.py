@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import stage_context
-from support.tables import read_table, table_writer
+from support.tables import DEFAULTS, read_table, write_rows
 
 from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
@@ -17,28 +17,11 @@ from pipelines.policies import sharding
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
 from pipelines.stages.shard import ShardConfig, run
 
-ROW = {
-    "doc_id": "d0",
-    "sentence_index": 0,
-    "redacted_text": "hello there",
-    "spans": [],
-    "flagged_by_conservative": False,
-    "num_tokens": 2,
-    "num_masked_tokens": 0,
-    "is_duplicate": False,
-    "failed_closed": False,
-    "speaker": None,
-    "domain": None,
-    "fold": "train",
-    "label": None,
-}
+ROW = DEFAULTS["redacted"] | {"doc_id": "d0", "redacted_text": "hello there", "num_tokens": 2}
 
 
 def run_stage(root, rows):
-    (root / "redact").mkdir(parents=True)
-    with table_writer(root / "redact/redacted.parquet", "redacted") as writer:
-        for row in rows:
-            writer.append(**{**ROW, **row})
+    write_rows(root / "redact/redacted.parquet", "redacted", rows, **ROW)
     more = {"partition": "p", "public_folder": root / "public"}
     ctx = stage_context("shard", root / "private", {"shard": ShardConfig()}, {"redact": root / "redact"}, **more)
     counts = run(ctx)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
-from support.tables import read_table, table_writer
+from support.tables import read_table, write_rows
 from transformers import AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
@@ -51,28 +51,24 @@ def rows(kind):
 
 
 def write_shard(path, shard):
-    with table_writer(path, "shard") as writer:
-        for index, (text, speaker) in enumerate(shard):
-            common = {"doc_id": f"{index:032d}", "sentence_index": 0, "redacted_text": text, "speaker": speaker}
-            writer.append(**common, num_tokens=9, num_masked_tokens=1, domain=None, label=None)
+    rows = [
+        {"doc_id": f"{index:032d}", "redacted_text": text, "speaker": speaker}
+        for index, (text, speaker) in enumerate(shard)
+    ]
+    write_rows(path, "shard", rows, num_tokens=9, num_masked_tokens=1)
 
 
 def write_sentences(path, folds):
-    with table_writer(path, "sentences") as writer:
-        for index, fold in enumerate(folds):
-            writer.append(
-                doc_id=f"{index // 4:032d}",
-                sentence_index=index % 4,
-                text=f"Hello, can I {ASKS[index % 5]}? My name is {NAMES[index % 24]}.",
-                token_starts=[0],
-                token_ends=[5],
-                char_start=0,
-                is_overlong_piece=False,
-                speaker="USR",
-                domain=None,
-                fold=fold,
-                label=None,
-            )
+    rows = [
+        {
+            "doc_id": f"{index // 4:032d}",
+            "sentence_index": index % 4,
+            "text": f"Hello, can I {ASKS[index % 5]}? My name is {NAMES[index % 24]}.",
+            "fold": fold,
+        }
+        for index, fold in enumerate(folds)
+    ]
+    write_rows(path, "sentences", rows, speaker="USR")
 
 
 def context(folder, *, public=None, private=None, folds=("test", "train") * 30, progress=None, **settings):
@@ -441,10 +437,8 @@ def test_a_model_is_told_where_conversations_begin_and_end_and_of_what_domain(tm
     ctx = context(tmp_path, epochs=1, **conversations)
     for split in ctx.inputs["split"]:
         doc_ids = read_table(split.blob("sentences.parquet"), "sentences").column("doc_id").to_pylist()
-        with table_writer(split.folder / "documents.parquet", "documents") as writer:
-            for doc_id, num_sentences in Counter(doc_ids).items():
-                row = {"doc_id": doc_id, "source_file": "f", "source_row": 0, "source_id": None, "fold": "train"}
-                writer.append(**row, num_sentences=num_sentences, num_tokens=1, num_chars=1, has_gold=False)
+        documents = [{"doc_id": doc_id, "num_sentences": number} for doc_id, number in Counter(doc_ids).items()]
+        write_rows(split.folder / "documents.parquet", "documents", documents)
     run(ctx)
     card = (ctx.out.public_folder / "model" / "README.md").read_text()
     assert "`<AIRLINE>`. Any other: `<DOMAIN>`" in card

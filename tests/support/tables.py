@@ -1,5 +1,9 @@
 """Every table of the stages by its name, for tests that write and read them."""
 
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
 from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
 from pipelines.dedup.tables import DECISIONS, DUPLICATES, KEYS, MASKED
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_STRINGS
@@ -31,3 +35,36 @@ def read_table(path, name):
 def table_writer(path, name):
     """Writes it."""
     return TableWriter(path, SCHEMAS[name])
+
+
+_ROW = {"doc_id": "d", "sentence_index": 0, "speaker": None, "domain": None, "label": None}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "sentences": {
+        **_ROW, "text": "Hello", "token_starts": [0], "token_ends": [5], "char_start": 0, "is_overlong_piece": False,
+        "fold": "train",
+    },
+    "redacted": {
+        **_ROW, "redacted_text": "x", "spans": [], "flagged_by_conservative": False, "num_tokens": 1,
+        "num_masked_tokens": 0, "is_duplicate": False, "failed_closed": False, "fold": "train",
+    },
+    "shard": {**_ROW, "redacted_text": "x", "num_tokens": 1, "num_masked_tokens": 0},
+    "documents": {
+        "doc_id": "d", "source_file": "f", "source_row": 1, "source_id": None, "num_sentences": 1, "num_tokens": 1,
+        "num_chars": 1, "fold": "train", "has_gold": False,
+    },
+}  # fmt: skip
+"""A row of each table, for the columns that a test does not care about."""
+
+
+def write_rows(path: Path, schema: str, rows: Iterable[Mapping[str, Any]], **common: Any) -> None:
+    """Writes a table, and makes its folder.
+
+    Args:
+        path, schema: the file, and the table that it holds.
+        rows: what is special about each row.
+        common: what is told of all rows; the other columns are those of `DEFAULTS`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with table_writer(path, schema) as writer:
+        for row in rows:
+            writer.append(**{**DEFAULTS.get(schema, {}), **common, **row})

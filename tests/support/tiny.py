@@ -17,7 +17,7 @@ from pipelines.training.data.tokenizer import byte_tokenizer, loadable
 from pipelines.training.data.vocabulary import control_tokens_of, learn_vocabulary
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.shape import ModelShape
-from support.tables import table_at, table_writer
+from support.tables import table_at, write_rows
 
 SPEAKERS = ("SYS", "USR")
 ADDED = AddedTokens(speakers=SPEAKERS)
@@ -62,37 +62,22 @@ def examples_of(records):
 
 def write_shard(path, rows):
     """``rows`` are (text, speaker) pairs."""
-    with table_writer(path, "shard") as writer:
-        for index, (text, speaker) in enumerate(rows):
-            writer.append(
-                doc_id=f"{index:032d}",
-                sentence_index=0,
-                redacted_text=text,
-                num_tokens=len(text.split()),
-                num_masked_tokens=text.count("<MASK>"),
-                speaker=speaker,
-                domain=None,
-                label=None,
-            )
+    shard = [
+        {"doc_id": f"{at:032d}", "redacted_text": text, "speaker": speaker, "num_tokens": len(text.split())}
+        | {"num_masked_tokens": text.count("<MASK>")}
+        for at, (text, speaker) in enumerate(rows)
+    ]
+    write_rows(path, "shard", shard)
 
 
 def write_sentences(path, rows):
     """``rows`` are (text, speaker, fold) triples; three sentences make a document."""
-    with table_writer(path, "sentences") as writer:
-        for index, (text, speaker, fold) in enumerate(rows):
-            writer.append(
-                doc_id=f"{index // 3:032d}",
-                sentence_index=index % 3,
-                text=text,
-                token_starts=[0],
-                token_ends=[len(text)],
-                char_start=0,
-                is_overlong_piece=False,
-                speaker=speaker,
-                domain=None,
-                fold=fold,
-                label=None,
-            )
+    sentences = [
+        {"doc_id": f"{at // 3:032d}", "sentence_index": at % 3, "text": text, "token_ends": [len(text)]}
+        | {"speaker": speaker, "fold": fold}
+        for at, (text, speaker, fold) in enumerate(rows)
+    ]
+    write_rows(path, "sentences", sentences)
 
 
 def making(kind, vocab_size=400, **changes):
