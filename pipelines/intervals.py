@@ -173,14 +173,21 @@ def clip(interval: Interval) -> Interval:
 def clopper_pearson(num_hits: float, num_units: float, confidence: float) -> Interval:
     """The exact two-sided binomial interval (Clopper and Pearson 1934) for independent units.
 
-    Counts may be fractional (effective sample sizes). No unit at all gives (0, 1).
+    Args:
+        num_hits, num_units: counts; they may be fractional (effective sample sizes). No unit at all gives (0, 1).
+        confidence: strictly between 0 and 1.
     """
     tail = (1 - confidence) / 2
     return float(_lower(num_hits, num_units, tail)), float(_upper(num_hits, num_units, tail))
 
 
 def clopper_pearson_upper(num_hits: float, num_units: float, confidence: float) -> float:
-    """The exact one-sided upper bound; 1 - (1 - confidence)^(1/n) for zero hits, 1 when there is no unit."""
+    """The exact one-sided upper bound; 1 - (1 - confidence)^(1/n) for zero hits, 1 when there is no unit.
+
+    Args:
+        num_hits, num_units: counts; they may be fractional.
+        confidence: strictly between 0 and 1.
+    """
     return float(_upper(num_hits, num_units, 1 - confidence))
 
 

@@ -28,10 +28,11 @@ def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callab
         A decorator. It adds a note to the docstring, and a class stays a class.
 
     Raises:
-        ValueError: ``removed_in`` is no later version than ``since``.
+        ValueError: the removal comes too early: it takes two minor versions, or a major one.
     """
-    if _parts(removed_in) <= _parts(since):
-        raise ValueError(f"removed_in ({removed_in}) must be later than since ({since})")
+    (major, minor), removed = _parts(since), _parts(removed_in)
+    if removed < (major, minor + 2):
+        raise ValueError(f"what is deprecated since {since} goes in {major}.{minor + 2}.0 at the earliest")
 
     def decorate(target: Callable[P, R]) -> Callable[P, R]:
         message = f"{target.__qualname__} is deprecated since {since} and goes in {removed_in}; use {instead}"
@@ -60,5 +61,6 @@ def deprecated(*, since: str, removed_in: str, instead: str) -> Callable[[Callab
     return decorate
 
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+def _parts(version: str) -> tuple[int, int]:
+    major, minor, _ = (int(part) for part in version.split("."))
+    return major, minor

@@ -29,8 +29,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipelines.dp.clipping import ClippingName
 from pipelines.dp.errors import IsolationError, LossError, NotFiniteError, UnsupportedLayerError
-from pipelines.dp.isolation import check_isolation
+from pipelines.dp.gradients import ModeName
 from pipelines.dp.language import causal_lm_losses
 from pipelines.dp.optimizer import PrivateOptimizer
 from pipelines.dp.privacy import ASSUMPTIONS, PrivacyEngine
@@ -43,9 +44,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSUMPTIONS",
+    "ClippingName",
     "IsolationError",
     "LossError",
     "MemoryBudget",
+    "ModeName",
     "NotFiniteError",
     "PoissonLoader",
     "PrivacyCallback",
@@ -53,7 +56,6 @@ __all__ = [
     "PrivateOptimizer",
     "UnsupportedLayerError",
     "causal_lm_losses",
-    "check_isolation",
 ]
 
 __getattr__, __dir__ = lazy(__name__, {"PrivacyCallback": "pipelines.dp.callback"})  # transformers is slow to import

@@ -32,6 +32,7 @@ __all__ = [
     "MissRate",
     "RateEstimate",
     "ReviewPlan",
+    "Target",
     "clopper_pearson",
     "clopper_pearson_upper",
     "clustered_interval",

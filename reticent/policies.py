@@ -47,6 +47,7 @@ __all__ = [
     "RedactOptions",
     "RedactedText",
     "Redactor",
+    "Rendering",
     "Sentence",
     "Span",
     "redact",

@@ -192,6 +192,11 @@ def rdp_epsilon(event: Event, delta: float, relation: NeighboringRelation | str)
     accountant's own relation, its PLD accountant relative to the norm of one record. Events here mean the latter, so
     under replacement, where the sum moves by twice that norm, RDP is handed half the noise.
 
+    Args:
+        event: what ran.
+        delta: strictly between 0 and 1.
+        relation: the neighbouring relation.
+
     Returns:
         None for Poisson sampling under replacement, which dp-accounting refuses: a figure for another relation would
         be a wrong claim.
@@ -216,6 +221,11 @@ def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | 
 
     This is asymptotic in the number of steps and lies below the truth at real numbers of steps: it is shown for
     comparison with published figures and never claimed.
+
+    Args:
+        event: what ran.
+        delta: strictly between 0 and 1.
+        relation: the neighbouring relation.
 
     Returns:
         None under replacement, for which that limit is not stated.
@@ -242,7 +252,12 @@ def gdp_clt_epsilon(event: Event, delta: float, relation: NeighboringRelation | 
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon at ``delta`` of mu-Gaussian DP (Dong, Roth and Su 2022, Corollary 2.13), by root search."""
+    """The epsilon at ``delta`` of mu-Gaussian DP (Dong, Roth and Su 2022, Corollary 2.13), by root search.
+
+    Args:
+        mu: at least 0; sensitivity over noise of a single Gaussian release.
+        delta: strictly between 0 and 1.
+    """
     from scipy.optimize import brentq
     from scipy.special import log_ndtr, ndtr
 
@@ -260,7 +275,13 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=64)
 def all_epsilons(event: Event, delta: float, relation: NeighboringRelation) -> tuple[EpsilonFigure, ...]:
-    """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first."""
+    """Every accountant's figure for one event, delta and relation; PLD, which claims use, comes first.
+
+    Args:
+        event: what ran.
+        delta: strictly between 0 and 1.
+        relation: the neighbouring relation.
+    """
     rdp_figure = rdp_epsilon(event, delta, relation)
     clt_figure = gdp_clt_epsilon(event, delta, relation)
     pld_figure = epsilon(event, delta, relation)

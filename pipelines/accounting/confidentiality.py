@@ -73,7 +73,15 @@ def compose(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
 
 
 def amplify_epsilon(total_epsilon: float, rate: float) -> float:
-    """log(1 + rate * (e^epsilon - 1)), in a form that neither overflows nor loses small values."""
+    """log(1 + rate * (e^epsilon - 1)), in a form that neither overflows nor loses small values.
+
+    Args:
+        total_epsilon: of the whole mechanism, at least 0; infinity gives infinity.
+        rate: between 0 and 1.
+
+    Raises:
+        ValueError: the rate is out of range.
+    """
     if not 0 <= rate <= 1:
         raise ValueError(f"a rate must be between 0 and 1, not {rate}")
     if rate == 0:
@@ -133,6 +141,10 @@ def bayesian_with_original(
 def num_missed_of_group(group_size: int, false_negative_rate: FalseNegativeRate | None) -> int:
     """How many secrets of a group count as missed: gamma's share, rounded up; all of them when gamma is unknown.
 
+    Args:
+        group_size: secrets of the group.
+        false_negative_rate: gamma, whose upper bound is used; None where it is unknown.
+
     Raises:
         TypeError: another kind of rate.
     """
@@ -176,6 +188,10 @@ def group_confidentiality(total: PrivacyLoss, num_missed: int) -> AmplifiedLoss:
 def group_loss(total: PrivacyLoss, group_size: int) -> PrivacyLoss:
     """Group privacy of a mechanism for ``group_size`` records (Dwork and Roth 2014, Theorem 2.2, and its delta).
 
+    Args:
+        total: the unamplified loss for one record.
+        group_size: records that differ.
+
     Raises:
         ValueError: ``group_size`` is below 1.
     """
@@ -192,6 +208,10 @@ def jft_amplified(base: PrivacyLoss, miss_rate: MissRate) -> AmplifiedLoss:
 
     Never a guarantee: misses are drawn once and not at every step, m counts tokens and not records, and the paper
     itself calls the figure an empirical estimate. See `bayesian_confidentiality` for the sound statement.
+
+    Args:
+        base: the loss of phase 1 as a whole, at its own sampling rate.
+        miss_rate: m, whose upper bound is used.
 
     Raises:
         TypeError: another kind of rate, or a loss that was amplified already.

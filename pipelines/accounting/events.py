@@ -99,7 +99,13 @@ Leaf = NonPrivate | Gaussian | PoissonSampled
 
 
 def dp_sgd(*, noise_multiplier: float, sample_rate: float, num_steps: int) -> Event:
-    """The event of DP-SGD: ``num_steps`` noisy sums over Poisson samples (`NoEvent` for no steps or rate 0)."""
+    """The event of DP-SGD (Abadi et al. 2016): noisy sums over Poisson samples; `NoEvent` for no steps or rate 0.
+
+    Args:
+        noise_multiplier: standard deviation of the noise over the norm that a record's gradient is clipped to.
+        sample_rate: probability with which each record enters a step, on its own.
+        num_steps: steps, each with fresh samples and noise.
+    """
     if num_steps == 0 or sample_rate == 0:
         return NoEvent()
     step = PoissonSampled(sample_rate=sample_rate, event=Gaussian(noise_multiplier=noise_multiplier))
