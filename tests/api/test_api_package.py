@@ -54,7 +54,7 @@ def test_the_version_is_that_of_the_distribution_and_of_the_changelog() -> None:
 
 
 def test_no_key_of_an_artifact_depends_on_the_version(tmp_path: Path) -> None:
-    """Packages enter keys by name, and code by content; ours is none of the former, and `reticent` none of the latter."""
+    """Packages enter keys by name, code by content: neither is that of `reticent`."""
     code = CodeDigests(StatCache(tmp_path / "cache.json"))
     for stage in GRAPH.values():
         assert "reticent" not in stage.packages
