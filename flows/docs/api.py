@@ -14,7 +14,8 @@ from typing import Any, Final
 _PUBLIC: Final = "reticent"  # imported by name: no import of ours goes upwards
 _MODULES: Final = (
     *("dp", "policies", "accounting", "miss_rate", "runs", "models"),
-    *("plugins", "plugins.policies", "plugins.readers", "errors"),
+    *("plugins", "plugins.policies", "plugins.readers", "plugins.methods", "plugins.tasks", "plugins.training"),
+    *("plugins.layers", "errors"),
 )
 _SECTION: Final = re.compile(r"(Args|Attributes|Returns|Raises|Yields):$")
 _ENTRY: Final = re.compile(r"((?:\*{0,2}\w+(?:, )?)+): (.*)")
@@ -131,7 +132,7 @@ def _class(found: type, name: str) -> list[str]:
         if isinstance(value, property):
             annotation = inspect.signature(value.fget).return_annotation if value.fget else ""
             lines += ["", f"#### {name}.{attribute}: `{annotation}`", "", *_markdown(inspect.getdoc(value) or "")]
-        elif isinstance(value, classmethod | staticmethod) or inspect.isfunction(value):
+        elif isinstance(value, classmethod | staticmethod) or (inspect.isfunction(value) and inspect.getdoc(value)):
             shown = _signature(getattr(found, attribute), f"{name}.{attribute}")
             lines += ["", f"#### {name}.{attribute}", "", *shown, "", *_markdown(inspect.getdoc(value) or "")]
     return lines

@@ -52,7 +52,13 @@ class PrivatePlan:
 
 
 def plan_private_steps(num_records: int, expected_batch_size: int, epochs: int) -> PrivatePlan:
-    """Fixes rate and number of steps. No records, no steps; fewer records than the batch, all of them each step."""
+    """Fixes rate and number of steps. No records, no steps; fewer records than the batch, all of them each step.
+
+    Args:
+        num_records: of the data set.
+        expected_batch_size: records in an average step.
+        epochs: expected passes over the records.
+    """
     if num_records == 0:
         return PrivatePlan(sample_rate=0.0, expected_batch_size=0.0, steps_per_epoch=0, num_steps=0)
     rate = min(1.0, expected_batch_size / num_records)

@@ -47,6 +47,8 @@ def test_public_names_are_documented_and_typed(name: str, found: Any) -> None:
     members = [found] if not inspect.isclass(found) else [m for n, m in vars(found).items() if n[0] != "_"]
     functions = [m.fget if isinstance(m, property) else m for m in members]
     for function in filter(inspect.isfunction, functions):
+        if function.__name__ == "<lambda>":
+            continue  # the default of a field
         assert inspect.getdoc(function), f"{name}: {function.__name__}"
         signature = inspect.signature(function)
         bare = [

@@ -1,0 +1,7 @@
+"""What a rule for a layer is written with. Packages offer rules under entry points of ``reticent.layer_rules``."""
+
+from pipelines.dp.layers import Site
+from pipelines.dp.rules import LayerRule
+from pipelines.dp.uses import DenseUse, OuterUse, RowsUse
+
+__all__ = ["DenseUse", "LayerRule", "OuterUse", "RowsUse", "Site"]

@@ -1,0 +1,28 @@
+"""What methods train with, and tasks make examples with. Imports torch: not for the module that holds a spec."""
+
+from pipelines.dp.sampling import PrivatePlan, plan_private_steps
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.task_examples import Example, causal_example
+from pipelines.training.loop import Segment
+from pipelines.training.methods.base import Account, LoopTraining, Settings
+from pipelines.training.tasks.base import GeneratingTask, LanguageTask, Task, TaskModel
+from pipelines.training.tasks.prompts import prompted_example
+
+__all__ = [
+    "Account",
+    "Example",
+    "GeneratingTask",
+    "LanguageTask",
+    "LoopTraining",
+    "PrivatePlan",
+    "RecordRows",
+    "Segment",
+    "Settings",
+    "Task",
+    "TaskModel",
+    "TrainingCorpus",
+    "causal_example",
+    "plan_private_steps",
+    "prompted_example",
+]
