@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from driver import COUNT
+from support.project import NOISED_MODEL
 
 from flows.running.spec import TRAINING
 from pipelines.corpus.customersim import write_customersim
@@ -138,19 +139,6 @@ class Server:
         assert self._process.wait(30) == 0
 
 
-TINY_MODEL = """
-[train]
-num_layers = 1
-num_heads = 2
-embedding_size = 32
-context_length = 48
-vocab_size = 400
-epochs = 1
-expected_batch_size = 64
-noise_multiplier = 2.0
-"""
-
-
 def _prepared(data: dict[str, bytes]) -> dict[str, bytes]:
     """Without the stages whose bytes differ between runs by design."""
     return {path: content for path, content in data.items() if path.split("/")[2] not in TRAINING}
@@ -188,7 +176,7 @@ def _undisturbed(server: Server, folder: Path, dialogues: int) -> Undisturbed:
     write_customersim(folder / "corpus", dialogues, 3)
     (folder / "secret").write_text("5" * 64)
     config = folder / "reticent.toml"
-    config.write_text(SETTINGS + TINY_MODEL)
+    config.write_text(SETTINGS + NOISED_MODEL)
     started = time.monotonic()
     assert server.run(config, folder / "undisturbed", workers=1, kill_at=COUNT) == 0, server.log()
     seconds = time.monotonic() - started

@@ -7,22 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from increment import drive, write_project
+from support.project import SMALL_MODEL
 from support.session import made_once
 
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
 
-TRAIN = """
-[train]
-num_layers = 1
-num_heads = 2
-embedding_size = 32
-context_length = 48
-vocab_size = 400
-epochs = 1
-expected_batch_size = 64
-target_epsilon = 3.0
-"""
+TRAIN = f"{SMALL_MODEL}expected_batch_size = 64\ntarget_epsilon = 3.0\n"
 EVERYTHING = tuple(GRAPH)
 DOMAINS = ("post", "shop")
 

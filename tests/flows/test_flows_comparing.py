@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import reticent, run_json, small_project
+from support.project import reticent, small_project
+from support.shared_server import run_json, shared_server
 
 from flows.commands.compare import Variant, _summary, _without_idle, compare_document, compare_text
 from pipelines.errors import ConfigError
@@ -122,7 +123,8 @@ def test_protections_that_a_method_does_not_give_are_dropped_visibly(tmp_path: P
 def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     config = small_project(tmp_path / "p", 30)
     before = run_json(config)
-    done = reticent("compare", config, "--methods", "crt,no_dp", "--repetitions", "2", "--json", cwd=config.parent)
+    choice = ("--methods", "crt,no_dp", "--repetitions", "2", "--json")
+    done = reticent("compare", config, *choice, cwd=config.parent, **shared_server())
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout.splitlines()[-1])
     assert [row["state"] for row in document["variants"]] == ["completed"] * 4

@@ -15,14 +15,17 @@ from typing import Any
 import polars as pl
 import pytest
 from support import REPOSITORY
-from support.project import completed, reticent, run_json, small_project
+from support.project import completed, reticent, small_project
+from support.shared_server import run_json
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that has run once."""
+    """A project that has run once, on the embedded server."""
     config = small_project(tmp_path_factory.mktemp("job"))
-    config.with_name("first.json").write_text(json.dumps(run_json(config)))
+    done = reticent("run", config, "--json", cwd=config.parent)
+    assert done.returncode == 0, done.stderr
+    config.with_name("first.json").write_text(done.stdout.splitlines()[-1])
     return config
 
 

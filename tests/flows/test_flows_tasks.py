@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.project import reticent, run_json
+from support.project import reticent
+from support.shared_server import run_json
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SETTINGS = """

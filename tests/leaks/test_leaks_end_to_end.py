@@ -15,7 +15,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
-from support.project import reticent
+from support.project import SMALL_MODEL, reticent
 from support.shared_server import server_files, shared_server
 
 FOUND = "Zebulon Quackenbush"
@@ -64,14 +64,6 @@ test_fraction = 0.0
 [redact]
 policies = ["customersim"]
 conservative = "plug_ins:FlagsNothing"
-[train]
-num_layers = 1
-num_heads = 2
-embedding_size = 32
-context_length = 48
-vocab_size = 400
-epochs = 1
-expected_batch_size = 16
 """
 
 EVERYTHING_LOGGED = {
@@ -103,7 +95,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "\n".join(json.dumps({"id": f"{FOUND} {i}", "text": text}) for i, text in enumerate(texts)) + "\n"
     )
     (folder / "plug_ins.py").write_text(PLUG_INS)
-    (folder / "reticent.toml").write_text(SETTINGS)
+    (folder / "reticent.toml").write_text(f"{SETTINGS}{SMALL_MODEL}expected_batch_size = 16\n")
     return folder
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import functools
-import json
 import os
 import shutil
 import socket
@@ -18,6 +17,16 @@ from typing import Any
 from support import REPOSITORY
 from support.warm_cli import WarmCommands
 
+SMALL_MODEL = """
+[train]
+num_layers = 1
+num_heads = 2
+embedding_size = 32
+context_length = 48
+vocab_size = 400
+epochs = 1
+"""
+NOISED_MODEL = f"{SMALL_MODEL}expected_batch_size = 64\nnoise_multiplier = 2.0\n"
 SMALL = """
 [runtime]
 workers = {workers}
@@ -30,15 +39,6 @@ conservative = "conservative"
 [sample]
 replicates = 1
 fraction = 1.0
-[train]
-num_layers = 1
-num_heads = 2
-embedding_size = 32
-context_length = 48
-vocab_size = 400
-epochs = 1
-expected_batch_size = 64
-noise_multiplier = 2.0
 """
 _STARTS_SERVERS = ("run", "compare", "review", "deploy")
 SECRET = "5e" * 32 + "\n"
@@ -106,14 +106,6 @@ def _empty_database() -> Path:
     return home / "prefect.db"
 
 
-def run_json(config: Path, *arguments: str, **environment: str) -> dict[str, Any]:
-    """``reticent run CONFIG --json``, which must succeed."""
-    done = reticent("run", config, "--json", *arguments, cwd=config.parent, **environment)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return document
-
-
 def completed(document: dict[str, Any]) -> Counter[str]:
     """How often each stage was built, by shown name."""
     return Counter(
@@ -130,7 +122,7 @@ def small_project(folder: Path, dialogues: int = 60, workers: int = 1, template_
     folder.mkdir(parents=True, exist_ok=True)
     write_customersim(folder / "corpus", dialogues, 0, template_set=template_set)
     config = folder / "reticent.toml"
-    config.write_text(SMALL.format(workers=workers))
+    config.write_text(SMALL.format(workers=workers) + NOISED_MODEL)
     # Folds follow pseudonyms, which follow the store's secret: with a fresh one, a corpus this small has no document
     # in the test fold every twentieth time.
     private = folder / "reticent-store" / "private"

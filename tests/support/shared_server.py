@@ -15,8 +15,9 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
-from support.project import prefect_home, without_prefect
+from support.project import prefect_home, reticent, without_prefect
 from support.session import locked, made_once
 
 _SERVE = """
@@ -37,6 +38,14 @@ def shared_server() -> dict[str, str]:
     _use(folder)
     environment: dict[str, str] = json.loads((folder / "environment.json").read_text())
     return environment
+
+
+def run_json(config: Path, *arguments: str, **environment: str) -> dict[str, Any]:
+    """``reticent run CONFIG --json`` on the server, which must succeed."""
+    done = reticent("run", config, "--json", *arguments, cwd=config.parent, **shared_server(), **environment)
+    assert done.returncode == 0, done.stderr
+    document: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return document
 
 
 def server_files() -> Path:
