@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipelines.errors import StoreError
+from pipelines.errors import StageError, StoreError
 
 ROW_GROUP_ROWS = 16_384
 _VERSION_KEY = b"reticent.schema"
@@ -246,6 +246,11 @@ class Table:
         with self.open() as file:
             return file.read()
 
+    def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+        """The rows one by one, as `batches` reads them."""
+        for batch in self.batches(columns):
+            yield from batch.to_pylist()
+
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int = ROW_GROUP_ROWS, as_dictionary: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
@@ -265,3 +270,38 @@ class Table:
                 self.path, metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
             ) as encoded:
                 yield from encoded.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+
+
+def side_by_side(
+    left: Table,
+    left_columns: Sequence[str],
+    right: Table,
+    right_columns: Sequence[str],
+    batch_rows: int = ROW_GROUP_ROWS,
+    *,
+    made_by: str,
+) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
+    """Two tables of the same sentences, in batches of the same rows.
+
+    Args:
+        left, left_columns, right, right_columns: the tables, and what to read of them: ``doc_id``, ``sentence_index``,
+            and more.
+        batch_rows: rows at a time, at most.
+        made_by: the stage that made the second table, to be run again where they do not agree.
+
+    Raises:
+        StageError: they do not hold the same rows in the same order.
+    """
+    num_left, num_right, names = left.num_rows, right.num_rows, (left.path.name, right.path.name)
+    if num_left != num_right:
+        raise StageError(
+            f"{names[0]} has {num_left} rows but {names[1]} {num_right}: not the same rows; rerun {made_by}"
+        )
+    batches = left.batches(left_columns, batch_rows), right.batches(right_columns, batch_rows)
+    for ours, theirs in zip(*batches, strict=True):
+        for column in ("doc_id", "sentence_index"):
+            if not ours.column(column).equals(theirs.column(column)):
+                raise StageError(
+                    f"{column} differs between {names[0]} and {names[1]}: not the same rows; rerun {made_by}"
+                )
+        yield ours, theirs

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pipelines.artifacts import Target
-from pipelines.errors import PrivacyGateError, StageError
+from pipelines.errors import PrivacyGateError
 from pipelines.gate.strings import Choice, StringIndex, words_of
 from pipelines.gate.tables import GATE_HITS
 from pipelines.policies.sharding import is_private
-from pipelines.tables import Table, TableWriter
+from pipelines.tables import Table, TableWriter, side_by_side
 
 CHUNK_STRINGS: Final = 500_000
 """Strings held at once (about 150 MB); more take another pass over the rows."""
@@ -109,24 +109,14 @@ def spans_of(sentences: Table, redacted: Table) -> Iterator[tuple[str, list[dict
         StageError: the two tables do not hold the same rows in the same order.
     """
     row = ("doc_id", "sentence_index")
-    left_batches = sentences.batches((*row, "text"))
-    right_batches = redacted.batches((*row, "spans"))
-    try:
-        for left, right in zip(left_batches, right_batches, strict=True):
-            if not all(left.column(name).equals(right.column(name)) for name in row):
-                raise ValueError
-            yield from zip(left.column("text").to_pylist(), right.column("spans").to_pylist(), strict=True)
-    except ValueError:
-        raise StageError("the sentences and their redaction are not the same rows; rerun redact") from None
+    for left, right in side_by_side(sentences, (*row, "text"), redacted, (*row, "spans"), made_by="redact"):
+        yield from zip(left.column("text").to_pylist(), right.column("spans").to_pylist(), strict=True)
 
 
 def public_rows(redacted: Table) -> Iterator[dict[str, Any]]:
     """The rows of a redacted table on the public side, by the shard stage's rule."""
     columns = ("doc_id", "sentence_index", *PUBLIC_COLUMNS, *_FLAGS)
-    for batch in redacted.batches(columns):
-        for row in batch.to_pylist():
-            if row["fold"] == "train" and not is_private(row):
-                yield row
+    yield from (row for row in redacted.rows(columns) if row["fold"] == "train" and not is_private(row))
 
 
 def hits_in_row(row: dict[str, Any], index: StringIndex, choice: Choice) -> tuple[list[Hit], set[str]]:
@@ -184,7 +174,7 @@ def read_index(table: Table) -> Iterator[tuple[StringIndex, set[str]]]:
 @functools.lru_cache(maxsize=1)
 def _only_index(table: Table, mtime_ns: int) -> tuple[StringIndex, set[str]]:
     """Partitions are published one after the other by the same process."""
-    return _index_of([row for batch in table.batches() for row in batch.to_pylist()])
+    return _index_of(list(table.rows()))
 
 
 def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:

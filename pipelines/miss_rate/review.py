@@ -64,11 +64,10 @@ def read_verdicts(table: Table | None) -> dict[SentenceId, dict[Tokens, Stabilit
     if table is None:
         return None
     found: dict[SentenceId, dict[Tokens, StabilityVerdict]] = {}
-    for batch in table.batches():
-        for row in batch.to_pylist():
-            tokens = row["start_token"], row["end_token"]
-            verdict = StabilityVerdict(row["is_stable"], row["is_stable_together"], row["reason"])
-            found.setdefault((row["doc_id"], row["sentence_index"]), {})[tokens] = verdict
+    for row in table.rows():
+        tokens = row["start_token"], row["end_token"]
+        verdict = StabilityVerdict(row["is_stable"], row["is_stable_together"], row["reason"])
+        found.setdefault((row["doc_id"], row["sentence_index"]), {})[tokens] = verdict
     return found
 
 

@@ -39,10 +39,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     columns = [name for name in PUBLISHED.names if name != "row_id"]
     rows = 0
     if publishes(ctx.configs["shard"], ctx.configs["train"].method):
-        for batch in source.batches():
-            for row in batch.to_pylist():
-                check_public(row)  # all of them, before the public file is opened
-            rows += batch.num_rows
+        for row in source.rows():
+            check_public(row)  # all of them, before the public file is opened
+            rows += 1
     with ctx.out.table(PUBLIC_IDS) as ids, ctx.out.public.table(PUBLISHED, "public") as published:
         before, occurrence, done = b"", 0, 0
         for batch in source.batches() if rows else ():

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipelines.errors import StageError
 from pipelines.mask import MASK
 from pipelines.policies.redact import redact_text, token_mask
-from pipelines.tables import Table
+from pipelines.tables import Table, side_by_side
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.judge import Verdict
@@ -48,23 +47,14 @@ def lockstep(
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
     """
-    total, masked = sentences.num_rows, decisions.num_rows
-    if total != masked:
-        raise StageError(f"sentences.parquet has {total} rows but masked.parquet {masked}; rerun dedup")
-    at = 0
+    total = sentences.num_rows
     held: list[dict[str, Any]] = []
-    for left_batch, right_batch in zip(
-        sentences.batches(_SENTENCE_COLUMNS, batch_rows),
-        decisions.batches(_DECISION_COLUMNS, batch_rows),
-        strict=True,
+    for left_batch, right_batch in side_by_side(
+        sentences, _SENTENCE_COLUMNS, decisions, _DECISION_COLUMNS, batch_rows, made_by="dedup"
     ):
-        for column in ("doc_id", "sentence_index"):
-            if not left_batch.column(column).equals(right_batch.column(column)):
-                raise StageError(f"{column} differs between sentences and decisions in rows from {at}; rerun dedup")
         rows: list[dict[str, Any]] = left_batch.to_pylist()
         for row, is_duplicate in zip(rows, right_batch.column("is_duplicate").to_pylist(), strict=True):
             row["is_duplicate"] = is_duplicate
-        at += len(rows)
         if whole_documents:
             held += rows
             cut = len(held)

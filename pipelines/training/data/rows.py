@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import StageError
 from pipelines.mask import MASK
-from pipelines.tables import Table
+from pipelines.tables import Table, side_by_side
 
 BATCH_ROWS = 2_048
 _SHARD_COLUMNS = ("doc_id", "sentence_index", "redacted_text", "speaker", "domain", "label")
@@ -110,17 +110,9 @@ def _in_lockstep(sentences: Table, redacted: Table | None) -> Iterator[tuple[lis
         for batch in sentences.batches(_SENTENCE_COLUMNS, BATCH_ROWS):
             yield batch.to_pylist(), [None] * batch.num_rows
         return
-    left, right = sentences.num_rows, redacted.num_rows
-    if left != right:
-        raise StageError(f"sentences.parquet has {left} rows but redacted.parquet {right}; rerun redact")
-    for ours, theirs in zip(
-        sentences.batches(_SENTENCE_COLUMNS, BATCH_ROWS),
-        redacted.batches(_REDACTED_COLUMNS, BATCH_ROWS),
-        strict=True,
+    for ours, theirs in side_by_side(
+        sentences, _SENTENCE_COLUMNS, redacted, _REDACTED_COLUMNS, BATCH_ROWS, made_by="redact"
     ):
-        for column in ("doc_id", "sentence_index"):
-            if not ours.column(column).equals(theirs.column(column)):
-                raise StageError(f"{column} differs between sentences and redacted; rerun redact")
         yield ours.to_pylist(), theirs.to_pylist()
 
 
