@@ -1,4 +1,4 @@
-"""Lists of words, as data. A folder of its own, since data counts as code of every module that it lies beside."""
+"""Lists of words, as data: in a package, for data counts as code of every module that it lies beside."""
 
 from __future__ import annotations
 
