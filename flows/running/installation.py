@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pipelines.errors import ConfigError
 
-_TOP_LEVEL = ("flows", "tasks", "pipelines")
+_TOP_LEVEL = ("reticent", "flows", "tasks", "pipelines")
 
 
 def check_installation() -> None:
-    """Makes sure that the three top-level packages are ours; a foreign ``tasks`` in the same environment may hide ours.
+    """Makes sure that the four top-level packages are ours; a foreign ``tasks`` in the same environment may hide ours.
 
     Raises:
         ConfigError: another distribution installs one of them, or it is found elsewhere than ours.

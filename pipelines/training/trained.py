@@ -89,6 +89,8 @@ class TrainedModel:
     def losses(self, records: EncodedRecords | Iterable[str | Record | RecordRows]) -> Losses:
         """Scores records, each on its own. They go in batches of like length, which changes figures by rounding only.
 
+        Epsilon covers the weights. What they say of private records, such as these losses, belongs to the trusted side.
+
         Args:
             records: as `encode` takes them, or encoded.
 
