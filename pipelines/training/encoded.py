@@ -234,5 +234,5 @@ def sums_of(values: npt.NDArray[np.generic], offsets: IntArray) -> FloatArray:
 def rows_of(record: str | Record | RecordRows) -> RecordRows:
     """A record as the readers of a training give it."""
     if isinstance(record, str):
-        record = Record(texts=[record])
+        return RecordRows([record], [None], [None], [None], [[]])
     return record.rows() if isinstance(record, Record) else record
