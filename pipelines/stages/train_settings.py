@@ -12,7 +12,7 @@ from pipelines.methods.settings import MethodSettings, Size
 from pipelines.methods.view import with_typed_masks
 from pipelines.plugins import own_settings
 from pipelines.training.tasks import registry as tasks
-from pipelines.training.tasks.spec import TaskSettings
+from pipelines.training.tasks.spec import ClassificationSettings, TaskSettings
 
 if TYPE_CHECKING:
     from pipelines.methods.spec import MethodSpec
@@ -195,7 +195,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     def head(self) -> Literal["causal", "masked", "classification"]:
         """What the model has to compute."""
-        if self.task != "classification":
+        if not issubclass(self.task_spec().settings, ClassificationSettings):
             return "causal"
         return "classification" if self.template is None else "masked"
 

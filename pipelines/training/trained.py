@@ -31,6 +31,7 @@ from pipelines.training.models.lstm import LSTMLanguageModel, load_lstm
 from pipelines.training.models.lstm_texts import draw_texts
 from pipelines.training.models.saving import PREFIX_FOLDER
 from pipelines.training.tasks.generation import BeamSearch, Sampling, generate_each, never_written, text_of
+from pipelines.training.tasks.registry import TASKS
 
 _MOST_TOKENS: Final = 16_384
 _FEWEST_TOKENS: Final = 1_024
@@ -228,8 +229,8 @@ def open_trained(folder: str | Path, *, device: str = "auto", task: str | None =
         task: only for folders of version 0.1.0, which do not say it: what ``train.task`` was.
 
     Raises:
-        ConfigError: the folder holds no model that was trained here, a classifier, or a damaged model; or there is no
-            such device.
+        ConfigError: the folder holds no model that was trained here, a classifier, a model for a task of another
+            package, or a damaged model; or there is no such device.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -238,7 +239,12 @@ def open_trained(folder: str | Path, *, device: str = "auto", task: str | None =
     try:
         tokenizer, is_lstm = _tokenizer_of(folder)
         document, control = read_description(folder, tokenizer, task)
-        if document["task"] == "classification":
+        if document["task"] not in TASKS:
+            raise ConfigError(
+                "the model was trained for a task of another package, whose options its folder does not hold; the Auto "
+                "classes of transformers load it"
+            )
+        if not TASKS[document["task"]].writes_text:
             raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")
         model = load_lstm(folder) if is_lstm else _transformer(folder)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:

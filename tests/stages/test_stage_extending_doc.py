@@ -23,6 +23,7 @@ from pipelines.plugins import installed
 from pipelines.stages.train_config import TrainConfig
 from pipelines.store.code import CodeDigests
 from pipelines.store.statcache import StatCache
+from pipelines.training.trained import open_trained
 
 SEES_ALL = CorpusFacts(dedup_stability=1, dedup_reason="none", has_conservative=True)
 
@@ -121,6 +122,8 @@ def test_the_task_of_the_documentation(tmp_path, monkeypatch):
     assert figures["perplexity"] < figures["perplexity_at_initialisation"] / 2
     assert "the first words" in (ctx.out.public_folder / "model/README.md").read_text("utf-8")
     assert set(TrainConfig(**changes).plugin_references()) == {"completing", "completing_examples"}
+    with pytest.raises(ConfigError, match="task of another package"):
+        open_trained(ctx.out.public_folder / "model")
 
 
 def test_the_layer_rule_of_the_documentation(tmp_path, monkeypatch):

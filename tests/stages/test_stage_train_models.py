@@ -61,7 +61,7 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
     assert trained_share == 1 if adaptation in ("full", "scratch") else 0 < trained_share < 1
     facts = parse_training(events)
     assert not [reason for reason in voids(facts, rule_of(facts.method, facts.variant)) if "tokenizer" in reason]
-    assumed = " ".join(common(facts, Publication(), 0, False))
+    assumed = " ".join(common(facts, rule_of(facts.method, facts.variant), Publication(), 0, False))
     assert "the tokenizer was trained elsewhere" in assumed
     assert ("weights that training began with" in assumed) == (adaptation != "scratch")
     model = (ctx.out.folder if method == "redacted" else ctx.out.public_folder) / "model"
