@@ -58,9 +58,13 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def families(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def families() -> dict[str, str]:
     """Folders of small models with random weights, by family."""
     from support.small_models import FAMILIES, save_family
 
-    root = tmp_path_factory.mktemp("families")
-    return {family: save_family(family, root / family) for family in FAMILIES}
+    def make(folder: Path) -> None:
+        for family in FAMILIES:
+            save_family(family, folder / family)
+
+    root = session.made_once("families", make)
+    return {family: str(root / family) for family in FAMILIES}

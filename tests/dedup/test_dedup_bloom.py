@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.keys import as_arrays, random_keys
 
 from pipelines.dedup import bloom as module
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.bloom_rate import exact_false_positive_rate
-
-
-def random_keys(rng, size):
-    return (rng.integers(0, 2**64, size, dtype=np.uint64) for _ in range(2))
-
-
-def as_arrays(keys):
-    pairs = np.array(keys, dtype=np.uint64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
 
 
 def splitmix(high, low):

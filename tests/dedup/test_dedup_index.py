@@ -1,19 +1,14 @@
 """The exact index against a Python dictionary."""
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.keys import as_arrays
 
 from pipelines.dedup.index import KeyIndex
 
 # Few values, so that high and low halves repeat in every combination, and the ends of the range occur.
 WORD = st.sampled_from([0, 1, 2, 3, 2**63, 2**64 - 2, 2**64 - 1])
 KEYS = st.lists(st.tuples(WORD, WORD), max_size=50)
-
-
-def as_arrays(keys):
-    pairs = np.array(keys, dtype=np.uint64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
 
 
 @settings(deadline=None, max_examples=300)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.toy import Toy, drive, ran, use_toy_graph
+from support.toy import Toy, drive, ran
 
 from pipelines.files import write_json
 from pipelines.store import runs, statcache
@@ -29,13 +29,6 @@ class Clock:
 
     def time_ns(self) -> int:
         return self.now
-
-
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    made = use_toy_graph(monkeypatch, tmp_path)
-    made.write("a.txt", "alpha text")
-    return made
 
 
 def _disguised(file: Path, text: str, stat: os.stat_result, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.toy import Toy, drive, ran, use_toy_graph
+from support.toy import Toy, drive, ran
 
 from pipelines.errors import StoreError
 from pipelines.store.execute import execute
@@ -28,13 +28,6 @@ with store_lock(root), key_lock(root / "locks", key):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    made = use_toy_graph(monkeypatch, tmp_path)
-    made.write("a.txt", "alpha text")
-    return made
 
 
 def _hold(root: Path, key: str) -> subprocess.Popen[str]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.project import reticent, small_project
+from support.project import left_over, reticent, small_project
 
 PLUG_IN = """
 import time
@@ -25,11 +25,6 @@ class SlowPolicy(DigitsPolicy):
         super().__init__(*arguments, **named)
         time.sleep(3600 if Path(__file__).with_name("slow").exists() else 0)
 """
-
-
-def _processes(session: int, home: Path) -> list[str]:
-    found = subprocess.run(["ps", "-wweo", "sess,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in found.splitlines() if line.split()[0] == str(session) or str(home) in line]
 
 
 @pytest.mark.slow
@@ -65,9 +60,9 @@ def test_a_signal_to_the_whole_group_while_workers_build(tmp_path: Path, number:
     assert "Traceback" not in error
     assert "interrupted; what was finished is kept" in error
     deadline = time.monotonic() + 10
-    while _processes(process.pid, tmp_path) and time.monotonic() < deadline:
+    while left_over(process.pid, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert _processes(process.pid, tmp_path) == []
+    assert left_over(process.pid, tmp_path) == []
     (tmp_path / "slow").unlink()
     after = reticent("run", config, "--json", cwd=tmp_path)
     assert after.returncode == 0, after.stderr

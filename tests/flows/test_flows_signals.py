@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.project import prefect_home, reticent, small_project
+from support.project import left_over, prefect_home, reticent, small_project
 
 
 def _start(config: Path) -> subprocess.Popen[bytes]:
@@ -43,11 +43,6 @@ def _wait_for_training(config: Path, process: subprocess.Popen[bytes]) -> None:
     time.sleep(1.0)
 
 
-def _left_over(session: int, home: Path) -> list[str]:
-    found = subprocess.run(["ps", "-wweo", "sess,args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in found.splitlines() if line.split()[0] == str(session) or str(home) in line]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_signals_during_training(tmp_path: Path, number: signal.Signals, code: int) -> None:
@@ -65,9 +60,9 @@ def test_signals_during_training(tmp_path: Path, number: signal.Signals, code: i
         assert "interrupted" in error
         assert "Traceback" not in error
     deadline = time.monotonic() + 10
-    while _left_over(process.pid, tmp_path) and time.monotonic() < deadline:
+    while left_over(process.pid, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert _left_over(process.pid, tmp_path) == []
+    assert left_over(process.pid, tmp_path) == []
     status = json.loads(reticent("status", config, "--json", cwd=tmp_path).stdout)
     assert status["unfinished_run"]["state"] in ("unfinished", "failed")
     assert reticent("gc", config, cwd=tmp_path).returncode == 0

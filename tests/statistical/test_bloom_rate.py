@@ -9,16 +9,13 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
+from support.keys import random_keys
 
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.bloom_rate import choose_size, exact_false_positive_rate
 
 AWKWARD_BLOCKS = [2**e + d for e in (2, 5, 8) for d in (-1, 0, 1)]
 NUM_QUERIES = 200_000
-
-
-def random_keys(rng, size):
-    return (rng.integers(0, 2**64, size, dtype=np.uint64) for _ in range(2))
 
 
 def capacity_for(num_blocks, hashes_per_word, num_lines, target):

@@ -106,6 +106,12 @@ def _empty_database() -> Path:
     return home / "prefect.db"
 
 
+def left_over(session: int, home: Path) -> list[str]:
+    """Processes of a session, and those whose command names a folder."""
+    found = subprocess.run(["ps", "-wweo", "sess,args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in found.splitlines() if line.split()[0] == str(session) or str(home) in line]
+
+
 def completed(document: dict[str, Any]) -> Counter[str]:
     """How often each stage was built, by shown name."""
     return Counter(
