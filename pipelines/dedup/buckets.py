@@ -6,16 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.artifacts import Target
-from pipelines.dedup.bloom import BoolArray, UInt64Array
+from pipelines.dedup.bloom import UInt64Array
+from pipelines.dedup.index import Int64Array, differs
 from pipelines.dedup.stability import Mode
 from pipelines.dedup.tables import DUPLICATES
-
-Int64Array = npt.NDArray[np.int64]
 
 MAX_BUCKETS = 256  # files open at a time; their numbers are bytes
 _BUFFERED_ROWS = 32_768  # candidates, some 3 MB; in files of many small batches a bucket takes longer to read
@@ -115,15 +113,8 @@ def _groups(high: UInt64Array, low: UInt64Array) -> tuple[Int64Array, Int64Array
     bits = np.uint64(num_rows.bit_length())
     packed = np.sort((low >> bits << bits) | np.arange(num_rows, dtype=np.uint64))
     order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
-    differs = _differs(high[order], low[order])
-    if (differs[1:] & (np.diff(packed >> bits) == 0)).any():
+    is_new = differs(high[order], low[order])
+    if (is_new[1:] & (np.diff(packed >> bits) == 0)).any():
         order = np.lexsort((low, high))
-        differs = _differs(high[order], low[order])
-    return order, np.flatnonzero(differs)
-
-
-def _differs(high: UInt64Array, low: UInt64Array) -> BoolArray:
-    """Whether each key is another than the one before it."""
-    differs = np.ones(len(high), dtype=np.bool_)
-    differs[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
-    return differs
+        is_new = differs(high[order], low[order])
+    return order, np.flatnonzero(is_new)

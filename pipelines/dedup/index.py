@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.dedup.bloom import UInt64Array
+from pipelines.dedup.bloom import BoolArray, UInt64Array
 
 Int64Array = npt.NDArray[np.int64]
+
+
+def differs(high: UInt64Array, low: UInt64Array) -> BoolArray:
+    """Whether each key is another than the one before it."""
+    found = np.ones(len(high), dtype=np.bool_)
+    found[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    return found
 
 
 class KeyIndex:
@@ -20,8 +27,7 @@ class KeyIndex:
     def __init__(self, high: UInt64Array, low: UInt64Array) -> None:
         order = np.lexsort((low, high))
         high, low = high[order], low[order]
-        distinct = np.ones(len(high), dtype=np.bool_)
-        distinct[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+        distinct = differs(high, low)
         self._high = high[distinct]
         self._low = low[distinct]
 

@@ -32,7 +32,8 @@ import pyarrow as pa
 from pipelines.artifacts import Target
 from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, UInt64Array
 from pipelines.dedup.bloom_rate import BLOCK_BITS
-from pipelines.dedup.buckets import CANDIDATES, MAX_BUCKETS, Buckets, Int64Array, decide, open_writer
+from pipelines.dedup.buckets import CANDIDATES, MAX_BUCKETS, Buckets, decide, open_writer
+from pipelines.dedup.index import Int64Array
 from pipelines.dedup.prefetch import prefetch
 from pipelines.dedup.stability import Mode
 from pipelines.dedup.tables import DUPLICATES

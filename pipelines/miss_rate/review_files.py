@@ -228,11 +228,11 @@ def _mark(item: Item, region: Any) -> Secret:
     """A region of Label Studio. Its offsets are checked against its text, as tools count emoji differently."""
     value = region["value"]
     start, end, label = int(value["start"]), int(value["end"]), str((value.get("labels") or ["OTHER"])[0])
-    told = value.get("text")
-    if told is not None and item.text[start:end] != told:
+    marked = value.get("text")
+    if marked is not None and item.text[start:end] != marked:
         units = item.text.encode("utf-16-le")
         start, end = (len(units[: 2 * at].decode("utf-16-le")) for at in (start, end))
-        if item.text[start:end] != told:
+        if item.text[start:end] != marked:
             raise ValueError
     if not 0 <= start < end <= len(item.text):
         raise ValueError

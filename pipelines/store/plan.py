@@ -175,12 +175,12 @@ def _explain_source(old: Iterable[list[Any]], new: Iterable[list[Any]]) -> str:
         (len(then.keys() - now.keys()), "removed"),
         (sum(1 for k in now.keys() & then.keys() if now[k] != then[k]), "changed"),
     ]
-    told = [
+    changes = [
         f"{count} {word} file{'s' if count > 1 else ''} or part{'s' if count > 1 else ''}"
         for count, word in parts
         if count
     ]
-    return f"input: {', '.join(told) or 'other order'}"
+    return f"input: {', '.join(changes) or 'other order'}"
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
