@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from pipelines.errors import ConfigError
 from pipelines.methods.rule import MethodRule
 from pipelines.methods.settings import MethodSettings
 from pipelines.methods.view import View
@@ -83,6 +84,19 @@ class MethodSpec:
     publishes_model: bool = True
     shares_steps: bool = True
     needs_lstm: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError: the rules promise more than what is read allows."""
+        leaves_bare = self.view.plain in ("redacted", "typed", "screened") or self.view.marks_tokens
+        for rule in self.rules.values():
+            if rule.rows is not None and (rule.rows == "original") != self.view.reads_original:
+                raise ConfigError(
+                    f"method '{self.name}': its view and a rule's rows = {rule.rows!r} contradict each other"
+                )
+            if leaves_bare and not rule.is_unnoised:
+                raise ConfigError(
+                    f"method '{self.name}' reads text of private records without noise: is_unnoised = True"
+                )
 
     @property
     def trains_on_public_rows(self) -> bool:

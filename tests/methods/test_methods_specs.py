@@ -5,14 +5,17 @@ import re
 import subprocess
 import sys
 import typing
+from dataclasses import replace
 
 import pytest
 from support import REPOSITORY
 
 from pipelines.accounting import confidentiality_claims, selective_claims
+from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.rule import ClaimName
 from pipelines.methods.settings import MethodSettings
+from pipelines.methods.view import View
 from pipelines.stages.train_config import TrainConfig
 from pipelines.training.tasks import registry as tasks
 from pipelines.training.tasks.spec import TaskSettings
@@ -67,6 +70,18 @@ def test_the_settings_of_a_method_are_those_of_the_table(spec):
     if (phase := spec.first_phase) is not None:
         assert {*phase.views, *phase.noised_variants, *phase.figures} <= set(spec.rules)
         assert phase.only_later | phase.with_noise | phase.of_noise <= set(TrainConfig.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        (View(plain="none", noised="original"), "contradict"),  # redaction would get credit
+        (View(plain="redacted", noised="private_shard"), "is_unnoised"),  # differential privacy would be claimed
+    ],
+)
+def test_a_description_that_promises_more_than_is_read_is_refused(view, message):
+    with pytest.raises(ConfigError, match=message):
+        replace(methods.METHODS["crt"], view=view)
 
 
 def test_every_claim_is_one_that_a_method_can_make():
