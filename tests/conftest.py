@@ -22,7 +22,7 @@ os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-LONG = ("/leaks/", "/flows/", "/faults/", "/benchmarks/", "/oracles/", "/stages/", "/training/", "/dp/", "/policies/")
+LONG = ("leaks", "flows", "faults", "benchmarks", "oracles", "stages", "training", "dp", "policies")
 SHARED = REPOSITORY.parent / "shared"
 
 
@@ -38,9 +38,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files of most tests, which are the short ones
 
 
+def _rank(item: pytest.Item) -> int:
+    folders = (n for n, folder in enumerate(LONG) if item.nodeid.startswith(f"tests/{folder}/"))
+    return next(folders, len(LONG))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take long come first, so that no process is left with one of them at the end."""
-    items.sort(key=lambda item: next((n for n, place in enumerate(LONG) if place in item.nodeid), len(LONG)))
+    items.sort(key=_rank)
 
 
 @pytest.fixture(scope="session", autouse=True)
