@@ -65,7 +65,7 @@ def plan_document(
 
 def _unfinished(roots: Roots) -> dict[str, str] | None:
     """The newest run, if it failed, was killed, or is still going on."""
-    newest = next(iter(runs.all_records(roots)), None)
+    newest = next(runs.records(roots), None)
     if newest is None or newest.get("state") == "completed":
         return None
     return {"run_id": str(newest["run_id"]), "state": str(newest.get("state"))}

@@ -25,13 +25,7 @@ from pipelines.store.lookup import find, find_any, key_of, must_build, releases_
 from pipelines.store.manifest import Manifest
 from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.overlays import overlay_of
-from pipelines.store.publish import (
-    prepare_build,
-    publish,
-    publish_kept,
-    quarantine,
-    scratch_dir,
-)
+from pipelines.store.publish import prepare_build, publish, publish_kept, quarantine, scratch_dir
 from pipelines.store.published_tables import note_table
 from pipelines.store.reviews import reviews_of
 from pipelines.store.roots import MADE_AGAIN, private_umask
@@ -138,7 +132,7 @@ def _build_locked(
             pieces=session.pieces(partition) if partition and GRAPH[stage].reads(SOURCE) else (),
             reviews=reviews_of(session.roots, session.spec.reviews),
             releases=releases_for(session, stage, partition, inputs),
-            overlay=overlay_of(session) if OVERLAY in {e.stage for e in GRAPH[stage].inputs} else None,
+            overlay=overlay_of(session) if GRAPH[stage].reads(OVERLAY) else None,
         ),
         out=Output(
             folder=folders["private"],

@@ -86,17 +86,28 @@ def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
     return {**found, "plugins": plugins} if plugins else found
 
 
+def _selecting(session: Session, stage: Stage) -> list[StageConfig]:
+    """The settings that select code: of its own table, and what it declares; of other tables it just reads values."""
+    tables = (stage.table, *stage.runs)
+    return [session.configs[t] for t in tables if t in stage.configs and stage.fields.get(t) != ()]
+
+
+def code_of_others(session: Session, stage_name: str) -> dict[str, str]:
+    """Digests of the code of other packages that a stage's settings name."""
+    stage = GRAPH[stage_name]
+    selected = [r for config in _selecting(session, stage) for r in config.code_references()]
+    # What other packages say of themselves counts wherever their settings are read: claims rest on it.
+    described = [r for table in stage.configs for r in session.configs[table].plugin_references()]
+    return session.code.of_others([*selected, *described])
+
+
 def built_with(session: Session, stage_name: str) -> dict[str, Any]:
     """Code, data files and environment of a stage: ingredients of its key, or lineage where it has a recipe."""
     stage = GRAPH[stage_name]
-    # A stage runs the code that its own table selects, and what it declares; of other tables it just reads values.
-    selecting = [t for t in (stage.table, *stage.runs) if t in stage.configs and stage.fields.get(t) != ()]
-    own = [session.configs[table] for table in selecting]
+    own = _selecting(session, stage)
     references = [stage.module, *(r for config in own for r in config.code_references())]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
-    # What other packages say of themselves counts wherever their settings are read: claims rest on it.
-    plugins = [r for table in stage.configs for r in session.configs[table].plugin_references()]
-    code = session.code.of(references) | session.code.of_others(plugins)
+    code = session.code.of(references) | code_of_others(session, stage_name)
     return {
         "code": code | session.code.of_data([f for config in own for f in config.data_files()]),
         "environment": {

@@ -25,7 +25,7 @@ from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.ingredients import ingredients_of
-from pipelines.store.keys import make_key, own_ingredients, source_digest
+from pipelines.store.keys import code_of_others, make_key, own_ingredients, source_digest
 from pipelines.store.ledger_file import LedgerError
 from pipelines.store.manifest import Manifest
 from pipelines.store.outcome import PartitionKeys
@@ -136,7 +136,7 @@ def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
     if session.spec.purpose != "release":
         return None
     own = own_ingredients(session, stage.name)
-    for record in runs.all_records(session.roots):
+    for record in runs.records(session.roots):
         if runs.is_child(record):
             continue
         made = {(s, p): key for s, p, key in record.get("artifacts", [])}
@@ -164,6 +164,7 @@ def _has_same_settings(then: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     return (
         then.get("seed") == now["seed"]
         and then.get("purpose") == now.get("purpose")
+        and then.get("plugins") == now.get("plugins")
         and _data_of(then, now["data"]) == now["data"]
         and same_values(then.get("config", {}), now["config"])
     )
@@ -211,32 +212,30 @@ def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, 
             continue  # the stage is new
         if then.keys() != set(session.partition_names(name)):
             return False
-        own = own_ingredients(session, name)
         for partition, key in then.items():
             manifest = manifests.load(session.roots, name, key)
-            if manifest is None:
-                return False
-            old = manifest.lineage["ingredients"]
-            if old["seed"] != own["seed"] or not _same_inputs_from_outside(session, name, partition, old["inputs"]):
-                return False
-            if not _may_come_of_an_upgrade(old["config"], own["config"]):
-                return False
-            if _data_of(old, ()) != _data_of(own, ()):
+            if manifest is None or not _is_told_the_same(session, name, partition, manifest.lineage["ingredients"]):
                 return False
     return True
+
+
+def _is_told_the_same(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:
+    """Whether the user hands a stage what it was handed before: seed, settings, files, code of other packages."""
+    own = own_ingredients(session, stage)
+    code = {**old.get("code", {}), **old.get("plugins", {})}
+    return (
+        old["seed"] == own["seed"]
+        and _same_inputs_from_outside(session, stage, partition, old["inputs"])
+        and _may_come_of_an_upgrade(old["config"], own["config"])
+        and _data_of(old, own.get("data", ())) == _data_of(own, ())
+        and all(code.get(name) == digest for name, digest in code_of_others(session, stage).items())
+    )
 
 
 def _may_come_of_an_upgrade(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether settings that both sides know are the same; a new one with its default may change what is made."""
-    references = config_references()
-    for table, old in then.items():
-        new = now.get(table, {})
-        if any(old[name] != new[name] for name in old.keys() & new.keys()):
-            return False
-        defaults = _defaults(references[table]) if table in references else {}
-        if any(new[name] != defaults.get(name) for name in new.keys() - old.keys()):
-            return False
-    return True
+    """As `same_values`, where a setting that is gone, or that is new and has its default, may change what is made."""
+    known = {table: {n: v for n, v in old.items() if n in now.get(table, {})} for table, old in then.items()}
+    return same_values(known, {table: now.get(table, {}) for table in then})
 
 
 def _same_inputs_from_outside(session: Session, stage: str, partition: str | None, old: Mapping[str, Any]) -> bool:

@@ -319,7 +319,7 @@ def _find_by_prefix(roots: Roots, stage: str, prefix: str) -> Manifest:
 def _partition_of(session: Session, stage: str, key: str) -> str | None:
     if not GRAPH[stage].partitioned:
         return None
-    for record in runs.all_records(session.roots):
+    for record in runs.records(session.roots):
         for name, partition, used in record.get("artifacts", []):
             if name == stage and used == key and isinstance(partition, str):
                 return partition

@@ -87,8 +87,9 @@ def _plan_one(
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
     if (found := find(session, stage.name, key)) is not None:
-        present = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
-        drift = explain(found.made_by, own, present) if own.get("recipe") else []
+        drift = []
+        if own.get("recipe"):
+            drift = explain(found.made_by, own, fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"])
         return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
     if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
         return Planned(stage.name, partition, "run", ("a child run made it: it is published, not made anew",), key)

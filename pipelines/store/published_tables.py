@@ -54,9 +54,8 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     recipe, tokens = redaction_recipe(session), data_tokens(session)
     with locked(session.roots) as path:
         known = releases_of(session.roots, read_documents(session.roots, path))
-        tables = [release for release in known if release.is_table and release.facts is not None]
-        earlier = {name for table in tables if table.facts for name in table.facts.redactions}
-        same = redactions_of(session, earlier, _redacted_now(session))
+        earlier = {name for release in known if release.is_table and release.facts for name in release.facts.redactions}
+        same = redactions_of(session, earlier, _redacted_now(session) if earlier - {recipe} else None)
         if not _is_known(known, same, tokens):
             new_tokens, overlaps = overlap(tokens, known)
             train: Any = session.configs["train"]

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -99,10 +99,15 @@ def _written(folder: Path) -> float:
         return 0.0
 
 
+def records(roots: Roots) -> Iterator[dict[str, Any]]:
+    """Every run record, newest first, read as it is asked for."""
+    documents = (_record(roots, p) for p in _folders(roots))
+    return (d for d in documents if d is not None)
+
+
 def all_records(roots: Roots) -> list[dict[str, Any]]:
     """Every run record, newest first."""
-    documents = (_record(roots, p) for p in _folders(roots))
-    return [d for d in documents if d is not None]
+    return list(records(roots))
 
 
 def _record(roots: Roots, folder: Path) -> dict[str, Any] | None:

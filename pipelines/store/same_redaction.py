@@ -34,7 +34,7 @@ def redactions_of(session: Session, wanted: Collection[str], now: Keys | None) -
     found = {recipe} | ({output} if output else set())
     digests = _digests(session.roots, now)
     seen = set()
-    for record in runs.all_records(session.roots):
+    for record in runs.records(session.roots):
         if not unknown - found:
             break
         then = {p: key for stage, p, key in record.get("artifacts", []) if stage == "redact"}

@@ -9,7 +9,7 @@ import pytest
 from support.toy import Toy, drive, ran
 
 from pipelines import graph
-from pipelines.store import keys, runs
+from pipelines.store import keys, lookup, runs
 from pipelines.store import manifest as manifests
 from pipelines.store.identity import key_of_ingredients
 from pipelines.store.plan import Planned, make_plan
@@ -164,3 +164,28 @@ def test_the_key_of_a_recipe_holds_no_code_and_lineage_does(model: Toy) -> None:
     }
     assert "toyproject/join.py" in manifest.lineage["built_with"]["code"]
     assert manifest.lineage["built_with"]["environment"]["python"]
+
+
+@pytest.mark.parametrize("stage", ["join", "count"])
+def test_an_edit_of_a_plug_in_is_the_users_change(model: Toy, stage: str) -> None:
+    """Of the stage with the recipe, and of one before it whose other output only our code would otherwise explain."""
+    (model.folder / "gadget.py").write_text("SIZE = 1\n")
+    field = {"join": "    counted: bool = True\n", "count": "    modulus: int = 3\n"}[stage]
+    plug_in = "\n    def plugin_references(self):\n        return ('gadget',)\n"
+    model.edit(stage, field, f"{field}{plug_in}")
+    model.edit("count", "return {}", "(ctx.out.folder / 'gadget.txt').write_text(open('GADGET').read())\n    return {}")
+    model.edit("count", "'GADGET'", repr(str(model.folder / "gadget.py")))
+    complete(model, forced=("join",))
+    assert "join" not in complete(model)
+    (model.folder / "gadget.py").write_text("SIZE = 2\n")
+    assert planned(model).action in ("run", "maybe")
+    assert "join" in complete(model, forced=("count",))
+
+
+def test_a_package_that_holds_a_model_is_compared_with_what_the_first_version_kept() -> None:
+    """Its version stood among all packages, and not beside the files, in keys of before there were recipes."""
+    now = {"data": {"torch": "1", "data file 1": "x"}}
+    old = {"code": {"data file 1": "x", "a.py": "y"}, "environment": {"packages": {"torch": "1", "numpy": "2"}}}
+    assert lookup._data_of(old, now["data"]) == lookup._data_of(now, ())
+    old["environment"]["packages"]["torch"] = "0"
+    assert lookup._data_of(old, now["data"]) != lookup._data_of(now, ())
