@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 
 from pipelines.corpus.customersim import simulate, write_customersim
-from pipelines.corpus.customersim.templates import LABELS, TEMPLATE_SETS
+from pipelines.corpus.customersim.templates import LABELS, PLACEHOLDER, TEMPLATE_SETS, Talk
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
@@ -17,14 +17,41 @@ N = 1500
 SIMULATED = {name: list(simulate(N, 7, name)) for name in ("A", "B")}
 
 
+@pytest.fixture
+def silent(monkeypatch):
+    """The same dialogues without talk."""
+    monkeypatch.setattr(Talk, "played", lambda *_: ([], []))
+    return {name: list(simulate(N, 7, name)) for name in ("A", "B")}
+
+
 @pytest.mark.parametrize("name", ["A", "B"])
-def test_it_looks_like_the_original(name):
+def test_without_talk_it_looks_like_the_original(silent, name):
     """The original has 8.5 turns and 73 words a dialogue."""
-    turns = [d["text"].count("\n") for d in SIMULATED[name]]
-    words = [len(d["text"].split()) for d in SIMULATED[name]]
+    turns = [d["text"].count("\n") for d in silent[name]]
+    words = [len(d["text"].split()) for d in silent[name]]
     assert mean(turns) == pytest.approx(8.5, abs=1)
     assert mean(words) == pytest.approx(73, abs=10)
     assert min(turns) >= 6
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_talk_holds_no_secret_and_seldom_repeats(silent, name):
+    talk = Counter()
+    for d, without in zip(SIMULATED[name], silent[name], strict=True):
+        assert [d["text"][s["start"] : s["end"]] for s in d["spans"]] == [
+            without["text"][s["start"] : s["end"]] for s in without["spans"]
+        ]
+        added = d["text"].splitlines()
+        for line in without["text"].splitlines():
+            added.remove(line)
+        talk.update(added)
+    assert talk.total() > 2 * N
+    assert len(talk) > 0.6 * talk.total()
+    assert not any(PLACEHOLDER.search(line) or "  " in line or line.endswith(" ") for line in talk)
+
+
+@pytest.mark.parametrize("name", ["A", "B"])
+def test_turns_alternate(name):
     for d in SIMULATED[name]:
         lines = d["text"].split("\n")
         assert lines.pop() == ""
@@ -60,6 +87,12 @@ def test_the_two_sets_share_no_turn_and_no_format():
     turns = {name: Counter(t for d in SIMULATED[name] for t in without_secrets(d)) for name in SIMULATED}
     shared = set(turns["A"]) & set(turns["B"])
     assert shared <= {"USR: _"}  # a bare answer
+    talk = {name: TEMPLATE_SETS[name].talk for name in ("A", "B")}
+    for field in ("opening", "closing"):
+        said = {name: {turn for exchange in getattr(talk[name], field) for turn in exchange} for name in talk}
+        assert not said["A"] & said["B"], field
+    lines = {name: {line for lines in talk[name].words.values() for line in lines} for name in talk}
+    assert lines["A"] & lines["B"] <= {""}
     for field in ("greetings", "hellos", "items", "requests", "resolutions", "more", "dones", "byes", "farewells"):
         assert not set(getattr(TEMPLATE_SETS["A"], field)) & set(getattr(TEMPLATE_SETS["B"], field)), field
     shapes = {}
@@ -80,7 +113,7 @@ def test_the_two_sets_share_no_turn_and_no_format():
 
 def test_generic_turns_and_some_customers_come_again():
     turns = Counter(t for d in SIMULATED["A"] for t in d["text"].splitlines())
-    assert sum(turns.values()) > 2 * len(turns)
+    assert turns.total() > 2 * len(turns)
     names = Counter(
         {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "NAME"}.pop() for d in SIMULATED["A"]
     )

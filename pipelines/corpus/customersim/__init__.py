@@ -1,8 +1,9 @@
 """CustomerSim: simulated support dialogues with known secrets (after Shi et al., Selective Differential Privacy).
 
 A customer asks for a parcel; the agent checks a name and one more detail, gives a tracking number, and says goodbye.
-Wordings are few, so generic turns repeat (deduplication has work to do), and some customers call again, so that
-secrets repeat. Every person and number is made up by Faker.
+Their wordings are few, so generic turns repeat (deduplication has work to do), and some customers call again, so that
+secrets repeat. In between they talk of products, opening hours, returns, complaints or the weather, without a secret
+and seldom twice in the same words: the original has no such turns. Every person and number is made up by Faker.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from pipelines.corpus.customersim.templates import BASE36, LABELS, TEMPLATE_SETS, TemplateSet
+from pipelines.corpus.customersim.templates import BASE36, LABELS, PLACEHOLDER, TEMPLATE_SETS, TemplateSet
 from pipelines.errors import ConfigError, InputError
 
 RECURRING_SHARE = 0.2
@@ -24,7 +25,6 @@ RECURRING_SHARE = 0.2
 _LEFT_OUT_SHARE = 0.04  # the agent skips the second check
 _DETOUR_SHARE = 0.04  # the customer gives another detail instead of saying goodbye
 _FAREWELL_SHARE = 0.5
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class Customer(NamedTuple):
@@ -74,7 +74,9 @@ def _simulate(num_dialogues: int, seed: int, template_set: str) -> Iterator[dict
             phone=f"{faker.random_int(200, 999)}{faker.random_int(0, 9_999_999):07d}",
         )
         turns = _Turns(rng, TEMPLATE_SETS[template_set], customer)
-        turns.play()
+        # Of a source of its own: other talk leaves every secret, and what is said around it, as it was.
+        talk = Random(f"customersim/{seed}/{template_set}/talk/{number}")  # noqa: S311
+        turns.play(talk)
         yield {
             "id": f"customersim-{template_set.lower()}-{seed}-{number}",
             "text": turns.text,
@@ -117,12 +119,16 @@ class _Turns:
         self.text = ""
         self.spans: list[dict[str, Any]] = []
 
-    def play(self) -> None:
-        """Greeting, request, checks, answer, goodbye."""
+    def play(self, talk: Random) -> None:
+        """Greeting, request, checks, answer, goodbye, and talk in between."""
         pick, templates = self._rng.choice, self._templates
+        opening, closing = templates.talk.played(talk, self._values["item"])
         checks = [pick(("PHONE", "ADDRESS", "ORDER"))] if self._rng.random() >= _LEFT_OUT_SHARE else []
         self._say("SYS", pick(templates.greetings))
         self._say("USR", f"{pick(templates.hellos)} {pick(templates.requests)}")
+        for question, reply in opening:
+            self._say("SYS", question)
+            self._say("USR", reply)
         for label in ("NAME", *checks):
             self._say("SYS", pick(templates.asks[label]))
             self._say("USR", pick(templates.answers[label]))
@@ -130,6 +136,9 @@ class _Turns:
         if self._rng.random() < _DETOUR_SHARE:
             self._say("USR", pick(templates.answers[pick(("NAME", "PHONE", "ADDRESS", "ORDER"))]))
             self._answer()
+        for question, reply in closing:
+            self._say("USR", question)
+            self._say("SYS", reply)
         if self._rng.random() < _FAREWELL_SHARE:
             self._say("USR", f"{pick(templates.dones)} {pick(templates.byes)}")
             self._say("SYS", pick(templates.farewells))
@@ -142,7 +151,7 @@ class _Turns:
     def _say(self, speaker: str, template: str) -> None:
         self.text += f"{speaker}: "
         at = 0
-        for match in _PLACEHOLDER.finditer(template):
+        for match in PLACEHOLDER.finditer(template):
             self.text += template[at : match.start()]
             value = self._values[match[1]]
             if match[1] in LABELS:

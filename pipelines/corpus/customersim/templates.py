@@ -2,19 +2,59 @@
 
 Set A is for working on policies. Set B, with other words, other formats and barer answers, is held out, to see whether
 a policy learnt the secrets or the templates. In a template, ``{NAME}`` and the like stand for a secret with that label;
-``{item}`` is not a secret.
+``{item}`` is not a secret. Talk (`Talk`) holds no secret.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from random import Random
+from typing import Any
 
 LABELS = ("NAME", "ADDRESS", "PHONE", "ORDER", "TRACKING")
 BASE36 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_MAX_CLOSING = 3
+_OPENING_SHARE = 0.5  # of dialogues, in which the agent asks something that is no secret
+_CLOSING_SHARE = 0.55  # of turns at which the customer could go, and asks or tells something more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Talk:
+    """A grammar of exchanges: product questions, opening hours, explanations, complaints, thanks, small talk.
+
+    ``opening``: agent, then customer; ``closing``: customer, then agent. ``{word}`` in one of them stands for a line of
+    ``words[word]``, for the same line in the whole exchange; ``{item}`` for what the dialogue is about.
+    """
+
+    opening: Sequence[Sequence[str]]
+    closing: Sequence[Sequence[str]]
+    words: Mapping[str, Sequence[str]]
+
+    def played(self, rng: Random, item: str) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
+        """The exchanges of one dialogue: what is said before the checks, and before the goodbye."""
+        opening = [self._exchange(rng, self.opening, item)] if rng.random() < _OPENING_SHARE else []
+        closing: list[Sequence[str]] = []
+        while len(closing) < _MAX_CLOSING and rng.random() < _CLOSING_SHARE:
+            closing.append(self._exchange(rng, self.closing, item))
+        return opening, closing
+
+    def _exchange(self, rng: Random, exchanges: Sequence[Sequence[str]], item: str) -> Sequence[str]:
+        chosen = {"item": item}
+
+        def choose(match: re.Match[str]) -> str:
+            if match[1] not in chosen:
+                chosen[match[1]] = rng.choice(self.words[match[1]])
+            return chosen[match[1]]
+
+        # A line may be empty: no space is left of it.
+        return [" ".join(PLACEHOLDER.sub(choose, turn).split()) for turn in rng.choice(exchanges)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +64,7 @@ class TemplateSet:
     ``greetings``, ``hellos``, ``requests``: how a dialogue opens (agent, then customer). ``asks`` and ``answers``: by
     label. ``resolutions``: the agent's answer, with the tracking number. ``more``: the agent's question after it.
     ``dones``, ``byes``: the customer's last turn, its second half when the agent replies. ``farewells``: that reply.
-    ``formats``: by label, from random source and plain value to the value as written.
+    ``formats``: by label, from random source and plain value to the value as written. ``talk``: what is said besides.
     """
 
     greetings: Sequence[str]
@@ -39,6 +79,7 @@ class TemplateSet:
     byes: Sequence[str]
     farewells: Sequence[str]
     formats: dict[str, Callable[[Random, str], str]]
+    talk: Talk
 
 
 def _as_is(rng: Random, value: str) -> str:
@@ -81,8 +122,14 @@ _FORMATS: dict[str, dict[str, Callable[[Random, str], str]]] = {
 
 
 def _template_sets() -> dict[str, TemplateSet]:
-    text = resources.files(__package__).joinpath("templates.toml").read_text("utf-8")
-    return {name: TemplateSet(**lists, formats=_FORMATS[name]) for name, lists in tomllib.loads(text).items()}
+    return {
+        name: TemplateSet(**lists, formats=_FORMATS[name], talk=Talk(**_read(f"talk_{name.lower()}")))
+        for name, lists in _read("templates").items()
+    }
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath(f"{name}.toml").read_text("utf-8"))
 
 
 TEMPLATE_SETS = _template_sets()
