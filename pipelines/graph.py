@@ -195,7 +195,7 @@ GRAPH: Mapping[str, Stage] = {
             module=f"{_STAGES}.gate",
             configs={"gate": GATE},
             inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all")),
-            packages=("pyarrow",),
+            packages=("pyarrow", "faker"),
         ),
         # Whatever has a public root reads the gate: the store searches its public files for what the gate lists.
         # Only the constant `passed.json` enters the key, so that another list builds nothing anew.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -24,6 +24,10 @@ harmless in the next. Every other label is searched by default, also those of pl
 
 _CJK: Final = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _TOKEN: Final = re.compile(rf"[^\W_{_CJK}]+|[{_CJK}]")
+_NOT: Final = re.compile(
+    r"\b((?:ai|are|ca|could|did|does|do|had|has|have|is|might|must|need|sha|should|was|were|wo|would)n)['’](t)\b", re.I
+)
+"""Of "don't" no part is taken for a name."""
 MAX_PIECES: Final = 8
 """Groups of digits that one number may be written in."""
 
@@ -32,8 +36,10 @@ def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
     """The words of a text as they are compared: runs of letters and digits, without accents, by default without case.
 
     Punctuation and white space only separate, so ``(555) 123-4567`` and ``555 123 4567`` are equal, and ``O'Brien's``
-    begins with ``O'Brien``. In scripts without spaces every character is a word.
+    begins with ``O'Brien``; but "don't" is one word. In scripts without spaces every character is a word.
     """
+    if "'" in text or "’" in text:
+        text = _NOT.sub(r"\1\2", text)
     if not case_sensitive:
         text = text.lower() if text.isascii() else text.casefold()
     if not text.isascii():
@@ -52,16 +58,15 @@ class Choice:
         min_characters: shorter strings (letters and digits counted) are left out.
         case_sensitive: whether case must agree.
         ignore: strings that are no secret although they were masked. They may quote private text.
-        everyday: words of which no single one is searched for: "hope" is a name in one sentence and none in the next.
-        grammatical: words that, several together, are not searched for either ("will be").
+        is_everyday: tells by its words, without case, whether a string is not searched for because it is everyday
+            English (`pipelines.gate.everyday`); None: all are searched for.
     """
 
     labels: frozenset[str] = frozenset()
     min_characters: int = 1
     case_sensitive: bool = False
     ignore: tuple[str, ...] = field(default=(), repr=False)
-    everyday: frozenset[str] = field(default=frozenset(), repr=False)
-    grammatical: frozenset[str] = field(default=frozenset(), repr=False)
+    is_everyday: Callable[[Sequence[str]], bool] | None = None
 
     def has_label(self, label: str) -> bool:
         """Whether strings of this label are searched for."""
@@ -83,8 +88,7 @@ class Choice:
         """Why a normalised string is not searched for: ``too_short``, ``everyday``, ``ignored``; None if it is."""
         if len(string) - string.count(" ") < self.min_characters:
             return "too_short"
-        lower = string.lower()
-        if lower in self.everyday or self.grammatical.issuperset(lower.split(" ")):
+        if self.is_everyday is not None and self.is_everyday(string.lower().split(" ")):
             return "everyday"
         return "ignored" if string in self._ignored else None
 

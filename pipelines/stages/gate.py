@@ -38,8 +38,9 @@ class GateConfig(StageConfig):
     )
     everyday_words: bool = Field(
         default=False,
-        description="Whether to search as well for single everyday English words (hope, young), which are names in "
-        "some sentences, and for words of grammar (will be). Other words together (Rich Hall) are always searched for.",
+        description="Whether to search as well for everyday English: single words (hope, young), which are names in "
+        "some sentences, and several of which no list of names holds one (email address, isn't, good bye). Together "
+        "with a name (Rich Hall), or with two number words, they are always searched for.",
     )
     case_sensitive: bool = Field(default=False, description="Whether upper and lower case must agree.")
     ignore: tuple[str, ...] = Field(
@@ -50,17 +51,15 @@ class GateConfig(StageConfig):
 
     def choice(self) -> Choice:
         """These settings as the search takes them."""
+        from pipelines.gate.everyday import is_everyday
         from pipelines.gate.strings import Choice
-        from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 
-        off = frozenset[str]()
         return Choice(
             labels=frozenset(self.labels),
             min_characters=self.min_characters,
             case_sensitive=self.case_sensitive,
             ignore=self.ignore,
-            everyday=off if self.everyday_words else COMMON_WORDS | NUMBER_WORDS,
-            grammatical=off if self.everyday_words else FUNCTION_WORDS,
+            is_everyday=None if self.everyday_words else is_everyday,
         )
 
 
