@@ -18,7 +18,7 @@ _MODULES: Final = (
     *("plugins.layers", "errors"),
 )
 _SECTION: Final = re.compile(r"(Args|Attributes|Returns|Raises|Yields):$")
-_ENTRY: Final = re.compile(r"((?:\*{0,2}\w+(?:, )?)+): (.*)")
+_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:, \*{0,2}\w+)*): (.*)")
 _REFERENCE: Final = re.compile(r"`((?:pipelines|flows)\.[\w.]+)`")
 _QUALIFIED: Final = re.compile(r"\b(?:\w+\.)+(?=\w)")
 _LINE: Final = 100
