@@ -177,6 +177,18 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             labels=frozenset({"ADDRESS"}),
         ),
         PolicySpec(
+            name="identifiers",
+            reference=f"{_HERE}.identifiers.policy:IdentifiersPolicy",
+            description="codes, long numbers, user names, passwords, keys and tokens, mail and machine addresses, "
+            "IBANs, licence plates, and announced or listed names of persons, by pattern",
+            labels=frozenset(
+                {
+                    *("CODE", "CREDIT_CARD", "DATE_OF_BIRTH", "EMAIL_ADDRESS", "IBAN_CODE", "ID_NUMBER", "IP_ADDRESS"),
+                    *("LICENSE_PLATE", "MAC_ADDRESS", "PASSWORD", "PERSON", "PHONE_NUMBER", "SECRET_KEY", "USERNAME"),
+                }
+            ),
+        ),
+        PolicySpec(
             name="regex",
             reference=f"{_HERE}.regex:RegexPolicy",
             description="what the patterns in the settings match (the patterns are not shown)",

@@ -15,10 +15,20 @@ LOCALES: Final = (
 @functools.cache
 def personal_names() -> frozenset[str]:
     """Single names in lower case, given and family names together."""
+    return given_names() | _names("last_names")
+
+
+@functools.cache
+def given_names() -> frozenset[str]:
+    """Single given names in lower case."""
+    return _names("first_names")
+
+
+def _names(prefix: str) -> frozenset[str]:
     names: set[str] = set()
     for locale in LOCALES.split():
         provider = importlib.import_module(f"faker.providers.person.{locale}").Provider
         for attribute in dir(provider):
-            if attribute.startswith(("first_names", "last_names")):
+            if attribute.startswith(prefix):
                 names.update(part for name in getattr(provider, attribute) for part in name.lower().split())
     return frozenset(name for name in names if len(name) > 1)

@@ -1,0 +1,202 @@
+"""What words announce: user names, passwords and codes behind "username is", "password:", "order no."."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("identifiers")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_NOUN: Final = (
+    r"(?:names?|ids?|numbers?|no|num|nr|nbr|codes?|handle|reference|ref|account|pin|key|word|phrase|tag)\b\.?"
+)
+_LINK: Final = re.compile(
+    rf"(?:['’]?s\b)?(?P<noun>(?:[ \t_.-]{{0,2}}{_NOUN}){{0,3}})"
+    r"(?P<place>(?:[ \t](?:for|on|of|at|to)[ \t](?:(?:my|the|your|our|this|that|his|her|their)[ \t])?"
+    r"[A-Za-z]{2,15}){0,2})"
+    r"(?P<link>(?:[ \t]{0,3}(?:(?:is|was|are|were|says?|reads?|being|be|as|in|now|still|currently|just)\b|['’]s\b"
+    r"|[:=#>|–-]{1,3})){0,4})"
+    r"[ \t]{0,3}(?P<open>[\"'“”‘’`*]{0,2})[ \t]?",
+    re.I,
+)
+_VALUE: Final = re.compile(r"[^\s\"“”`<>()\[\]{},;|]{1,80}")
+_QUOTED: Final = re.compile(r"([^\"“”`\n]{1,80})[\"”`]")
+_PHRASE: Final = re.compile(r"[^\s,;:.!?()]{1,40}(?:[ ][^\s,;:.!?()]{1,40}){0,4}(?=[ ]*(?:[.!?,;)\n]|\Z))")
+"""Several words to the end of a clause."""
+
+_ENDS: Final = ".!?:'’*"
+_MORE_DIGITS: Final = re.compile(r"(?:[ /.-]{1,2}[A-Za-z]{0,4}\d[A-Za-z0-9]*(?![^\W_]))+")
+_YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d[.,]?")
+_DIGIT_WORD: Final = (
+    "(?:"
+    + "|".join(sorted(NUMBER_WORDS - {"dot", "dash", "hyphen", "underscore"}, key=len, reverse=True))
+    + "|oh|zeros?)"
+)
+_SPOKEN: Final = re.compile(rf"{_DIGIT_WORD}(?:[ ,-]{{1,2}}{_DIGIT_WORD}){{1,8}}(?!\w)", re.I)
+_FOLLOW: Final = re.compile(
+    r"\b(?:follow|add|find|dm|message|tag) ([^\s,;:()]{3,64}) on (?:the )?"
+    rf"(?:{'|'.join(sorted(_LISTS['cue_site']))})\b",
+    re.I,
+)
+_AFTERWARDS: Final = re.compile(
+    r"(?<!\S)([^\s,;:()]{2,64}) (?:is|was|as|for|=) (?:(?:the|my|a|your|our|his|her) )(?:new |old )?"
+    r"(user ?name|login|pass ?word|pass ?code|pin|handle|user ?id)\b"
+    r"|\b(?:log(?:ged)?|sign(?:ed)?)[ -]?(?:in|on|up|into \w{1,20}|in to \w{1,20})"
+    r" (?:with|as|using|under) (?:the |my )?"
+    r"([^\s,;:()]{2,64})"
+    r"|\buse ([^\s,;:()]{2,64}) (?:to|for) (?:log|sign|logging|signing)[ -]?(?:in|on)?\b",
+    re.I,
+)
+_BIRTH: Final = re.compile(
+    r"(?:is|was|on|[:=-]){0,2}[ \t:]{0,3}(?:on )?(\d{1,4}[-/. ]{1,2}(?:\d{1,2}|[A-Za-z]{3,9})[-/., ]{1,3}\d{2,4}"
+    r"|[A-Za-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{2,4}"
+    r"|\d{6,8})(?!\w)",
+    re.I,
+)
+_LONG: Final = 6
+_NO_VALUE: Final = FUNCTION_WORDS | COURTESY_WORDS | word_lists("triggers")["of_a_credential"] | _LISTS["no_value"]
+_PLAIN: Final = COMMON_WORDS | NUMBER_WORDS | _LISTS["no_value"] | _LISTS["things"]
+_CUES: Final = {
+    word: kind
+    for kind in ("user", "site", "password", "pin", "code", "number", "birth")
+    for word in _LISTS[f"cue_{kind}"]
+}
+
+CUES: Final = frozenset(_CUES) | {"log", "logged", "logging", "sign", "signed", "signing"}
+"""Words in lower case without one of which nothing is announced."""
+
+
+def find_announced(text: str) -> Iterator[Find]:
+    """What stands behind a cue, if its form or the words between allow it to be a value."""
+    end_of_last = 0
+    for cue in _WORD.finditer(text):
+        kind = _CUES.get(cue[0].lower())
+        if kind is None or cue.start() < end_of_last:
+            continue
+        if kind == "birth":
+            date = _BIRTH.match(text, cue.end() + (text[cue.end() : cue.end() + 1] == " "))
+            if date is not None:
+                yield date.start(1), date.end(1), "DATE_OF_BIRTH"
+            continue
+        link = _LINK.match(text, cue.end())
+        if link is None or (link.end() == cue.end()):
+            continue
+        found = _value(text, cue, link, kind)
+        if found is not None:
+            end_of_last = found[1]
+            yield found
+    for match in _FOLLOW.finditer(text):
+        if match[1].lower() not in _PLAIN and match[1].lower() not in _NO_VALUE:
+            yield match.start(1), match.end(1), "USERNAME"
+    for match in _AFTERWARDS.finditer(text):
+        group = next(number for number in (1, 3, 4) if match[number] is not None)
+        value = match[group].strip("\"'“”‘’`")
+        kind = (
+            "USERNAME" if group == 3 or (match[2] or "").lower().startswith(("user", "login", "handle")) else "PASSWORD"
+        )
+        if value.lower() not in _PLAIN and value.lower() not in _NO_VALUE:
+            yield match.start(group), match.end(group), kind
+
+
+def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Find | None:
+    quoted = _QUOTED.match(text, link.end()) if link["open"] and link["open"] in '"“`' else None
+    value = _VALUE.match(text, link.end())
+    if value is None:
+        return None
+    spoken = _SPOKEN.match(text, link.end()) if kind in ("pin", "code", "number", "password") else None
+    if spoken is not None:
+        return spoken.start(), spoken.end(), "PASSWORD" if kind in ("pin", "password") else "CODE"
+    written = value[0].rstrip(_ENDS)
+    if not any(map(str.isalnum, written)):
+        return None
+    start, end = value.start(), value.start() + len(written)
+    marks = any(c in ":=#>|" for c in link["link"])
+    says = bool(link["link"].strip())
+    if kind in ("user", "site"):
+        if not _is_user(text, cue, link, written, weak=kind == "site", marks=marks, says=says):
+            return None
+        return start, quoted.end(1) if quoted else end, "USERNAME"
+    if kind in ("password", "pin"):
+        is_short = cue[0].lower() in ("pass", "key", "phrase", "pw") and not link["noun"]
+        if not _is_password(
+            written, pin=kind == "pin", marks=marks, says=says, short=is_short, quoted=quoted is not None
+        ):
+            return None
+        if kind == "password" and (marks or says) and (phrase := _PHRASE.match(text, start)) is not None:
+            end = phrase.end() if FUNCTION_WORDS.isdisjoint(phrase[0].lower().split()) else end
+        return start, quoted.end(1) if quoted else max(end, start + len(value[0].rstrip(".?:'"))), "PASSWORD"
+    if not _is_code(
+        written,
+        named=bool(link["noun"].strip(" \t_.-")) or kind == "code",
+        marks=marks,
+        says=says,
+        number=kind == "number",
+    ):
+        return None
+    more = _MORE_DIGITS.match(text, end)
+    return start, more.end() if more is not None and any(map(str.isdigit, written)) else end, "CODE"
+
+
+def _is_formed(value: str) -> bool:
+    """Whether a word is written as no word of a language is: digits or marks inside, capitals in the middle."""
+    inner = value[1:-1]
+    return (
+        (any(map(str.isdigit, value)) and any(map(str.isalpha, value)))
+        or any(c in "_.@!$%&*+#~^" for c in inner)
+        or (any(map(str.isupper, value[1:])) and any(map(str.islower, value)))
+    )
+
+
+def _is_user(
+    text: str, cue: re.Match[str], link: re.Match[str], value: str, *, weak: bool, marks: bool, says: bool
+) -> bool:
+    plain = value.lower()
+    if plain in _NO_VALUE or len(value) < 2 or plain in _CUES:
+        return False
+    if _is_formed(value) and (
+        not weak or marks or says or text[max(0, cue.start() - 3) : cue.start()].lower() == "on "
+    ):
+        return True
+    if weak:
+        owned = text[max(0, cue.start() - 4) : cue.start()].lower().endswith(("my ", "his ", "her "))
+        return plain not in _PLAIN and (marks or (says and (owned or bool(link["noun"].strip()))))
+    return marks or plain not in _PLAIN
+
+
+def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool, quoted: bool) -> bool:
+    plain = value.lower()
+    if pin:
+        return any(map(str.isdigit, value)) and len(value) >= 3 and (marks or says or len(value) in (4, 6))
+    if quoted:
+        return True
+    if marks and not short:
+        return plain not in FUNCTION_WORDS and plain not in _LISTS["no_value"]
+    if plain in _NO_VALUE or plain in _CUES:
+        return False
+    if short:
+        return marks or _is_formed(value)
+    return _is_formed(value) or (says and plain not in _LISTS["states"]) or (value.isdigit() and len(value) >= 4)
+
+
+def _is_code(value: str, *, named: bool, marks: bool, says: bool, number: bool) -> bool:
+    num_digits = sum(map(str.isdigit, value))
+    if num_digits:
+        if _YEAR.fullmatch(value) and not (named and (marks or says)):
+            return False
+        if value.isdigit():
+            return num_digits >= (4 if not (named or marks) else 3 if not (named and marks) else 1)
+        return num_digits >= 2 and (named or marks or says or len(value) >= _LONG)
+    if (
+        (number and not named)
+        or not value.isalpha()
+        or not 4 <= len(value) <= 14
+        or value.lower() in _PLAIN
+        or value.lower() in _NO_VALUE
+    ):
+        return False
+    return (marks or says) and (value.isupper() or (named and not number))

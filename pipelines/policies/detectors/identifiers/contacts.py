@@ -1,0 +1,114 @@
+"""Mail addresses and handles, also spelled out ("jo dot bloggs at example dot com") or with their marks lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+
+_PROVIDER: Final = (
+    r"(?:g[ -]?mail|googlemail|yahoo(?:mail)?|ymail|hot[ -]?mail|outlook|aol|icloud|proton(?:mail)?|gmx|live|msn"
+    r"|rediff(?:mail)?|comcast|verizon|att|mail|inbox|yandex|zoho|fastmail|rocketmail|me)"
+)
+_TLD: Final = (
+    r"(?:com|net|org|edu|gov|mil|info|biz|io|co|uk|de|fr|es|it|nl|eu|us|in|ca|au|ch|at|be|se|no|dk|fi|pl|pt|ru|br"
+    r"|mx|me)"
+)
+_MAIL: Final = re.compile(r"(?<![^\s<>()\[\],;:\"'])[^\s<>()\[\],;:\"'@＠]{1,128}[@＠][^\s<>()\[\],;:\"'@＠]{1,253}")
+_SPACED_MAIL: Final = re.compile(
+    rf"(?<![\w.+-])[\w.+-]{{1,64}} ?[@＠] ?[\w-]{{1,63}}(?: ?\. ?[\w-]{{1,63}}){{0,3}} ?\. ?{_TLD}(?!\w)", re.I
+)
+_AT: Final = r"(?:\(at\)|\[at\]|\{at\}|<at>|\bat\b|@)"
+_DOT: Final = r"(?:\(dot\)|\[dot\]|\{dot\}|<dot>|\bdot\b|\.)"
+_SPELLED: Final = re.compile(
+    rf"(?<!\w)((?:[\w.+-]{{1,64}} ?(?:\(dot\)|\[dot\]|\b(?:dot|underscore|dash|hyphen)\b) ?){{0,3}}[\w.+-]{{1,64}}) ?"
+    rf"{_AT} ?((?:[\w-]{{1,63}} ?{_DOT} ?){{1,3}}){_TLD}(?!\w)",
+    re.I,
+)
+_AT_PROVIDER: Final = re.compile(rf"(?<!\w)([\w.+-]{{1,64}}) ?{_AT} ?{_PROVIDER}(?:[ .]?{_TLD})?(?!\w)", re.I)
+_MERGED: Final = re.compile(rf"(?<![\w@.])[\w.]{{0,64}}?{_PROVIDER}[ .]?(?:dot ?)?com(?!\w)", re.I)
+_MARK: Final = r"(?:dot|point|underscore|dash|hyphen|minus)"
+_WORDED: Final = re.compile(
+    rf"(?<!\w)[\w'-]{{1,30}} {_MARK} (?:[\w'-]{{1,30}} ){{1,3}}(?:{_MARK} (?:[\w'-]{{1,30}} ){{1,3}})?at [\w-]{{1,40}}"
+    rf"(?: (?:dot|point) [\w-]{{1,20}}| {_TLD}){{0,3}}(?!\w)"
+    rf"|(?<!\w)[\w.+'-]{{1,64}} at (?:[\w-]{{1,40}} ){{1,3}}(?:dot|point) {_TLD}(?!\w)",
+    re.I,
+)
+_MAIL_CUE: Final = re.compile(r"e-?mail|\bmail|write (?:to|me)|reach me|forward|send|contact|\bcc\b|\bto:|from:", re.I)
+_LOST_MARKS: Final = re.compile(r"(?<![\w@.])[a-z0-9]{7,60}com(?!\w)")
+"""No word of English is so long and ends like that."""
+
+_PIECE: Final = re.compile(r"\S+")
+_REACH: Final = 60
+_MAX_PIECES: Final = 4
+_HANDLE: Final = re.compile(
+    r"(?<![\w@＠.])[@＠][A-Za-z0-9_][\w.]{0,38}(?<!\.)|(?<![\w/])/?u/[A-Za-z0-9][\w-]{2,20}(?!\w)"
+)
+_HANDLE_PAGE: Final = re.compile(
+    r"(?<![\w.])(?:https?://)?(?:www\.)?(?:twitter|x|facebook|fb|instagram|github|gitlab|linkedin|tiktok|twitch|youtube|reddit"
+    r"|snapchat|pinterest|medium|patreon|paypal|venmo|t|wa)\.(?:com|me|tv)/[^\s<>\"')]{2,128}",
+    re.I,
+)
+_PLAIN: Final = COMMON_WORDS | FUNCTION_WORDS | NUMBER_WORDS
+
+
+def find_contacts(text: str) -> Iterator[Find]:
+    """Mail addresses and handles with their mark, and pages of people."""
+    for match in _MAIL.finditer(text):
+        end = match.start() + len(match[0].rstrip(".!?"))
+        if any(map(str.isalnum, text[match.start() : end].split("@")[0])):
+            yield match.start(), end, "EMAIL_ADDRESS"
+    for match in _SPACED_MAIL.finditer(text):
+        yield match.start(), match.end(), "EMAIL_ADDRESS"
+    for match in _HANDLE.finditer(text):
+        yield match.start(), match.end(), "USERNAME"
+
+
+def find_pages(text: str) -> Iterator[Find]:
+    """Addresses of accounts on known sites."""
+    for match in _HANDLE_PAGE.finditer(text):
+        yield match.start(), match.end(), "USERNAME"
+
+
+def find_spelled_mail(text: str) -> Iterator[Find]:
+    """Mail addresses in words, or run together: "jo at gmail dot com", "jo 56 gmailcom"."""
+    for match in _SPELLED.finditer(text):
+        has_dot_in_words = "dot" in match[2].lower()
+        if has_dot_in_words or not text[match.end(1) : match.end(1) + 4].lstrip().lower().startswith("at "):
+            yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
+    for match in _WORDED.finditer(text):
+        yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
+    says_mail = _MAIL_CUE.search(text) is not None
+    for match in _AT_PROVIDER.finditer(text):
+        local = match[1].lower()
+        is_spelled = re.search(r"[@(\[{<]", match[0]) is not None
+        if is_spelled or (local not in _PLAIN and (says_mail or re.search(r"com$|mail$", match[0].lower()))):
+            yield _local_start(text, match.start()), match.end(), "EMAIL_ADDRESS"
+    if "com" in text.lower():
+        yield from _merged(text)
+        for match in _LOST_MARKS.finditer(text):
+            yield match.start(), match.end(), "EMAIL_ADDRESS"
+
+
+def _merged(text: str) -> Iterator[Find]:
+    """Addresses whose marks are lost, with the pieces of the local part before them."""
+    for match in _MERGED.finditer(text):
+        start = _local_start(text, match.start())
+        if start < match.start() or _BARE_PROVIDER.fullmatch(match[0]) is None:
+            yield start, match.end(), "EMAIL_ADDRESS"
+
+
+def _local_start(text: str, start: int) -> int:
+    """Where the pieces of a local part begin that stand before a find: what is no plain word."""
+    for piece in reversed(list(_PIECE.finditer(text, max(0, start - _REACH), start))[-_MAX_PIECES:]):
+        if piece[0].lower() in _PLAIN or piece[0].lower() in _CUES or not piece[0].isalnum():
+            break
+        start = piece.start()
+    return start
+
+
+_BARE_PROVIDER: Final = re.compile(rf"{_PROVIDER}[ .]?(?:dot ?)?com", re.I)
+_CUES: Final = frozenset({"email", "emil", "mail", "id", "is", "e-mail", "add", "address", "ssn"})

@@ -1,0 +1,112 @@
+"""Persons, where a title or a cue announces them, and where a name is on the lists, in small letters too."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pipelines.policies.detectors.identifiers.codes import Find
+from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
+from pipelines.policies.english.name_lists import given_names, personal_names
+from pipelines.policies.english.word_lists import word_lists
+
+_LISTS: Final = word_lists("identifiers")
+_EVERYDAY: Final = COMMON_WORDS | NUMBER_WORDS | FUNCTION_WORDS | _LISTS["words_too"] | _LISTS["no_value"]
+_TITLES: Final = _LISTS["titles"]
+_CUES: Final = re.compile(
+    r"(?<!\w)(?:(?:(?:my|his|her|your|first|last|full|middle|maiden|family|given)[ ]{1,2}){1,2}(?:sur)?name"
+    r"(?:['’]?s|[ ]is|[ ]was)?"
+    r"|(?:sur)?names?(?:['’]s|[ ]is|[ ]?:)|call[ ]me|nicknamed)[:,]?[ ]{1,3}",
+    re.I,
+)
+_SHORT: Final = 2
+_MOST: Final = 4
+_NO_SEED: Final = frozenset({"john"})
+"""It stands for every find where a policy reads placeholders (`judging.stabilise`): what follows one is no surname."""
+
+
+@functools.cache
+def listed_names() -> frozenset[str]:
+    """Names of the lists that are no words of another meaning."""
+    return frozenset(name for name in personal_names() if len(name) > _SHORT) - _EVERYDAY - _NO_SEED
+
+
+@functools.cache
+def _lone_names() -> frozenset[str]:
+    """Names that are one in small letters and alone: short family names are too often another word mistyped."""
+    return frozenset(name for name in listed_names() if len(name) >= (_LONG if name not in given_names() else _MIDDLE))
+
+
+_MIDDLE: Final = 4
+_LONG: Final = 6
+
+
+def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
+    """Names of persons.
+
+    Args:
+        text: of a sentence.
+        words: its words, in order.
+    """
+    names = listed_names()
+    at = 0
+    while at < len(words):
+        lower = words[at][0].lower()
+        is_title = lower in _TITLES
+        if is_title or lower in names:
+            last = _run(text, words, at, names, is_title=is_title)
+            if last > at or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
+                yield words[at].start(), words[last].end(), "PERSON"
+            at = last
+        at += 1
+    by_start = {word.start(): number for number, word in enumerate(words)}
+    for cue in _CUES.finditer(text):
+        number = by_start.get(cue.end())
+        if number is not None and (words[number][0].lower() in names or not _is_everyday(words[number][0])):
+            last = _run(text, words, number, names, is_title=True)
+            yield words[number].start(), words[last].end(), "PERSON"
+
+
+def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[str], *, is_title: bool) -> int:
+    """The last word of a name that begins at a word: known names, and capitals behind a capital; initials between.
+
+    Behind a title, and where a cue stands before, one unknown word in small letters counts as well.
+    """
+    last = at
+    while last + 1 < len(words) and last - at < _MOST:
+        gap, following = text[words[last].end() : words[last + 1].start()], words[last + 1][0]
+        if len(following) == 1 and last + 2 < len(words) and _is_gap(gap):  # an initial
+            after = words[last + 2][0]
+            if _is_gap(text[words[last + 1].end() : words[last + 2].start()]) and _is_part(
+                after, words[at][0], names, False
+            ):
+                last += 2
+                continue
+        if not _is_gap(gap) or not _is_part(following, words[at][0], names, is_title and last == at):
+            break
+        last += 1
+    return last
+
+
+def _is_gap(gap: str) -> bool:
+    return gap in _GAPS
+
+
+_GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
+
+
+def _is_part(word: str, first: str, names: frozenset[str], unknown: bool) -> bool:
+    lower = word.lower()
+    if lower in names:
+        return True
+    if lower in FUNCTION_WORDS or lower in NUMBER_WORDS:
+        return False
+    if word[0].isupper() and first[0].isupper() and not (word.isupper() and not first.isupper()):
+        return True
+    return unknown and not _is_everyday(word)
+
+
+def _is_everyday(word: str) -> bool:
+    return word.lower() in _EVERYDAY

@@ -1,0 +1,99 @@
+"""The policy ``identifiers``: every kind of its finds, each looked for only where the text could hold one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
+from pipelines.policies.detectors.identifiers.codes import (
+    Find,
+    find_codes,
+    find_letter_codes,
+    find_numbers,
+    find_plates,
+)
+from pipelines.policies.detectors.identifiers.contacts import find_contacts, find_pages, find_spelled_mail
+from pipelines.policies.detectors.identifiers.ibans import find_ibans
+from pipelines.policies.detectors.identifiers.keys import (
+    LONG_WORD,
+    find_announced_keys,
+    find_hexadecimal,
+    find_keys,
+    find_machines,
+)
+from pipelines.policies.detectors.identifiers.persons import find_persons
+from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+_ORDER: Final = {
+    label: number
+    for number, label in enumerate(
+        (
+            *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
+            *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
+        )
+    )
+}
+"""Labels from the most to the least certain: one of them is told where several stand for the same characters."""
+
+_WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_DIGIT: Final = re.compile(r"\d")
+_KEY_WORDS: Final = frozenset({"bearer", "authorization", "basic", "key", "apikey", "token", "secret", "api", "client"})
+_AT_WORDS: Final = frozenset({"at", "com", "dot"})
+
+
+class IdentifiersPolicy:
+    """Masks what points at one person, account or thing. All by pattern, so every score is 1."""
+
+    needs: ClassVar[frozenset[str]] = SPECS["identifiers"].components
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """All finds; they may overlap."""
+        return sentence.spans(find_identifiers(sentence.text), self._name)
+
+
+def find_identifiers(text: str) -> list[Find]:
+    """The identifiers of a text, as characters, sorted; none lies in another one, but they may overlap."""
+    kept: list[Find] = []
+    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _ORDER[find[2]])):
+        if not kept or find[1] > kept[-1][1]:
+            kept.append(find)
+    return kept
+
+
+def _all(text: str) -> Iterator[Find]:
+    words = list(_WORD.finditer(text))
+    lower = {part for word in words for part in _PARTS.split(word[0].lower())}
+    yield from find_persons(text, words)
+    yield from find_letter_codes(text, words)
+    if not CUES.isdisjoint(lower):
+        yield from find_announced(text)
+    if not _KEY_WORDS.isdisjoint(lower):
+        yield from find_announced_keys(text)
+    if "@" in text or "＠" in text or "/u/" in text or "u/" in text:
+        yield from find_contacts(text)
+    if not _AT_WORDS.isdisjoint(lower) or "com" in text.lower():
+        yield from find_spelled_mail(text)
+    if "/" in text:
+        yield from find_pages(text)
+    has_digit = _DIGIT.search(text) is not None
+    if has_digit or "_" in text or len(words) >= _SPELLED:
+        yield from find_codes(text)
+    if has_digit:
+        yield from find_numbers(text)
+        yield from find_plates(text)
+        yield from find_ibans(text)
+        yield from find_hexadecimal(text)
+    if has_digit or ":" in text:
+        yield from find_machines(text)
+    if "-----BEGIN" in text or LONG_WORD.search(text):
+        yield from find_keys(text)
+
+
+_PARTS: Final = re.compile("['’-]")
+_SPELLED: Final = 4
