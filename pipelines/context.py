@@ -114,6 +114,7 @@ class Piece:
         start_byte, end_byte: the half-open range of decompressed bytes; of rows, from 0, in Parquet and Arrow files.
         first_row: 1-based number of the first row (line, paragraph, record, …; 1 for a whole file) in the file.
         digest: SHA-256 of the bytes (and of a table's header), hexadecimal; ``damaged`` where they cannot be read.
+        draws_fold: the fold that the file's name says does not count (`pipelines.corpus.formats.draws_folds`).
     """
 
     path: str
@@ -123,6 +124,7 @@ class Piece:
     end_byte: int
     first_row: int
     digest: str
+    draws_fold: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +138,14 @@ class Outside:
         releases: what is known of releases on the same files; only for a stage that reads them.
         overlay: rows to train on beside the corpus, and rows to leave out (`pipelines.training.data.overlay`); only for
             a stage that reads them, in a child run that has some.
+        left_out: how many files beside the corpus are not read, by suffix or by why; only for a stage that reads it.
     """
 
     pieces: tuple[Piece, ...] = ()
     reviews: tuple[Path, int] | None = None
     releases: Releases | None = None
     overlay: Source | None = None
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

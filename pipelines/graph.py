@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pipelines.config import StageConfig
-from pipelines.stage import OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Table
+from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Table
 
 _STAGES = "pipelines.stages"
 CORPUS = f"{_STAGES}.split:CorpusConfig"
@@ -324,6 +324,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("train_utility"),
                 Input("guarantee"),
                 Input("gate", (PASSED,)),
+                Input(LEFT_OUT),
             ),
             roots=("private", "public"),
             packages=("jinja2",),

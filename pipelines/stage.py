@@ -24,7 +24,10 @@ RELEASES = "releases"
 OVERLAY = "overlay"
 """The pseudo-stage that stands for rows that a child run trains on, or leaves out (`pipelines.store.overlays`)."""
 
-OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY})
+LEFT_OUT = "left_out"
+"""The pseudo-stage that stands for the files beside the corpus that are not read, by suffix."""
+
+OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY, LEFT_OUT})
 """What stages read that no stage made."""
 
 Keyed = tuple[str | None, str]

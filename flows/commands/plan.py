@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus
 from flows.settings import load_settings
+from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
@@ -57,6 +58,7 @@ def plan_document(
     return {
         "stages": rows,
         "num_input_files": corpus.num_files,
+        "left_out_files": dict(corpus.left_out),
         "last_run": last,
         "unfinished_run": _unfinished(roots),
         "warnings": list(settings.warnings),
@@ -97,6 +99,8 @@ def _by_stage(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 def plan_text(document: Mapping[str, Any]) -> str:
     """The plan for people: a line per stage, with its reasons below."""
     lines = [f"warning        {text}" for text in document["warnings"]]
+    if left_out := document["left_out_files"]:
+        lines.append(f"not read       {left_out_text(left_out)} (files that corpus.inputs reaches)")
     for name, rows in _by_stage(document["stages"]).items():
         actions = Counter(row["action"] for row in rows)
         what = (
@@ -152,6 +156,8 @@ def run_text(record: Mapping[str, Any]) -> str:
             f"  the ledger now: {group['num_releases']} releases that may share records, {bound}, delta "
             f"{group['delta']:.2e}, unamplified (`reticent ledger`)"
         )
+    if left_out := record.get("left_out_files"):
+        lines.append(f"  {'files left out of the corpus':<38} {left_out_text(left_out)}")
     for name, label, form in _FIGURES:
         if name in metrics and not (is_one and name in ("epsilon_this_model", "num_releases")):
             label = "epsilon of the headline claim" if is_one and name == "epsilon" else label
@@ -178,6 +184,7 @@ def _missing(name: str) -> str:
 
 
 _FIGURES = (
+    ("num_rejected", "rows rejected", ",d"),
     ("num_sentences", "sentences", ",d"),
     ("duplicates", "duplicates masked", ",d"),
     ("coverage", "tokens redacted (share)", ".4f"),

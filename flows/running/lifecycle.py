@@ -18,7 +18,7 @@ from flows.running.signals import ends_promptly
 from flows.running.spec import begin
 from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
-from pipelines.corpus.rejection import check_rejected
+from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
 from pipelines.store.locks import store_lock
@@ -101,7 +101,7 @@ def require_usable_input(run: str) -> None:
     """Stops a run whose input was largely unusable; the rejected table can then be inspected.
 
     Raises:
-        InputError: no usable row, or more rejected rows than ``corpus.max_rejected_fraction``.
+        InputError: no usable row, more rejected rows than ``corpus.max_rejected_fraction``, or none to train on.
     """
     session = open_session(run)
     keys = [o.key for o in session.outcomes if o.stage == "split" and o.key]
@@ -110,6 +110,8 @@ def require_usable_input(run: str) -> None:
         return
     try:
         check_rejected(figures, session.configs["corpus"].max_rejected_fraction)  # type: ignore[attr-defined]
+        if "sample" in session.spec.selected:
+            check_trainable(figures)
     except InputError as error:
         publish_views(session, session.outcomes)
         raise InputError(f"{error} `reticent inspect rejected --show-text` shows it.") from None

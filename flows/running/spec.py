@@ -54,6 +54,7 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
         format=corpus.format,
         options=corpus.read_options(),
         partition_documents=corpus.partition_documents,
+        name_folds=corpus.name_folds,
     )
     return corpus_state(request, roots.secret, StatCache(roots.cache / "inputs.json"), read=read, progress=progress)
 
@@ -80,6 +81,7 @@ def make_spec(
         seed=settings.run.seed,
         runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
         partitions=corpus.partitions or (),
+        left_out=corpus.left_out,
         reviews=review_state(open_store(settings, create=create)),
         selected=tuple(selected),
         forced=tuple(forced),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.corpus.options import ReadOptions
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, InputError
 from pipelines.plugins import load, resolve
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ RowKind = Literal[
 ]  # fmt: skip
 
 # "whole" is a file whose rows only a plug-in can tell: a partition of its own, however many rows it has.
+
+NameFolds = Literal["auto", "always", "never"]
 
 COMPRESSIONS = (".gz", ".zst")
 COLUMNAR: tuple[RowKind, ...] = ("parquet", "arrow")
@@ -308,6 +310,34 @@ def fold_of_name(name: str) -> str | None:
         if len(found) == 1:
             return found.pop()
     return None
+
+
+def named_fold(name: str, format: str) -> str | None:
+    """The fold that a file's name says, in a format whose names do."""
+    return fold_of_name(name) if format_spec(format).names_fold else None
+
+
+def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool:
+    """Whether folds are drawn although names of files say some: all of them say one and the same, and not train.
+
+    Args:
+        files: (name, format) of each.
+        name_folds: ``auto``; ``never``, where names say nothing; ``always``, where no file may be left to train on.
+
+    Raises:
+        InputError: no file is left to train on.
+    """
+    if name_folds == "never":
+        return True
+    folds = {named_fold(name, format) for name, format in files}
+    if not folds or folds & {None, "train"}:
+        return False
+    if name_folds == "auto" and len(folds) == 1:
+        return True
+    raise InputError(
+        f"corpus.inputs: every file is named for held-out text ({', '.join(sorted(map(str, folds)))}), so that none is "
+        'left to train on. Name a file for training too, or set corpus.name_folds = "never", which draws the folds.'
+    )
 
 
 def index_settings(format: str, name: str, options: ReadOptions) -> str:

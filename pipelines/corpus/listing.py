@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,11 @@ from pipelines.corpus.formats import AUTO, format_of, suffix_of, suffixes
 from pipelines.errors import InputError
 
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
+HIDDEN, HIDDEN_FOLDER, ABOUT, CACHE, NO_SUFFIX = "hidden", "hidden folder", "readme or licence", "cache", "no suffix"
+EMPTY = "empty"
+OTHER_SUFFIX = "other suffix"
+_SUFFIX = re.compile(r"\.[a-z0-9_+-]{1,12}")
+_SHOWN_SUFFIXES = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +47,26 @@ class FileList(list[InputFile]):
     """The input files in document order.
 
     Attributes:
-        num_ignored: files of a folder or pattern that were left out: hidden, another suffix, or a README or licence.
+        left_out: how many files of a folder or pattern were left out, by suffix or by why: `HIDDEN` and the like. What
+            lies in a hidden folder is not counted, the folder is.
     """
 
-    num_ignored: int = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_out: Counter[str] = Counter()
+
+    @property
+    def num_ignored(self) -> int:
+        """Files that were left out."""
+        return self.left_out.total() - self.left_out[HIDDEN_FOLDER]
+
+
+def left_out_text(left_out: Mapping[str, int]) -> str:
+    """``12 .pdf, 3 .png, 1 hidden``, the most frequent first."""
+    listed = sorted(left_out.items(), key=lambda item: (-item[1], item[0]))
+    text = ", ".join(f"{number:,} {why}" for why, number in listed[:_SHOWN_SUFFIXES])
+    rest = sum(number for _, number in listed[_SHOWN_SUFFIXES:])
+    return f"{text}, {rest:,} others" if rest else text
 
 
 def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto") -> FileList:
@@ -79,10 +102,11 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
             found.append(InputFile(path=path, name=name, format=form, given=given))
     if not found:
         wanted = " or ".join(f"*{suffix}" for suffix in suffixes(format))
+        others = f" (left out: {left_out_text(found.left_out)})" if found.left_out else ""
         shown = ", ".join(str(value) for value in inputs) or "(none)"
         raise InputError(
             f"corpus.inputs holds nothing to read: no {wanted} file in {shown}"
-            f" ({found.num_ignored} other files were ignored). Put files there, or change corpus.inputs;"
+            f"{others}. Put files there, or change corpus.inputs;"
             ' for files of another suffix give a pattern such as "folder/*.raw" and set corpus.format = "txt";'
             ' for csv and tsv files give a pattern such as "folder/*.csv".'
         )
@@ -135,7 +159,7 @@ def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> lis
     while glob.has_magic(str(root)):
         root = root.parent
     chosen = [file for file in files if format_of(file.name, format) is not None]
-    found.num_ignored += len(files) - len(chosen)
+    found.left_out.update(_suffix(file.name) for file in files if format_of(file.name, format) is None)
     return [(file, _decoded(file.relative_to(root).as_posix())) for file in chosen]
 
 
@@ -159,21 +183,37 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
         for entry in entries:
             hidden = entry.name.startswith(".")
             if _is_dir(entry):
-                if not hidden:
+                if hidden:
+                    found.left_out[HIDDEN_FOLDER] += 1
+                else:
                     folders.append(folder / entry.name)
                 continue
             path = folder / entry.name
-            stem = path.stem.lower()
-            spare = stem in IGNORED_STEMS or (stem.startswith("cache-") and path.suffix == ".arrow")
+            spare = _spare(path)
             is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
             if is_wanted and not hidden and not spare:
                 _refuse_dangling(path, given)
             if hidden or spare or not is_wanted:
-                found.num_ignored += 1
+                found.left_out[HIDDEN if hidden else spare or _suffix(entry.name)] += 1
             else:
                 chosen.append((path, _decoded(path.relative_to(root).as_posix())))
     # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
     return sorted(chosen, key=lambda item: item[1])
+
+
+def _spare(path: Path) -> str | None:
+    """Why a file with a suffix that is read is left out all the same."""
+    if path.stem.lower() in IGNORED_STEMS:
+        return ABOUT
+    return CACHE if path.stem.lower().startswith("cache-") and path.suffix == ".arrow" else None
+
+
+def _suffix(name: str) -> str:
+    """What a file that is left out is counted under; a suffix that may be a part of the name itself is not shown."""
+    suffix = suffix_of(name)
+    if not suffix:
+        return NO_SUFFIX
+    return suffix if _SUFFIX.fullmatch(suffix) else OTHER_SUFFIX
 
 
 def _is_dir(entry: os.DirEntry[str]) -> bool:

@@ -88,7 +88,7 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
         at_file_start = piece.start_byte == 0
         for row in reader.rows(stream, piece.first_row, limit):
-            source = Source(piece.name, piece.format, row.number, options)
+            source = Source(piece.name, piece.format, row.number, options, piece.draws_fold)
             try:
                 yield from _items(row, source, columns, at_file_start)
             except BadRow as bad:
@@ -107,7 +107,8 @@ def _from_plugin(piece: Piece, options: ReadOptions) -> Iterator[Document | Reje
     with open_bytes(Path(piece.path)) as file:
         reader = RowReader(file, piece.name, piece.format, options)
         stream = reader.stream(piece.start_byte, piece.end_byte - piece.start_byte)
-        for items in read_rows(stream, Source(piece.name, piece.format, piece.first_row, options)):
+        source = Source(piece.name, piece.format, piece.first_row, options, piece.draws_fold)
+        for items in read_rows(stream, source):
             yield from items
         if stream.cut() != piece.digest:
             raise InputError(_CHANGED)
@@ -121,7 +122,7 @@ def _from_columns(piece: Piece, options: ReadOptions) -> Iterator[Document | Rej
     rows = take_rows(Path(piece.path), kind, options, piece.start_byte, piece.end_byte)
     for number, values in enumerate(rows, start=piece.first_row):
         hashed.add(values)
-        source = Source(piece.name, piece.format, number, options)
+        source = Source(piece.name, piece.format, number, options, piece.draws_fold)
         try:
             yield from from_record(source, values)
         except BadRow as bad:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from pipelines.corpus.formats import FOLDS, fold_of_name, format_spec
+from pipelines.corpus.formats import FOLDS, named_fold
 from pipelines.corpus.items import BadRow, Document, GoldSpan
 from pipelines.corpus.options import ReadOptions
 
@@ -26,6 +26,7 @@ class Source(NamedTuple):
     format: str
     row: int
     options: ReadOptions
+    draws_fold: bool = False
 
 
 def over_long(options: ReadOptions, hint: str = "") -> BadRow:
@@ -66,8 +67,8 @@ def document(
     if not text or text.isspace():
         raise BadRow("empty", "the text is empty.")
     fold = _fold(_string(record.get(options.fold_field)))
-    if fold is None and format_spec(source.format).names_fold:
-        fold = fold_of_name(source.name)
+    if fold is None and not source.draws_fold:
+        fold = named_fold(source.name, source.format)
     made = Document(
         name=source.name,
         row=source.row,

@@ -1,7 +1,8 @@
-"""When rejected rows stop a run. Light to import, since a run that finds everything cached still asks."""
+"""When rejected rows, or no row to train on, stop a run. Light: a run that finds everything cached asks too."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -35,4 +36,24 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
         raise InputError(
             f"{num_rejected} of {num_rows} rows were rejected ({listed}), more than corpus.max_rejected_fraction ="
             f" {max_rejected_fraction:g}. {advice} Mend them, or raise corpus.max_rejected_fraction."
+        )
+
+
+def check_trainable(figures: Iterable[Mapping[str, Any]]) -> None:
+    """Refuses a corpus of held-out text alone, before it is prepared.
+
+    Args:
+        figures: the figures of ``split``, one per partition.
+
+    Raises:
+        InputError: no sentence is in the fold train; it names the others.
+    """
+    folds: Counter[str] = Counter()
+    for part in figures:
+        folds.update(part["num_sentences_by_fold"])
+    if not folds["train"]:
+        listed = ", ".join(f"{count} in {fold}" for fold, count in sorted(folds.items()) if count) or "none at all"
+        raise InputError(
+            f"the corpus holds no sentence to train on ({listed}). Folds come from the field corpus.fold_field of"
+            " a row, from its file's name (corpus.name_folds), or are drawn (split.valid_fraction, test_fraction)."
         )

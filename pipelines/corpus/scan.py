@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece, pseudonym
-from pipelines.corpus.formats import COLUMNAR, row_kind
+from pipelines.corpus.formats import COLUMNAR, named_fold, row_kind
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.listing import list_files
 from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
@@ -161,7 +161,11 @@ def _piece(start: int, end: int, first_row: int, num_rows: int, digest: str) -> 
 
 
 def group(
-    files: Iterable[tuple[str, str | Path, str, FileIndex]], *, partition_documents: int, secret: bytes
+    files: Iterable[tuple[str, str | Path, str, FileIndex]],
+    *,
+    partition_documents: int,
+    secret: bytes,
+    draws: bool = False,
 ) -> list[Partition]:
     """Cuts the corpus into partitions of at most ``partition_documents`` rows, in document order.
 
@@ -174,6 +178,7 @@ def group(
         files: (name, path, format, index) of each file; names are unique.
         partition_documents: the largest number of rows in a partition; the one that the files were indexed with.
         secret: the store's secret, so that neither names nor borders can be guessed.
+        draws: the folds that names of files say do not count (`pipelines.corpus.formats.draws_folds`).
 
     Raises:
         InputError: there is not a single row.
@@ -196,6 +201,7 @@ def group(
                 end_byte=p.end_byte,
                 first_row=p.first_row,
                 digest=p.digest,
+                draws_fold=draws and named_fold(name, form) is not None,
             )
             for p in index.pieces
         )

@@ -29,6 +29,7 @@ class Sources:
         utility: on what the policies found in held-out text, and on the rest.
         claims: the claims file of the guarantee stage.
         lineage: (stage, partition, key) of every artifact that was read.
+        left_out: how many files beside the corpus were not read, by suffix or by why.
         settings: what may be shown of the settings.
         publishes_rows: whether the rows of the public side are published as a table.
     """
@@ -44,6 +45,7 @@ class Sources:
     utility: Any = None
     claims: Any = None
     lineage: Sequence[tuple[str, str | None, str]] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publishes_rows: bool = False
 
@@ -86,7 +88,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         A document of JSON values; `metrics` is flat, None stands for "not measured" or, for ``epsilon`` and
         ``delta``, for a claim that was refused.
     """
-    corpus = _corpus(sources.split)
+    corpus = _corpus(sources.split) | {"files_left_out": dict(sorted(sources.left_out.items()))}
     redaction = _redaction(sources.redact)
     shards = _shards(sources.shard, sources.dedup)
     all_private = bool(sources.redact) and redaction["conservative"] is None and shards["num_public"] == 0

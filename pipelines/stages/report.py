@@ -60,6 +60,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             curves=train.json("curves.json"),
             utility=ctx.input("train_utility").json("figures.json"),
             claims=claims,
+            left_out=ctx.outside.left_out,
             lineage=[
                 (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])
                 for artifacts in ctx.inputs.values()

@@ -20,7 +20,9 @@ from pipelines.plugins import check_options, option_references
 class CorpusConfig(StageConfig):
     """Table ``[corpus]``: which text to read, and how its files hold it."""
 
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"inputs", "partition_documents", "max_rejected_fraction"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset(
+        {"inputs", "name_folds", "partition_documents", "max_rejected_fraction"}
+    )
 
     inputs: tuple[str, ...] = Field(
         ("corpus",),
@@ -55,6 +57,12 @@ class CorpusConfig(StageConfig):
         "domain", description="Name of the field or column with the domain (optional). It is never redacted."
     )
     fold_field: str = Field("fold", description="Name of the field or column with train, valid or test (optional).")
+    name_folds: formats.NameFolds = Field(
+        "auto",
+        description="Whether names of files and of their folders say the fold (train, valid, dev, test), in corpora by "
+        "name, where a row does not: always, never, or auto, which draws the folds if all files are named for the same "
+        "one and it is not train.",
+    )
     label_field: str = Field(
         "label", description="Name of the field or column with the class label (optional). It is never redacted."
     )

@@ -14,7 +14,7 @@ from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import write_json
 from pipelines.graph import GRAPH, upstream
 from pipelines.processes import withhold_library_messages
-from pipelines.stage import OUTSIDE, OVERLAY, SOURCE, Input
+from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.disk import DISK_ERRORS, disk_error
 from pipelines.store.gating import search_public_files
@@ -133,6 +133,7 @@ def _build_locked(
             reviews=reviews_of(session.roots, session.spec.reviews),
             releases=releases_for(session, stage, partition, inputs),
             overlay=overlay_of(session) if GRAPH[stage].reads(OVERLAY) else None,
+            left_out=session.spec.left_out if GRAPH[stage].reads(LEFT_OUT) else {},
         ),
         out=Output(
             folder=folders["private"],

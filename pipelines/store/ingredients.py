@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pipelines.context import pseudonym
+from pipelines.files import canonical_json
 from pipelines.graph import GRAPH
-from pipelines.stage import OVERLAY, REVIEWS, SOURCE
+from pipelines.stage import LEFT_OUT, OVERLAY, REVIEWS, SOURCE
 from pipelines.store.keys import InputDigests, own_ingredients, source_digest
 from pipelines.store.session import Session
 
@@ -24,5 +26,8 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
         digests[REVIEWS] = session.spec.reviews.digest
     if any(edge.stage == OVERLAY for edge in read) and session.spec.overlay is not None:
         digests[OVERLAY] = session.spec.overlay
+    if any(edge.stage == LEFT_OUT for edge in read) and session.spec.left_out:
+        counted = canonical_json(dict(session.spec.left_out)).decode()
+        digests[LEFT_OUT] = pseudonym(session.roots.secret, LEFT_OUT, counted)
     purpose = {"purpose": session.spec.purpose} if session.makes_unpublishable(stage_name) else {}
     return {**own_ingredients(session, stage_name), **purpose, "inputs": digests}

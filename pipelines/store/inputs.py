@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipelines.context import Progress, silent
 from pipelines.corpus import scan
-from pipelines.corpus.formats import index_settings
-from pipelines.corpus.listing import InputFile, list_files
+from pipelines.corpus.formats import NameFolds, draws_folds, index_settings
+from pipelines.corpus.listing import EMPTY, InputFile, list_files
 from pipelines.corpus.options import ReadOptions
 from pipelines.files import canonical_json
 from pipelines.store.code import CodeDigests
@@ -29,15 +29,24 @@ class CorpusRequest:
     format: str
     options: ReadOptions
     partition_documents: int
+    name_folds: NameFolds = "auto"
 
 
 @dataclass(frozen=True)
 class CorpusState:
-    """The corpus as far as it is known: ``partitions`` is None while some file has not been read."""
+    """The corpus as far as it is known.
+
+    Attributes:
+        partitions: None while some file has not been read.
+        num_files: files that are read.
+        num_unread: those of them that have not been read yet.
+        left_out: how many files are left out, by suffix or by why (`pipelines.corpus.listing.FileList`).
+    """
 
     partitions: tuple[PartitionPlan, ...] | None
     num_files: int
     num_unread: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 def corpus_state(
@@ -67,11 +76,16 @@ def corpus_state(
             progress(done, len(files), "reading input")
             value = cache.get(file.path, tag, functools.partial(_index, request=request, file=file))
         indexed.append((file.name, file.path, file.format, scan.FileIndex.from_json(value)))
+    if empty := sum(not index.pieces for *_, index in indexed):
+        files.left_out[EMPTY] += empty
+    left_out = dict(sorted(files.left_out.items()))
+    num_files = len(files) - empty
     if unread:
-        return CorpusState(None, len(files), unread)
+        return CorpusState(None, num_files, unread, left_out)
     cache.save()
-    partitions = scan.group(indexed, partition_documents=request.partition_documents, secret=secret)
-    return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), len(files), 0)
+    draws = draws_folds([(name, form) for name, _, form, index in indexed if index.pieces], request.name_folds)
+    partitions = scan.group(indexed, partition_documents=request.partition_documents, secret=secret, draws=draws)
+    return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), num_files, 0, left_out)
 
 
 def _index(path: Path, *, request: CorpusRequest, file: InputFile) -> dict[str, Any]:

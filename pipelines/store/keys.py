@@ -48,7 +48,9 @@ def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str,
 def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
     """What a partition's input is: pseudonyms of the file names, formats, rows, and content digests."""
     return [
-        [pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest] for p in pieces
+        [pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest]
+        + ["fold drawn"] * p.draws_fold
+        for p in pieces
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipelines.graph import GRAPH, config_class, config_references
-from pipelines.stage import OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store.keys import built_with, own_ingredients
 from pipelines.store.lookup import find, fresh_key_of, kept_of_earlier_run, key_of, must_build
@@ -161,6 +161,8 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
                 reasons.append("new reviews")
             elif name == OVERLAY:
                 reasons.append("other rows added or left out")
+            elif name == LEFT_OUT:
+                reasons.append("other files are left out of the corpus")
             elif name == RELEASES:
                 reasons.append("other releases on these files, or another redaction")
             else:

@@ -61,6 +61,7 @@ def record(
         "purpose": session.spec.purpose,
         "parent": session.spec.parent,
         "overlay": session.spec.overlay,
+        "left_out_files": dict(session.spec.left_out),
         "stages": [outcome_document(o) for o in listed],
         "artifacts": [[o.stage, o.partition, o.key] for o in listed if o.key],
         "finished": time.time(),

@@ -49,6 +49,7 @@ class RunSpec:
         seed: ``run.seed``.
         runtime: speed and memory settings, never keyed.
         partitions: the corpus, in order.
+        left_out: how many files beside it are not read, by suffix or by why (`pipelines.corpus.listing.FileList`).
         selected: stages that may run; others are used when cached, skipped when not.
         forced: stages that are rebuilt even when cached.
         reviews: the log of reviews as it was when the run began; None where nobody has reviewed.
@@ -67,6 +68,7 @@ class RunSpec:
     seed: int
     runtime: Runtime
     partitions: tuple[PartitionPlan, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
     selected: tuple[str, ...] = tuple(GRAPH)
     reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()

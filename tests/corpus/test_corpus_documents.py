@@ -2,7 +2,7 @@ import pytest
 
 from pipelines.corpus.documents import DocumentNames, fold_of
 from pipelines.corpus.items import Document
-from pipelines.corpus.rejection import check_rejected
+from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError
 
 
@@ -59,3 +59,10 @@ def test_a_corpus_without_a_usable_document_stops_the_run():
         check_rejected([figures(0, missing_text=2)], 1.0)
     with pytest.raises(InputError, match="no usable document"):
         check_rejected([], 1.0)
+
+
+def test_a_corpus_of_held_out_text_alone_is_refused():
+    parts = [{"num_sentences_by_fold": {"train": 0, "valid": 2, "test": number}} for number in (3, 4)]
+    with pytest.raises(InputError, match=r"no sentence to train on \(7 in test, 4 in valid\).*corpus\.name_folds"):
+        check_trainable(parts)
+    check_trainable([*parts, {"num_sentences_by_fold": {"train": 1, "valid": 0, "test": 0}}])

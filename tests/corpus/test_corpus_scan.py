@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.corpus.formats import draws_folds
 from pipelines.corpus.items import Document, Rejected
-from pipelines.corpus.listing import list_files
+from pipelines.corpus.listing import left_out_text, list_files
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, scan
@@ -40,9 +41,62 @@ def test_a_folder_is_searched_in_full_in_name_order_and_the_rest_is_counted(tmp_
         write(tmp_path / "in" / name, "x")
     files = list_files(["in"], tmp_path)
     assert [(f.name, f.format) for f in files] == [("c/a.TXT", "txt"), ("c/b.txt", "txt"), ("z.jsonl", "jsonl")]
+    assert files.left_out == {".png": 1, "hidden": 1, "hidden folder": 1, "readme or licence": 2}
     assert files.num_ignored == 4
     assert all(f.given == "in" for f in files)
     assert [f.name for f in list_files(["in"], tmp_path, "jsonl")] == ["z.jsonl"]
+
+
+def test_what_is_left_out_is_counted_by_suffix_unless_that_may_be_a_part_of_a_name(tmp_path):
+    for name in ("a.txt", "b.csv", "C.CSV.gz", "notes", "letter.to ann lee", "letter.tojohnsmithesquire", "d.7z"):
+        write(tmp_path / "in" / name, "x")
+    files = list_files(["in"], tmp_path)
+    assert files.left_out == {".csv": 2, "no suffix": 1, "other suffix": 2, ".7z": 1}
+    assert left_out_text(files.left_out) == "2 .csv, 2 other suffix, 1 .7z, 1 no suffix"
+    assert left_out_text({f".{i}": 1 for i in range(10)}).endswith(", 1 .7, 2 others")
+    (tmp_path / "in" / "a.txt").unlink()
+    with pytest.raises(InputError, match=r"left out: 2 \.csv, 2 other suffix"):
+        list_files(["in"], tmp_path)
+
+
+# --- folds of names ---------------------------------------------------------------------------------------------
+
+
+def folds_of(folder: Path, names: tuple[str, ...], format: str, name_folds: str) -> list[str | None]:
+    for name in names:
+        write(folder / "in" / name, "USR: Hi.\nSYS: Hello.\n")
+    files = list_files(["in"], folder, format)
+    indexed = [(f.name, f.path, f.format, index_file(f.path, f.name, f.format, ReadOptions(), 9)) for f in files]
+    draws = draws_folds([(f.name, f.format) for f in files], name_folds)
+    parts = group(indexed, partition_documents=9, secret=SECRET, draws=draws)
+    pieces = sorted((p for part in parts for p in part.pieces), key=lambda piece: piece.name)
+    return [item.fold for piece in pieces for item in read_documents(piece, ReadOptions())]
+
+
+@pytest.mark.parametrize(
+    ("names", "name_folds", "folds"),
+    [
+        (("test.txt",), "auto", [None]),
+        (("dev.txt", "more/val.txt"), "auto", [None, None]),
+        (("train.txt",), "auto", ["train"]),
+        (("test.txt", "train.txt"), "auto", ["test", "train"]),
+        (("calls.txt", "test.txt"), "auto", [None, "test"]),
+        (("test.txt", "train.txt"), "never", [None, None]),
+        (("test.txt", "valid.txt"), "never", [None, None]),
+    ],
+)
+def test_files_that_are_all_named_for_one_held_out_fold_are_drawn(tmp_path, names, name_folds, folds):
+    assert folds_of(tmp_path, names, "dialogue", name_folds=name_folds) == folds
+
+
+@pytest.mark.parametrize(("names", "name_folds"), [(("test.txt", "dev.txt"), "auto"), (("test.txt",), "always")])
+def test_a_corpus_with_no_file_to_train_on_is_refused_before_anything_is_read(tmp_path, names, name_folds):
+    with pytest.raises(InputError, match=r"named for held-out text \(.*test.*\).*name_folds"):
+        folds_of(tmp_path, names, "dialogue", name_folds=name_folds)
+
+
+def test_a_name_says_no_fold_in_a_format_of_plain_text(tmp_path):
+    assert folds_of(tmp_path, ("test.txt", "dev.txt"), "txt", name_folds="auto") == [None, None]
 
 
 def test_a_file_named_outright_is_taken_whatever_it_is_called(tmp_path):

@@ -35,7 +35,8 @@ def finish(roots: Roots, run_id: str, epsilon: float) -> None:
         session = cast(
             "Session",
             SimpleNamespace(
-                roots=roots, spec=SimpleNamespace(run_id=run_id, purpose="release", parent=None, overlay=None)
+                roots=roots,
+                spec=SimpleNamespace(run_id=run_id, purpose="release", parent=None, overlay=None, left_out={}),
             ),
         )
         runs.record(session, [], {"state": "completed", "metrics": {"epsilon": epsilon}})
