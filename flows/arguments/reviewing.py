@@ -68,7 +68,10 @@ def review(
         Path | None, typer.Option(help="Write sentences and reviews to this file (it holds secrets).")
     ] = None,
     import_file: Annotated[Path | None, typer.Option("--import", help="Add the reviews of this file.")] = None,
-    file_format: Annotated[str, typer.Option("--format", help="jsonl, csv or label-studio.")] = "jsonl",
+    file_format: Annotated[
+        str | None,
+        typer.Option("--format", help="jsonl, csv or label-studio; by default as the file's suffix or content says."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Mark what the redaction missed, in a page on this machine that only you can open."""
@@ -84,7 +87,7 @@ def review(
         emit(document, as_json, f"{written}\nthe file holds secrets: keep it where the corpus is kept")
     elif import_file is not None:
         document = reviewing.import_document(config, os.environ, import_file, file_format, name, screening=screening)
-        emit(document, as_json, f"added {document['num_reviews']:,} reviews")
+        emit(document, as_json, reviewing.import_text(document))
     else:
         document = reviewing.serve(
             config,

@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
@@ -18,15 +18,17 @@ from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
-from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
+from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
 from pipelines.miss_rate.review_items import Item, agreement, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
+from pipelines.policies.labels import ReviewLabels
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
 
 _NAME = re.compile(r"[\w .@-]{1,64}")
+_BY_SUFFIX = {".csv": "csv", ".json": "label-studio"}
 
 
 def login_name() -> str:
@@ -37,7 +39,21 @@ def login_name() -> str:
         return f"user {os.getuid()}"
 
 
-def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> tuple[list[Item], Roots]:
+class Opened(NamedTuple):
+    """What a review is about.
+
+    Attributes:
+        items: the sentences.
+        roots: where reviews go.
+        labels: what may be marked, and what labels of policies and of earlier reviews count as.
+    """
+
+    items: list[Item]
+    roots: Roots
+    labels: ReviewLabels
+
+
+def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> Opened:
     """The sentences to review, with what is masked in them now.
 
     Args:
@@ -56,13 +72,15 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
     ]
     ((_, sample),) = keys["sample"]
     table = roots.private_files("sample", sample).table(SAMPLE, "screening" if screening else None)
-    items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text))
+    configs: Any = session.configs
+    labels = configs["estimate"].review_labels(configs["redact"].policies)
+    items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text), labels)
     if not items:
         raise InputError(
             "there is no sentence to review: every sampled one is a copy that is masked whole; "
             "raise sample.fraction or sample.min_sentences"
         )
-    return items, roots
+    return Opened(items, roots, labels)
 
 
 def check_reviewer(name: str) -> str:
@@ -110,10 +128,10 @@ def serve(
     reviewer = check_reviewer(reviewer)
     if not 0 <= overlap <= 1:
         raise ConfigError(f"--overlap is a share from 0 to 1, not {overlap:g}")
-    items, roots = open_items(config, environ, screening=screening)
+    items, roots, labels = open_items(config, environ, screening=screening)
     log = DecisionLog(reviews_path(roots))
     mode = "adjudicate" if adjudicate else "review"
-    session = ReviewSession(items, log, reviewer, mode=mode, overlap=overlap)  # type: ignore[arg-type]
+    session = ReviewSession(items, log, reviewer, labels=labels, mode=mode, overlap=overlap)  # type: ignore[arg-type]
     try:
         server = ReviewServer(session.api(), port)
     except OSError as error:
@@ -132,7 +150,7 @@ def serve(
 
 def status_document(config: Path, environ: Mapping[str, str], *, screening: bool) -> dict[str, Any]:
     """How far the review is, and how far reviewers agree. Quotes nothing."""
-    items, roots = open_items(config, environ, screening=screening)
+    items, roots, _ = open_items(config, environ, screening=screening)
     ballots = ballots_of(read_decisions(reviews_path(roots)))
     judgements = {item.key: ballots[item.key].judgement() for item in items if item.key in ballots}
     done = [item for item in items if not item.needs_review(judgements.get(item.key))]
@@ -162,16 +180,20 @@ def status_text(document: Mapping[str, Any]) -> str:
 
 
 def export_document(
-    config: Path, environ: Mapping[str, str], file: Path, format: str, *, screening: bool
+    config: Path, environ: Mapping[str, str], file: Path, format: str | None, *, screening: bool
 ) -> dict[str, Any]:
     """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
+
+    Args:
+        format: one of `FORMATS`; None for what the suffix says.
 
     Raises:
         ConfigError: the format is unknown.
         InputError: the file cannot be written.
     """
+    format = format or _BY_SUFFIX.get(file.suffix.lower(), FORMATS[0])
     _check_format(format)
-    items, roots = open_items(config, environ, screening=screening)
+    items, roots, _ = open_items(config, environ, screening=screening)
     decisions = read_decisions(reviews_path(roots))
     text, num_reviews = export_reviews(items, decisions, format)
     try:
@@ -182,23 +204,28 @@ def export_document(
 
 
 def import_document(
-    config: Path, environ: Mapping[str, str], file: Path, format: str, reviewer: str, *, screening: bool
+    config: Path, environ: Mapping[str, str], file: Path, format: str | None, reviewer: str, *, screening: bool
 ) -> dict[str, Any]:
     """Adds the reviews of a file to those in the private root.
+
+    Args:
+        format: one of `FORMATS`; None for what the file looks like.
 
     Raises:
         ConfigError: the format is unknown.
         InputError: the file is missing, or is no such file.
     """
-    _check_format(format)
+    if format is not None:
+        _check_format(format)
     reviewer = check_reviewer(reviewer)
-    items, roots = open_items(config, environ, screening=screening)
+    items, roots, _ = open_items(config, environ, screening=screening)
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{file} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read as UTF-8 text ({type(error).__name__})") from None
+    format = format or find_format(text, file.name)
     known = {d.id for d in read_decisions(reviews_path(roots))}
     found, num_unknown = import_reviews(
         text, items, format, reviewer=reviewer, source=file.name, key_of=lambda t: sentence_key(roots.secret, t)
@@ -213,6 +240,20 @@ def import_document(
         "num_known_already": len(found) - len(fresh),
         "num_not_in_sample": num_unknown,
     }
+
+
+def import_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    rest = [
+        f"{document[name]:,} {said}"
+        for name, said in (
+            ("num_known_already", "are known already"),
+            ("num_not_in_sample", "are of sentences that are not in the sample"),
+        )
+        if document[name]
+    ]
+    added = f"added {document['num_reviews']:,} reviews, read as {document['format']}"
+    return "; ".join([added, *rest])
 
 
 def _check_format(format: str) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import datetime
 import threading
 import uuid
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pipelines.miss_rate.review_items import Item, agreement, judged_secrets
 from pipelines.miss_rate.review_log import (
@@ -23,10 +22,10 @@ from pipelines.miss_rate.review_log import (
     covered,
     read_decisions,
 )
+from pipelines.policies.labels import ReviewLabels
 
 Mode = Literal["review", "adjudicate"]
-DEFAULT_LABELS = ("NAME", "ADDRESS", "PHONE", "EMAIL", "NUMBER", "DATE", "ORGANISATION", "PLACE", "OTHER")
-"""At most nine: one for each digit key."""
+DEFAULT_LABELS: Final = ReviewLabels()
 
 
 class ReviewSession:
@@ -36,15 +35,24 @@ class ReviewSession:
         items: the sentences, in review order.
         log: where decisions go.
         reviewer: who decides.
+        labels: what may be marked: at most nine, one for each digit key.
         mode: ``adjudicate`` shows what reviewers disagree on.
         overlap: the share of the sentences that every reviewer judges; of the others, one judgement is enough.
     """
 
     def __init__(
-        self, items: Sequence[Item], log: DecisionLog, reviewer: str, *, mode: Mode = "review", overlap: float = 1.0
+        self,
+        items: Sequence[Item],
+        log: DecisionLog,
+        reviewer: str,
+        *,
+        labels: ReviewLabels = DEFAULT_LABELS,
+        mode: Mode = "review",
+        overlap: float = 1.0,
     ) -> None:
         self._items = {item.key: item for item in items}
         self._log, self._reviewer, self._mode, self._overlap = log, reviewer, mode, overlap
+        self._labels = labels
         self._role: Role = "adjudicator" if mode == "adjudicate" else "reviewer"
         self._lock = threading.Lock()
 
@@ -73,7 +81,7 @@ class ReviewSession:
             kind = request["kind"]
             if kind not in ("judge", "skip") or not isinstance(request["id"], str) or not 8 <= len(request["id"]) <= 64:
                 raise ValueError
-            marked = [Secret(*_within(item, row[:2]), _label(row[2])) for row in request["marked"]]
+            marked = [Secret(*_within(item, row[:2]), self._label(row[2])) for row in request["marked"]]
             wrong = [_within(item, row) for row in request["wrong"]]
             secrets, trusted = judged_secrets(item, marked, wrong) if kind == "judge" else ([], [])
             decision = Decision(
@@ -130,7 +138,7 @@ class ReviewSession:
         return {
             "reviewer": self._reviewer,
             "mode": self._mode,
-            "labels": self._labels(),
+            "labels": list(self._labels.names),
             "num_done": len(wanted) - len(todo),
             "num_total": len(wanted),
             "num_put_off": len(put_off),
@@ -173,11 +181,14 @@ class ReviewSession:
         own = ballot.adjudicated if self._mode == "adjudicate" else ballot.by_reviewer.get(self._reviewer)
         return own is not None and own.kind == "skip"
 
-    def _labels(self) -> list[str]:
-        found = Counter(mask.label for item in self._items.values() for mask in item.masks)
-        own = [label for label, _ in found.most_common() if "+" not in label and label not in ("MASKED", "OTHER")]
-        rest = [label for label in DEFAULT_LABELS[:-1] if label not in own]
-        return [*[*own, *rest][:8], "OTHER"]
+    def _label(self, value: Any) -> str:
+        if value not in self._labels.names:
+            raise ValueError
+        return str(value)
+
+    def _shown(self, secrets: Sequence[Secret]) -> list[list[Any]]:
+        """Secrets as the page has them; those of earlier reviews may have labels that are not in the list."""
+        return [[secret.start, secret.end, self._labels.of(secret.label)] for secret in secrets]
 
     def _sentence(self, item: Item, ballot: Ballot | None, before: Decision | None) -> dict[str, Any]:
         known = before or (ballot.by_reviewer.get(self._reviewer) if ballot else None)
@@ -194,7 +205,7 @@ class ReviewSession:
                 marked += [s for s in known.secrets if s not in marked and not masked.issuperset(range(s.start, s.end))]
             wrong = [pair for pair in known.wrong if not masked.isdisjoint(range(*pair))]
         others = [
-            {"reviewer": d.reviewer, "secrets": [list(s) for s in d.secrets]} for d in (ballot.judged if ballot else [])
+            {"reviewer": d.reviewer, "secrets": self._shown(d.secrets)} for d in (ballot.judged if ballot else [])
         ]
         return {
             "key": item.key,
@@ -202,7 +213,10 @@ class ReviewSession:
             "tokens": [list(pair) for pair in zip(item.starts, item.ends, strict=True)],
             "masks": [[mask.start, mask.end, mask.label] for mask in item.masks],
             "speaker": item.speaker,
-            "marked": [list(secret) for secret in sorted(marked)],
+            "before": [list(neighbour) for neighbour in item.before],
+            "after": [list(neighbour) for neighbour in item.after],
+            "kind": item.kind,
+            "marked": self._shown(sorted(marked)),
             "wrong": [list(pair) for pair in wrong],
             "again": [list(pair) for pair in again],
             "others": others if self._mode == "adjudicate" else [],
@@ -214,12 +228,6 @@ def _within(item: Item, pair: Any) -> Range:
     if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(item.text):
         raise ValueError
     return start, end
-
-
-def _label(value: Any) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 64:
-        raise ValueError
-    return value
 
 
 def _now() -> str:

@@ -6,7 +6,7 @@ secret" would dilute every rate.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,18 +97,24 @@ def labelled_documents(documents: Table) -> set[str]:
 
 
 def review_partition(
-    table: ReviewTable, sampled: dict[SentenceId, list[int]], partition: Partition, weights: Weights
+    table: ReviewTable,
+    sampled: dict[SentenceId, list[int]],
+    partition: Partition,
+    weights: Weights,
+    names: Mapping[str, str],
 ) -> None:
     """Adds the sampled sentences of labelled documents of one partition to ``table``, in corpus order.
+
+    Labels count as ``names`` says; others keep their name.
 
     Raises:
         StageError: a sampled sentence was not redacted, or a span does not fit its sentence.
     """
     labelled = labelled_documents(partition.documents)
     for label in sorted(_labels(partition.gold, labelled)):
-        table.add_label(label)
+        table.add_label(names.get(label, label))
     judged = {row for row in sampled if row[0] in labelled}
-    pieces = _pieces(partition.gold, judged)
+    pieces = _pieces(partition.gold, judged, names)
     verdicts = read_verdicts(partition.stability)
     table.has_stability = table.has_stability or verdicts is not None
     reviews: dict[SentenceId, SentenceReview] = {}
@@ -128,11 +134,14 @@ def review_partition(
             table.add(review, sampled[identity], by_first_row.get(identity, ()), **weights.of(domains[identity]))
 
 
-def _pieces(gold: Table, judged: set[SentenceId]) -> dict[SentenceId, list[tuple[SecretId, SecretSpan]]]:
+def _pieces(
+    gold: Table, judged: set[SentenceId], names: Mapping[str, str]
+) -> dict[SentenceId, list[tuple[SecretId, SecretSpan]]]:
     """Every piece of every secret that has a piece in a judged sentence, by the row that the piece stands in."""
     found: dict[SentenceId, list[tuple[SecretId, SecretSpan]]] = {}
     for row in gold_rows(gold, _GOLD, judged):
-        span = SecretSpan(row["start_token"], row["end_token"], row["label"])
+        label = names.get(row["label"], row["label"])
+        span = SecretSpan(row["start_token"], row["end_token"], label)
         identity = row["doc_id"], row["sentence_index"]
         found.setdefault(identity, []).append(((row["doc_id"], row["secret_id"]), span))
     return found
@@ -173,6 +182,7 @@ def review_all(
     partitions: Sequence[Partition],
     num_replicates: int,
     weights: Weights,
+    names: Mapping[str, str],
     progress: Progress = silent,
 ) -> ReviewTable:
     """Reviews the sample against gold labels, as far as it stands in labelled documents.
@@ -182,6 +192,7 @@ def review_all(
         partitions: the tables of each, in corpus order.
         num_replicates: replicates of the sample.
         weights: how much the sentences of each domain stand for.
+        names: what labels count as; others keep their name.
         progress: told after every partition.
 
     Raises:
@@ -189,7 +200,7 @@ def review_all(
     """
     table = ReviewTable(num_replicates)
     for partition, sampled in sampled_partitions(sample, partitions, progress):
-        review_partition(table, sampled, partition, weights)
+        review_partition(table, sampled, partition, weights, names)
     return table
 
 

@@ -7,7 +7,7 @@ sentences: each marked span is a secret of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.context import Progress, silent
@@ -15,6 +15,7 @@ from pipelines.miss_rate.review import ReviewTable, SecretSpan, judge_row, read_
 from pipelines.miss_rate.review_items import open_characters
 from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again, sentence_key
 from pipelines.miss_rate.sampling import Partition, Weights, joined, read_sample, sampled_partitions
+from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.redact import redact_text
 from pipelines.tables import Table
 
@@ -30,11 +31,13 @@ class HumanJudge:
     Attributes:
         secret: the store's.
         ballots: the decisions in force, by key.
+        labels: what their labels count as; reviews may be older than the list.
         num_disputed, num_trusted: sentences that reviewers judge differently; secrets nobody but a mask vouches for.
     """
 
     secret: bytes
     ballots: Mapping[str, Ballot]
+    labels: ReviewLabels = field(default_factory=ReviewLabels)
     num_disputed: int = 0
     num_trusted: int = 0
 
@@ -53,7 +56,8 @@ class HumanJudge:
                 continue
             self.num_disputed += judgement.is_disputed
             self.num_trusted += len(judgement.trusted)
-            found.append(tuple(spans_of(judgement, row["token_starts"], row["token_ends"])))
+            spans = spans_of(judgement, row["token_starts"], row["token_ends"])
+            found.append(tuple(span._replace(label=self.labels.of(span.label)) for span in spans))
         return found
 
 

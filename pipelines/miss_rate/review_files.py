@@ -1,4 +1,4 @@
-"""Reviews to and from files: JSON lines, CSV, and tasks of Label Studio.
+"""Sentences to review, and reviews, to and from files: JSON lines, CSV, and tasks of Label Studio.
 
 The files hold the sentences themselves. Offsets count Unicode characters. A review is matched by its text, so it can
 be taken to a store with another secret.
@@ -10,15 +10,20 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.errors import InputError
-from pipelines.miss_rate.review_items import Item, judged_secrets
+from pipelines.miss_rate.review_items import Item, Neighbour, judged_secrets
 from pipelines.miss_rate.review_log import Decision, Secret, ballots_of
 
 FORMATS: Final = ("jsonl", "csv", "label-studio")
-_COLUMNS: Final = ("key", "text", "reviewer", "role", "at", "kind", "what", "start", "end", "label")
+_COLUMNS: Final = ("key", "text", "reviewer", "role", "at", "kind", "what", "start", "end", "label", "before", "after")
+_NEEDED: Final = frozenset({"text", "start", "end", "label"})
+_TODO: Final = "todo"
+"""The ``kind`` of a sentence without a review, in a CSV file; who reviews it writes ``judge``."""
+_Cells = tuple[str, int | str, int | str, str]
+_NOTHING: Final[_Cells] = ("", "", "", "")
 _IMPORTED_AT: Final = "1970-01-01T00:00:00+00:00"
 
 
@@ -54,30 +59,53 @@ def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format:
 
 
 def _jsonl_row(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
-    masks = [[mask.start, mask.end, mask.label] for mask in item.masks]
-    return {"key": item.key, "text": item.text, "masks": masks, "reviews": [d.to_json() for d in decisions]}
+    return {
+        "key": item.key,
+        "kind": item.kind,
+        "text": item.text,
+        "speaker": item.speaker,
+        "before": [list(neighbour) for neighbour in item.before],
+        "after": [list(neighbour) for neighbour in item.after],
+        "masks": [[mask.start, mask.end, mask.label] for mask in item.masks],
+        "reviews": [d.to_json() for d in decisions],
+    }
 
 
 def _csv(pairs: Iterable[tuple[Item, Sequence[Decision]]]) -> str:
-    """One row a span; a review without spans has one row with none, a sentence without reviews none at all."""
+    """One row a span; a review without spans has one row with none, a sentence without reviews its masks."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for item, decisions in pairs:
+        near = (_lines(item.before), _lines(item.after))
         for d in decisions:
             head = (item.key, item.text, d.reviewer, d.role, d.at, d.kind)
-            rows = [("secret", *secret) for secret in d.secrets if (secret.start, secret.end) not in d.trusted]
+            rows: list[_Cells] = [
+                ("secret", *secret) for secret in d.secrets if (secret.start, secret.end) not in d.trusted
+            ]
             rows += [("trusted", *secret) for secret in d.secrets if (secret.start, secret.end) in d.trusted]
             rows += [("wrong", start, end, "") for start, end in d.wrong]
-            writer.writerows((*head, *row) for row in rows)
-            if not rows:
-                writer.writerow((*head, "", "", "", ""))
+            writer.writerows((*head, *row, *near) for row in rows or [_NOTHING])
+        if not decisions:
+            masks: list[_Cells] = [("mask", mask.start, mask.end, mask.label) for mask in item.masks]
+            todo = (item.key, item.text, "", "", "", _TODO)
+            writer.writerows((*todo, *row, *near) for row in masks or [_NOTHING])
     return out.getvalue()
+
+
+def _lines(neighbours: Iterable[Neighbour]) -> str:
+    return "\n".join(f"{near.speaker}: {near.text}" if near.speaker else near.text for near in neighbours)
 
 
 def _task(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
     return {
-        "data": {"text": item.text, "key": item.key},
+        "data": {
+            "text": item.text,
+            "key": item.key,
+            "kind": item.kind,
+            "before": _lines(item.before),
+            "after": _lines(item.after),
+        },
         "predictions": [
             {
                 "model_version": "masks",
@@ -97,6 +125,29 @@ def _task(item: Item, decisions: Sequence[Decision]) -> dict[str, Any]:
 def _region(item: Item, identity: str, start: int, end: int, label: str) -> dict[str, Any]:
     value = {"start": start, "end": end, "text": item.text[start:end], "labels": [label]}
     return {"id": identity, "from_name": "label", "to_name": "text", "type": "labels", "value": value}
+
+
+def find_format(text: str, source: str) -> str:
+    """The format of a file, by its content.
+
+    Args:
+        text: the file's content.
+        source: its name, for messages.
+
+    Raises:
+        InputError: it looks like none of `FORMATS`.
+    """
+    start = text.lstrip()
+    if start.startswith("["):
+        return "label-studio"
+    if start.startswith("{"):
+        return "jsonl"
+    if set(next(csv.reader(io.StringIO(start)), ())) >= _NEEDED:
+        return "csv"
+    raise InputError(
+        f"{source} is in none of the formats {', '.join(FORMATS)}: JSON lines begin with {{, tasks of Label Studio "
+        "with [, and the first line of a CSV file names the columns text, start, end and label; see docs/reviewing.md"
+    )
 
 
 def import_reviews(
@@ -161,7 +212,7 @@ def _from_jsonl(text: str, source: str) -> Parsed:
 
 def _from_csv(text: str, source: str) -> Parsed:
     reader = csv.DictReader(io.StringIO(text))
-    if not {"text", "start", "end", "label"} <= set(reader.fieldnames or ()):
+    if not set(reader.fieldnames or ()) >= _NEEDED:
         raise InputError(f"{source}: the columns text, start, end and label are needed; see `--export --format csv`")
     groups: dict[tuple[str, ...], list[tuple[int, dict[str, Any]]]] = {}
     for number, row in enumerate(reader, start=2):
@@ -173,6 +224,8 @@ def _from_csv(text: str, source: str) -> Parsed:
         )
         groups.setdefault(same, []).append((number, row))
     for (sentence, name, role, at), rows in groups.items():
+        if all(_is_untouched(row) for _, row in rows):
+            continue  # as it was exported: nobody has judged it
 
         def make(
             item: Item, reviewer: str, name: str = name, role: str = role, at: str = at, rows: Any = rows
@@ -180,7 +233,7 @@ def _from_csv(text: str, source: str) -> Parsed:
             spans = [
                 (row.get("what") or "secret", int(row["start"]), int(row["end"]), row["label"] or "OTHER")
                 for _, row in rows
-                if row["start"]
+                if row["start"] and row.get("what") != "mask"
             ]
             if role not in ("reviewer", "adjudicator") or any(not 0 <= s < e for _, s, e, _ in spans):
                 raise ValueError
@@ -194,6 +247,10 @@ def _from_csv(text: str, source: str) -> Parsed:
             )
 
         yield f"row {rows[0][0]}", sentence, make
+
+
+def _is_untouched(row: Mapping[str, Any]) -> bool:
+    return row.get("kind") == _TODO and (row.get("what") or "mask") == "mask"
 
 
 def _from_label_studio(text: str, source: str) -> Parsed:

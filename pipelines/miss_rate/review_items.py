@@ -1,4 +1,4 @@
-"""The sentences that reviewers see: text, tokens and masks of the sampled rows, joined from the tables.
+"""The sentences that reviewers see: text, tokens, masks and neighbours of the sampled rows, joined from the tables.
 
 Copies that deduplication masked whole are not shown: nothing of them is left to judge. Sentences come in an order that
 has nothing to do with their content (replicate, then HMAC), so that those reviewed so far are a random part of all.
@@ -9,21 +9,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, asks_again, covered
-from pipelines.miss_rate.sampling import Partition, SentenceId, joined, read_sample
+from pipelines.miss_rate.sampling import Partition, SentenceId, joined, read_sample, rows_of
+from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.redact import masked_runs
 from pipelines.tables import Table
+
+NUM_NEIGHBOURS: Final = 2
+"""Sentences of the document that are shown before and after the one to review."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """A maximal run of masked tokens, as characters, with the labels of what was found there."""
+    """A maximal run of masked tokens, as characters, with the label of reviews that it counts as."""
 
     start: int
     end: int
     label: str
+
+
+class Neighbour(NamedTuple):
+    """A sentence near the one to review: who says it, where the text is a dialogue, and the original."""
+
+    speaker: str | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,8 @@ class Item:
         speaker: of a dialogue turn, for people.
         row: document and sentence number of the copy shown.
         first_replicate: the first replicate that it stands in.
+        before, after: its neighbours in the document of the copy shown, in order.
+        kind: why it is asked about; ``sample`` for sentences of the sample or of the screening set.
     """
 
     key: str
@@ -48,6 +61,9 @@ class Item:
     speaker: str | None
     row: SentenceId
     first_replicate: int
+    before: tuple[Neighbour, ...] = ()
+    after: tuple[Neighbour, ...] = ()
+    kind: str = "sample"
 
     def open_tokens(self) -> list[Range]:
         """Characters of the tokens that no mask covers."""
@@ -59,13 +75,16 @@ class Item:
         return judgement is None or bool(asks_again(judgement, self.open_tokens()))
 
 
-def load_items(sample: Table, partitions: Sequence[Partition], key_of: Callable[[str], str]) -> list[Item]:
+def load_items(
+    sample: Table, partitions: Sequence[Partition], key_of: Callable[[str], str], labels: ReviewLabels
+) -> list[Item]:
     """The distinct sentences to review, in review order.
 
     Args:
         sample: a ``sample`` table.
         partitions: the tables of each partition.
         key_of: names a sentence by its text.
+        labels: which label of reviews a policy's label counts as.
 
     Raises:
         StageError: a sampled row is missing from the tables.
@@ -73,14 +92,17 @@ def load_items(sample: Table, partitions: Sequence[Partition], key_of: Callable[
     sampled = read_sample(sample)
     found: dict[str, Item] = {}
     for partition in partitions:
-        for item in _items(sampled.get(partition.name, {}), partition, key_of):
+        for item in _items(sampled.get(partition.name, {}), partition, key_of, labels):
             known = found.get(item.key)
             if known is None or item.first_replicate < known.first_replicate:
                 found[item.key] = item
     return sorted(found.values(), key=lambda item: (item.first_replicate, item.key))
 
 
-def _items(sampled: dict[SentenceId, list[int]], partition: Partition, key_of: Callable[[str], str]) -> Iterator[Item]:
+def _items(
+    sampled: dict[SentenceId, list[int]], partition: Partition, key_of: Callable[[str], str], labels: ReviewLabels
+) -> Iterator[Item]:
+    near = _neighbours(sampled, partition)
     for row in itertools.chain.from_iterable(joined(partition, sampled, ["speaker"])):
         if row["is_duplicate"]:
             continue
@@ -91,11 +113,24 @@ def _items(sampled: dict[SentenceId, list[int]], partition: Partition, key_of: C
             text=row["text"],
             starts=starts,
             ends=ends,
-            masks=tuple(_masks(row["text"], starts, ends, row)),
+            masks=tuple(_masks(row["text"], starts, ends, row, labels)),
             speaker=row["speaker"],
             row=identity,
             first_replicate=min(sampled[identity]),
+            before=_near(near, identity, range(-NUM_NEIGHBOURS, 0)),
+            after=_near(near, identity, range(1, NUM_NEIGHBOURS + 1)),
         )
+
+
+def _neighbours(sampled: Iterable[SentenceId], partition: Partition) -> dict[SentenceId, Neighbour]:
+    """The sentences around the sampled ones, as far as their documents go."""
+    wanted = {(d, max(0, i + away)) for d, i in sampled for away in range(-NUM_NEIGHBOURS, NUM_NEIGHBOURS + 1)}
+    rows = rows_of(partition.sentences, ("doc_id", "sentence_index", "text", "speaker"), wanted)
+    return {(row["doc_id"], row["sentence_index"]): Neighbour(row["speaker"], row["text"]) for row in rows}
+
+
+def _near(near: Mapping[SentenceId, Neighbour], row: SentenceId, away: Iterable[int]) -> tuple[Neighbour, ...]:
+    return tuple(found for by in away if (found := near.get((row[0], row[1] + by))) is not None)
 
 
 def open_characters(starts: Sequence[int], ends: Sequence[int], spans: Sequence[Mapping[str, Any]]) -> list[Range]:
@@ -104,7 +139,9 @@ def open_characters(starts: Sequence[int], ends: Sequence[int], spans: Sequence[
     return [(starts[i], ends[i]) for i in range(len(starts)) if i not in masked]
 
 
-def _masks(text: str, starts: tuple[int, ...], ends: tuple[int, ...], redacted: Mapping[str, Any]) -> Iterator[Mask]:
+def _masks(
+    text: str, starts: tuple[int, ...], ends: tuple[int, ...], redacted: Mapping[str, Any], labels: ReviewLabels
+) -> Iterator[Mask]:
     spans = list(redacted["spans"] or ())
     masked = bytearray(len(starts))
     for span in spans:
@@ -112,8 +149,8 @@ def _masks(text: str, starts: tuple[int, ...], ends: tuple[int, ...], redacted: 
     if redacted["failed_closed"]:
         masked[:] = b"\x01" * len(starts)
     for first, last in masked_runs(text, starts, ends, masked):
-        labels = {s["label"] for s in spans if s["start_token"] < last and s["end_token"] > first}
-        yield Mask(starts[first], ends[last - 1], "+".join(sorted(labels))[:64] or "MASKED")
+        here = [(s["label"], s["policy"]) for s in spans if s["start_token"] < last and s["end_token"] > first]
+        yield Mask(starts[first], ends[last - 1], labels.first(here))
 
 
 def judged_secrets(item: Item, marked: Sequence[Secret], wrong: Sequence[Range]) -> tuple[list[Secret], list[Range]]:

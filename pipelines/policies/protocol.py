@@ -94,6 +94,8 @@ class PolicySpec:
             method ``references()`` of the model names the modules and files that they select, which count by content.
         requires: fields of ``options`` of which it needs one, and which are refused without it.
         labels: what it may call its finds; None where that is known only when it is made.
+        review_labels: which label of reviews (`pipelines.policies.labels.REVIEW_LABELS`) each of its labels counts as;
+            what is not named here counts by its name where that is a common one, else as OTHER.
     """
 
     name: str
@@ -108,6 +110,7 @@ class PolicySpec:
     options: type[BaseModel] | None = None
     requires: tuple[str, ...] = ()
     labels: frozenset[str] | None = None
+    review_labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def couples_rows(self) -> bool:

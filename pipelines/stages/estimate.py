@@ -46,6 +46,7 @@ a reviewer saw. ``figures.json``, flat:
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -55,6 +56,8 @@ from pipelines.context import StageContext
 from pipelines.errors import InputError
 from pipelines.policies import registry
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
+from pipelines.policies.protocol import LABEL_PATTERN
 
 
 class EstimateConfig(StageConfig):
@@ -73,6 +76,41 @@ class EstimateConfig(StageConfig):
         default=(),
         description="With source = proxy: policies whose union is taken for the truth (see redact.policies).",
     )
+
+    labels: tuple[str, ...] = Field(
+        default=REVIEW_LABELS,
+        min_length=1,
+        max_length=9,
+        description="Labels of reviews, onto which those of all policies map; of several labels of one mask the first "
+        "counts, and the last takes what fits no other. Bounds by label hold for all at once: fewer are tighter.",
+    )
+    map_labels: dict[str, str] = Field(
+        default_factory=dict,
+        description="Which of `labels` another label counts as, where you differ: of a policy, a pattern or an earlier "
+        "review. Gold labels keep their names unless they stand here.",
+    )
+
+    @model_validator(mode="after")
+    def _labels_are_listed(self) -> EstimateConfig:
+        if bad := [label for label in self.labels if LABEL_PATTERN.fullmatch(label) is None]:
+            raise ValueError(f"labels: '{bad[0]}' must be capitals, digits and underscores")
+        if len(set(self.labels)) != len(self.labels):
+            raise ValueError("labels: a label is named twice")
+        for label, name in self.map_labels.items():
+            if name not in self.labels:
+                raise ValueError(f"map_labels: {label} counts as '{name}', which is not in labels: {self.labels}")
+        return self
+
+    def review_labels(self, policies: Iterable[str]) -> ReviewLabels:
+        """Which of ``labels`` any label counts as.
+
+        Args:
+            policies: those of the run; built-in ones are known anyway.
+        """
+        declared = {spec.name: spec.review_labels for spec in SPECS.values()}
+        plugins = ((name, registry.spec(name)) for name in policies if name not in SPECS)
+        declared.update((name, spec.review_labels) for name, spec in plugins if spec is not None)
+        return ReviewLabels(names=self.labels, own=self.map_labels, declared=declared)
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """The step that measures stability measures nothing where no guarantee can rest on it."""
@@ -140,7 +178,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
     ]
     if source == "gold":
-        table = review_all(sample.table(SAMPLE), partitions, num_replicates, weights, progress=ctx.run.progress)
+        table = review_all(
+            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, progress=ctx.run.progress
+        )
         labelled = Labelled(is_whole=covered.is_whole, share=covered.share)
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
     elif source == "none":
@@ -156,8 +196,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
             ),
         )
     else:
-        human = HumanJudge(ctx.run.secret, decisions)
-        judge = human if source == "human" else _proxy(ctx, config)
+        labels = config.review_labels(ctx.configs["redact"].policies)
+        human = HumanJudge(ctx.run.secret, decisions, labels)
+        judge = human if source == "human" else _proxy(ctx, config, labels)
         table, num_unreviewed = review_judged(
             sample.table(SAMPLE), partitions, judge, num_replicates, weights, progress=ctx.run.progress
         )
@@ -203,7 +244,7 @@ def _source(config: EstimateConfig, *, has_reviews: bool, covered: Any) -> str:
     return "human" if has_reviews else "none"
 
 
-def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
+def _proxy(ctx: StageContext, config: EstimateConfig, labels: ReviewLabels) -> Any:
     """A judge that takes the union of the proxy policies for the truth; a run of masked tokens is one secret."""
     from pipelines.miss_rate.review import SecretSpan
     from pipelines.policies.judging.apply import Redactor
@@ -231,7 +272,8 @@ def _proxy(ctx: StageContext, config: EstimateConfig) -> Any:
                     end = max(runs[-1].end_token, span.end_token)
                     runs[-1] = runs[-1]._replace(end_token=end)
                 else:
-                    runs.append(SecretSpan(span.start_token, span.end_token, span.label))
+                    label = labels.of(span.label, span.policy)
+                    runs.append(SecretSpan(span.start_token, span.end_token, label))
             found.append(tuple(runs))
         return found
 

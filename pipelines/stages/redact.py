@@ -160,6 +160,10 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
         modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
         return (*modules, *(reference for found in (*built_in, *own) for reference in found))
 
+    def plugin_references(self) -> tuple[str, ...]:
+        """The modules of policies of other packages: what their labels count as is read from their specs."""
+        return registry.policy_modules(name for name in self._selected() if name not in SPECS)
+
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""
         from pipelines.language import model_distribution

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import multiprocessing
 import stat
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.contexts import artifact
+from support.tables import write_rows
 
 from pipelines.errors import InputError, StoreError
-from pipelines.miss_rate.review_files import FORMATS, export_reviews, import_reviews
-from pipelines.miss_rate.review_items import Item, Mask, agreement, cohens_kappa, judged_secrets
+from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
+from pipelines.miss_rate.review_items import (
+    Item,
+    Mask,
+    Neighbour,
+    agreement,
+    cohens_kappa,
+    judged_secrets,
+    load_items,
+)
 from pipelines.miss_rate.review_log import (
     Decision,
     DecisionLog,
@@ -23,6 +36,10 @@ from pipelines.miss_rate.review_log import (
     read_decisions,
     sentence_key,
 )
+from pipelines.miss_rate.sampling import Partition
+from pipelines.miss_rate.tables import SAMPLE
+from pipelines.policies.labels import ReviewLabels
+from pipelines.stages.estimate import EstimateConfig
 
 TEXT = "Jane Doe 😀 lives at 12 Elm Street"
 STARTS, ENDS = (0, 5, 9, 11, 17, 20, 23, 27), (4, 8, 10, 16, 19, 22, 26, 33)
@@ -248,3 +265,84 @@ def test_label_studio_offsets_in_utf_16_are_understood():
 def test_other_files_are_refused(file_format, text):
     with pytest.raises(InputError):
         import_reviews(text, [item()], file_format, reviewer="ana", source="f", key_of=key_of)
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_what_nobody_has_judged_is_written_and_comes_back_as_no_review(file_format):
+    shown = replace(item((0, 8, "PERSON")), before=(Neighbour("USR", "who is it"),), after=(Neighbour(None, "fine"),))
+    text, number = export_reviews([shown], [], file_format)
+    assert number == 0
+    for part in (TEXT, "who is it", "fine", "PERSON"):
+        assert part in text
+    assert find_format(text, "f") == file_format
+    assert import_reviews(text, [shown], file_format, reviewer="ana", source="f", key_of=key_of) == ([], 0)
+
+
+def test_a_sheet_is_filled_in():
+    shown = item((0, 8, "PERSON"), (20, 22, "NUMBER"))
+    text, _ = export_reviews([shown], [], "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["what"] for row in rows] == ["mask", "mask"]
+
+    def filled(*changes):
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows[0] | change for change in changes)
+        (found,), _ = import_reviews(out.getvalue(), [shown], "csv", reviewer="ana", source="f", key_of=key_of)
+        return found
+
+    nothing = filled({"kind": "judge"})
+    assert (covered(nothing.secrets), nothing.trusted) == ({*range(8), *range(20, 22)}, ((0, 8), (20, 22)))
+    marked = filled({}, {"what": "secret", "start": "23", "end": "33", "label": "LOCATION"})
+    assert (23, 33, "LOCATION") in marked.secrets
+    wrong = filled({}, {"what": "wrong", "start": "20", "end": "22"})
+    assert wrong.secrets == ((0, 8, "PERSON"),)
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "a,b\n1,2\n", "no table", "<xml/>"])
+def test_a_file_that_looks_like_none_is_refused_by_name(text):
+    with pytest.raises(InputError, match=r"sheet\.txt is in none of the formats jsonl, csv, label-studio"):
+        find_format(text, "sheet.txt")
+
+
+def test_items_have_their_neighbours_and_labels_of_the_list(tmp_path):
+    texts = ["one a", "two b", "three c", "four d"]
+    for name in ("split", "redact"):
+        (tmp_path / name).mkdir()
+    rows = [{"doc_id": d, "sentence_index": i, "text": f"{text}{d}"} for d in "xy" for i, text in enumerate(texts)]
+    offsets = [
+        {"token_starts": [0, len(row["text"]) - 2], "token_ends": [len(row["text"]) - 3, len(row["text"])]}
+        for row in rows
+    ]
+    write_rows(
+        tmp_path / "split" / "sentences.parquet",
+        "sentences",
+        [a | b for a, b in zip(rows, offsets, strict=True)],
+        speaker="USR",
+    )
+    span = {"start": 0, "end": 1, "score": 1.0, "start_token": 1, "end_token": 2}
+    spans = [
+        span | {"label": "CARDINAL", "policy": "high_entity"},
+        span | {"label": "PHONE_NUMBER", "policy": "presidio"},
+    ]
+    masked = [{k: v for k, v in row.items() if k != "text"} for row in rows]
+    write_rows(tmp_path / "redact" / "redacted.parquet", "redacted", masked, num_tokens=2, spans=spans, speaker="USR")
+    drawn = [
+        {"doc_id": "x", "sentence_index": 0},
+        {"doc_id": "x", "sentence_index": 3},
+        {"doc_id": "y", "sentence_index": 2},
+    ]
+    write_rows(tmp_path / "sample.parquet", "sample", drawn, partition="p", replicate=0, inclusion_probability=0.5)
+    partition = Partition("p", artifact("split", tmp_path / "split", "p"), artifact("redact", tmp_path / "redact", "p"))
+    items = load_items(artifact("sample", tmp_path).table(SAMPLE), [partition], key_of, ReviewLabels())
+    found = {i.row: i for i in items}
+    assert [near.text for near in found["x", 0].before] == []
+    assert [near.text for near in found["x", 0].after] == ["two bx", "three cx"]
+    assert [near.text for near in found["x", 3].before] == ["two bx", "three cx"]
+    assert found["x", 3].after == ()  # not the next document's
+    assert found["y", 2].before == (Neighbour("USR", "one ay"), Neighbour("USR", "two by"))
+    assert [mask.label for mask in found["y", 2].masks] == ["OTHER"]  # without specs, by name alone
+    declared = EstimateConfig().review_labels(())
+    again = load_items(artifact("sample", tmp_path).table(SAMPLE), [partition], key_of, declared)
+    assert {mask.label for i in again for mask in i.masks} == {"CONTACT"}

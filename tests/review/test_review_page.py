@@ -17,8 +17,10 @@ from support import chrome
 
 from flows.review.server import ReviewServer
 from flows.review.session import ReviewSession
-from pipelines.miss_rate.review_items import Item, Mask
-from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions
+from pipelines.miss_rate.review_items import Item, Mask, Neighbour
+from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, ballots_of, read_decisions
+from pipelines.policies.labels import REVIEW_LABELS
+from pipelines.stages.estimate import EstimateConfig
 
 SECRET = "Zebediah"
 
@@ -30,8 +32,9 @@ def make_items(number=24):
         text = f"order {i:03} is for {SECRET} Quill"
         starts = [m.start() for m in re.finditer(r"\S+", text)]
         ends = [m.end() for m in re.finditer(r"\S+", text)]
-        mask = Mask(starts[5], ends[5], "NAME")
-        items.append(Item(f"{i:032x}", text, tuple(starts), tuple(ends), (mask,), "USR", ("d", i), 0))
+        mask = Mask(starts[5], ends[5], "PERSON")
+        near = (Neighbour("SYS", f"what is order {i}"),), (Neighbour(None, "<b>thanks</b>"),)
+        items.append(Item(f"{i:032x}", text, tuple(starts), tuple(ends), (mask,), "USR", ("d", i), 0, *near))
     return items
 
 
@@ -233,8 +236,8 @@ def test_two_reviewers_and_an_adjudicator(tmp_path):
     log, items = DecisionLog(tmp_path / "d.jsonl"), make_items(4)
     ana, ben = ReviewSession(items, log, "ana"), ReviewSession(items, log, "ben")
     for number in range(4):
-        decide(ana, f"a{number:07}", marked=[[16, 24, "NAME"]])
-        decide(ben, f"b{number:07}", marked=[] if number == 0 else [[16, 24, "NAME"]])
+        decide(ana, f"a{number:07}", marked=[[16, 24, "PERSON"]])
+        decide(ben, f"b{number:07}", marked=[] if number == 0 else [[16, 24, "PERSON"]])
     (row,) = ben.state()["agreement"]
     assert row["num_disputed"] == 1
     assert 0.5 < row["kappa"] < 1
@@ -242,7 +245,7 @@ def test_two_reviewers_and_an_adjudicator(tmp_path):
     state = chief.state()
     assert state["num_total"] == 1
     assert [other["reviewer"] for other in state["sentence"]["others"]] == ["ana", "ben"]
-    state = decide(chief, 9999, marked=[[16, 24, "NAME"]])
+    state = decide(chief, 9999, marked=[[16, 24, "PERSON"]])
     assert state["sentence"] is None
     judgement = ballots_of(read_decisions(log.path))[items[0].key].judgement()
     assert not judgement.is_disputed
@@ -345,6 +348,30 @@ def test_twenty_sentences_by_keyboard_with_the_server_killed_in_between(project,
         (name, number) = judgement.secrets
         assert name[:2] == (12, 12 + len(SECRET) + 6)  # both words, one secret
         assert judgement.trusted == ((number.start, number.end),)
+
+
+def test_neighbours_are_shown_as_text_and_cannot_be_marked(served, browser):
+    server, _ = served
+    browser.open(server.url)
+    browser.wait("!document.getElementById('before').hidden")
+    assert browser.js("document.getElementById('before').textContent") == "SYSwhat is order 0"
+    assert browser.js("document.getElementById('after').textContent") == "<b>thanks</b>"
+    assert browser.js("document.querySelectorAll('.near button, .near p b').length") == 1  # the speaker
+    labels = "[...document.querySelectorAll('#labels button')].map((b) => b.lastChild.textContent)"
+    browser.press(" ")
+    assert browser.js(labels) == [label.lower() for label in REVIEW_LABELS]
+
+
+def test_labels_outside_the_list_are_refused_and_earlier_ones_shown_as_what_they_count_as(tmp_path):
+    log = DecisionLog(tmp_path / "d.jsonl")
+    labels = EstimateConfig().review_labels(())
+    session = ReviewSession(make_items(3), log, "ana", labels=labels)
+    with pytest.raises(ValueError):
+        decide(session, 1, marked=[[0, 5, "PLACE"]])
+    first = session.state()["sentence"]["key"]
+    fields = {"id": "earlier1", "at": "2026-01-01", "reviewer": "ana", "key": first}
+    log.append([Decision(secrets=(Secret(0, 5, "CARDINAL+PHONE_NUMBER"),), **fields)])
+    assert session.undo({})["sentence"]["marked"] == [[0, 5, "CONTACT"]]
 
 
 @pytest.mark.slow

@@ -116,12 +116,29 @@ def test_reviews_say_what_was_missed(tmp_path):
     assert found["num_missed_tokens"] == 6 * 1 + 3 * 2
     assert found["false_negative_rate"]["value"] == pytest.approx(9 / 21)
     assert found["precision"] == pytest.approx((12 + 6) / 18)
-    assert found["by_label"]["NAME"]["num_missed_spans"] == 9
+    assert found["by_label"]["PERSON"]["num_missed_spans"] == 9
     assert found["num_trusted_spans"] == 12
     assert false_negative_rate_of(found).upper > 9 / 21
     # JFT's manual screening: everything a reviewer saw is masked.
     assert [row["redacted_text"] for row in corpus.screened] == ["call <MASK> at <MASK> now"] * 3
     assert found["num_screened_sentences"] == 3
+
+
+def test_labels_of_all_policies_and_earlier_reviews_share_one_list(tmp_path):
+    corpus = Reviewed(tmp_path)
+    earlier = ["CARDINAL", "DATE+PHONE_NUMBER", "PHONE_NUMBER", "PHONE"]
+    for i in range(12):
+        corpus.judge(i, [NAME, (19, 22, earlier[i % 4])])
+    found = corpus.run()
+    assert list(found["by_label"]) == ["CONTACT", "NUMBER", "PERSON"]
+    assert found["by_label"]["CONTACT"]["num_secret_spans"] == 9
+    assert found["worst_label"]["num_labels"] == 3
+    two = corpus.run(labels=("PERSON", "REST"), map_labels={"NUMBER": "REST"})
+    assert list(two["by_label"]) == ["PERSON", "REST"]
+    upper, upper_of_two = (
+        row["false_negative_rate_upper"] for row in (found["by_label"]["CONTACT"], two["by_label"]["REST"])
+    )
+    assert upper_of_two < upper  # more secrets each, and fewer labels at once
 
 
 def test_an_unfinished_review_is_no_statement_on_the_corpus(tmp_path):

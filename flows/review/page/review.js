@@ -90,6 +90,8 @@ function show(next) {
       : "Is there a secret that is not shaded? Mark it. If not, go on.";
   $("speaker").hidden = !sentence.speaker;
   $("speaker").textContent = sentence.speaker || "";
+  drawNear("before", sentence.before);
+  drawNear("after", sentence.after);
   drawOthers(sentence);
   draw();
   focusPiece(false);
@@ -197,6 +199,22 @@ function drawLabels() {
   }));
 }
 
+// Neighbours are there to be read: they are judged where they are sampled themselves.
+function drawNear(id, neighbours) {
+  $(id).hidden = !neighbours.length;
+  $(id).replaceChildren(...neighbours.map(([speaker, text]) => {
+    const line = document.createElement("p");
+    if (speaker) {
+      const who = document.createElement("b");
+      who.textContent = speaker;
+      line.append(who);
+    }
+    line.append(text);
+    return line;
+  }));
+  $(id).scrollTop = id === "before" ? $(id).scrollHeight : 0; // the nearest line shows
+}
+
 function drawOthers(sentence) {
   $("others").hidden = !sentence.others.length;
   $("others").replaceChildren(...sentence.others.map((other) => {
@@ -262,7 +280,7 @@ function toggle(low, high) {
 
 function add(start, end) {
   marked = marked.filter((mark) => !overlaps(mark, [start, end]));
-  current = [start, end, lastLabel || (state.labels.includes("NAME") ? "NAME" : state.labels[0])];
+  current = [start, end, lastLabel || state.labels[0]];
   marked.push(current);
   marked.sort((a, b) => a[0] - b[0]);
   say(`Marked as missed: ${current[2]}. Press a digit to change what it is.`);

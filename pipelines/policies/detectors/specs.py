@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel, Field, field_validator
 
 from pipelines.plugins import check_import_path
+from pipelines.policies import labels
 from pipelines.policies.protocol import PolicySpec
 
 
@@ -111,6 +112,45 @@ HIGH_LABELS: Final = LOW_LABELS | {
 }
 """All 18 entity types of OntoNotes 5."""
 
+_ENTITIES: Final[Mapping[str, str]] = {
+    "PERSON": labels.PERSON,
+    "ORG": labels.ORGANISATION,
+    **dict.fromkeys(("GPE", "LOC", "FAC"), labels.LOCATION),
+    **dict.fromkeys(("DATE", "TIME"), labels.DATE),
+    **dict.fromkeys(("CARDINAL", "MONEY", "ORDINAL", "PERCENT", "QUANTITY"), labels.NUMBER),
+    **dict.fromkeys(("EVENT", "LANGUAGE", "LAW", "NORP", "PRODUCT", "WORK_OF_ART"), labels.OTHER),
+}
+"""The label of reviews that each of them counts as."""
+
+_CONTEXTUAL: Final[Mapping[str, str]] = {
+    **_ENTITIES,
+    **dict.fromkeys(("PROPN", "PRON", "SUBJ", "OBJ", "VERB", "ROOT"), labels.OTHER),
+}
+
+_PRESIDIO: Final[Mapping[str, str]] = {
+    "PERSON": labels.PERSON,
+    **dict.fromkeys(("EMAIL", "EMAIL_ADDRESS", "PHONE_NUMBER", "URL", "IP_ADDRESS", "MAC_ADDRESS"), labels.CONTACT),
+    **dict.fromkeys(("ABA_ROUTING_NUMBER", "CREDIT_CARD", "CRYPTO", "IBAN_CODE", "ID", "MEDICAL_LICENSE"), labels.ID),
+    **dict.fromkeys(("UK_NHS", "UK_NINO", "UK_PASSPORT", "UK_VEHICLE_REGISTRATION", "US_BANK_NUMBER"), labels.ID),
+    **dict.fromkeys(("US_DRIVER_LICENSE", "US_ITIN", "US_MBI", "US_NPI", "US_PASSPORT", "US_SSN"), labels.ID),
+    **dict.fromkeys(("LOCATION", "UK_POSTCODE"), labels.LOCATION),
+    "ORGANIZATION": labels.ORGANISATION,
+    **dict.fromkeys(("AGE", "DATE_TIME"), labels.DATE),
+    "NRP": labels.OTHER,
+}
+"""Of Presidio's recognisers for English; one of your own, and of another country, is named in the settings."""
+
+_IDENTIFIERS: Final[Mapping[str, str]] = {
+    "PERSON": labels.PERSON,
+    **dict.fromkeys(("PASSWORD", "SECRET_KEY"), labels.CREDENTIAL),
+    **dict.fromkeys(("EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS", "PHONE_NUMBER", "USERNAME"), labels.CONTACT),
+    **dict.fromkeys(("CODE", "CREDIT_CARD", "IBAN_CODE", "ID_NUMBER", "LICENSE_PLATE"), labels.ID),
+    "DATE_OF_BIRTH": labels.DATE,
+}
+
+_FLAGS: Final = ("BARE", "CAPITAL", "CHARACTER", "NAME_WORD", "NUMBER_WORDS", "TIES", "WORD")
+"""Why the conservative policy flags a sentence."""
+
 _HERE: Final = "pipelines.policies.detectors"
 _PARSED: Final = frozenset({"ner", "parser", "tagger", "attribute_ruler"})
 
@@ -123,6 +163,7 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             description="persons, organisations, dates and locations, found by a language model's entity recogniser",
             components=frozenset({"ner"}),
             labels=LOW_LABELS,
+            review_labels={label: _ENTITIES[label] for label in LOW_LABELS},
         ),
         PolicySpec(
             name="high_entity",
@@ -131,18 +172,21 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             "entity recogniser",
             components=frozenset({"ner"}),
             labels=HIGH_LABELS,
+            review_labels=_ENTITIES,
         ),
         PolicySpec(
             name="low_contextual",
             reference=f"{_HERE}.contextual:LowContextualPolicy",
             description="all named entities, proper nouns, pronouns, and the subjects and objects of sentences",
             components=_PARSED,
+            review_labels=_CONTEXTUAL,
         ),
         PolicySpec(
             name="high_contextual",
             reference=f"{_HERE}.contextual:HighContextualPolicy",
             description="as low_contextual, and all verbs",
             components=_PARSED,
+            review_labels=_CONTEXTUAL,
         ),
         PolicySpec(
             name="jft_code_low",
@@ -150,12 +194,14 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             description="all named entities, proper nouns, pronouns, and what the dependency parse labels as some kind "
             "of subject or object, as the code of Just Fine-tune Twice decides it",
             components=_PARSED,
+            review_labels=_CONTEXTUAL,
         ),
         PolicySpec(
             name="jft_code",
             reference=f"{_HERE}.contextual:JftCodePolicy",
             description="as jft_code_low, and verbs without auxiliaries, and the root of each parse",
             components=_PARSED,
+            review_labels=_CONTEXTUAL,
         ),
         PolicySpec(
             name="digits",
@@ -163,18 +209,26 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             description="every token that holds a digit",
             is_stable=True,  # a digit stays a digit: another one in its place changes nothing that is masked, or not
             labels=frozenset({"DIGITS"}),
+            review_labels={"DIGITS": labels.NUMBER},
         ),
         PolicySpec(
             name="customersim",
             reference=f"{_HERE}.customersim:CustomerSimPolicy",
             description="names, addresses, phone numbers, order numbers and tracking numbers of customers, by pattern",
             labels=frozenset({"NAME", "ADDRESS", "PHONE", "ORDER", "TRACKING"}),
+            review_labels={
+                "NAME": labels.PERSON,
+                "ADDRESS": labels.LOCATION,
+                "PHONE": labels.CONTACT,
+                **dict.fromkeys(("ORDER", "TRACKING"), labels.ID),
+            },
         ),
         PolicySpec(
             name="addresses",
             reference=f"{_HERE}.addresses:AddressesPolicy",
             description="street addresses, post boxes and postcodes, by pattern",
             labels=frozenset({"ADDRESS"}),
+            review_labels={"ADDRESS": labels.LOCATION},
         ),
         PolicySpec(
             name="identifiers",
@@ -187,6 +241,7 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
                     *("LICENSE_PLATE", "MAC_ADDRESS", "PASSWORD", "PERSON", "PHONE_NUMBER", "SECRET_KEY", "USERNAME"),
                 }
             ),
+            review_labels=_IDENTIFIERS,
         ),
         PolicySpec(
             name="regex",
@@ -210,6 +265,7 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             options=NamesOptions,
             requires=("names", "names_file"),
             labels=frozenset({"NAME"}),
+            review_labels={"NAME": labels.PERSON},
         ),
         PolicySpec(
             name="presidio",
@@ -218,6 +274,7 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             components=frozenset({"ner", "parsed_entities"}),  # `language.PARSED_ENTITIES`
             packages=("presidio-analyzer", "phonenumbers"),
             options=PresidioOptions,
+            review_labels=_PRESIDIO,
         ),
         PolicySpec(
             name="propagate",
@@ -239,7 +296,8 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             name="conservative",
             reference=f"{_HERE}.conservative:ConservativePolicy",
             description="a sentence counts as public only if every word of it is an everyday word, used as one",
-            labels=frozenset(["BARE", "CAPITAL", "CHARACTER", "NAME_WORD", "NUMBER_WORDS", "TIES", "WORD"]),
+            labels=frozenset(_FLAGS),
+            review_labels=dict.fromkeys(_FLAGS, labels.OTHER),
         ),
     )
 }
