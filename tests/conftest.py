@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 from support import REPOSITORY, session
+
+from pipelines.store import code
 
 # No test is timed: a first call that compiles or loads a library is no failure.
 settings.register_profile("reticent", deadline=None)
@@ -21,6 +25,16 @@ os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 # Tests share the processors: a library that starts a thread for each of them mostly waits, and busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+_scan_source = functools.cache(code.scan_source)
+
+
+def _scanned(path: Path, module: str) -> dict[str, Any]:
+    """A store remembers what a file of code says; tests make hundreds of stores, and none edits our own files."""
+    return (_scan_source if path.is_relative_to(REPOSITORY) else _scan_source.__wrapped__)(path, module)
+
+
+code.scan_source = _scanned
 
 LONG = ("leaks", "flows", "faults", "benchmarks", "oracles", "stages", "training", "dp", "policies")
 SHARED = REPOSITORY.parent / "shared"

@@ -56,6 +56,7 @@ print(json.dumps({"name": only_theirs.NAME, "ours": ours, "told": sys.argv[1:], 
 """
 
 
+@pytest.mark.slow
 def test_a_script_runs_on_what_is_pinned_and_sees_nothing_of_ours(peers, requirements, tmp_path, monkeypatch, capsys):
     script, home = tmp_path / "script.py", tmp_path / "home"
     script.write_text(SCRIPT)

@@ -80,12 +80,19 @@ PAGE = """
 """
 
 
+def lacking() -> str | None:
+    """Why this process cannot act as another user; None if it can."""
+    if os.geteuid() != 0:
+        return "only root can run a program as another user"
+    if not (Path(_PYTHON).exists() and shutil.which("setpriv")):
+        return f"needs setpriv and a {_PYTHON} that other users can run"
+    return None
+
+
 def need_another_user() -> None:
     """Skips where this test cannot act as another user."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can run a program as another user")
-    if not (Path(_PYTHON).exists() and shutil.which("setpriv")):
-        pytest.skip(f"needs setpriv and a {_PYTHON} that other users can run")
+    if (reason := lacking()) is not None:
+        pytest.skip(reason)
 
 
 def as_another_user(code: str, *arguments: str) -> Any:

@@ -1,38 +1,120 @@
-"""The whole job through Prefect's embedded server, as a user runs it; then changes, and what reruns."""
+"""The whole job through Prefect's embedded server, as a user runs it; then changes, and what reruns.
+
+Meanwhile another user of the machine tries what the server lets him do.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+import psutil
 import pytest
+from attackers import as_another_user, lacking, need_another_user
 from support import REPOSITORY
-from support.project import completed, reticent, small_project
+from support.project import completed, prefect_home, reticent, small_project, without_prefect
 from support.shared_server import run_json
+
+ATTACK = """
+found = {}
+api = sys.argv[1]
+found["read"] = ask("GET", api + "/admin/settings")[0]
+found["runs"] = ask("POST", api + "/flow_runs/filter", {})[0]
+found["write"] = ask("POST", api + "/flows/", {"name": "planted"})[0]
+found["health"] = ask("GET", api + "/health")[0]
+def allowed(path):
+    try:
+        return len(open(path, "rb").read()) > 0
+    except OSError:
+        return False
+found["environ"] = [p for p in sys.argv[3:] if allowed(f"/proc/{p}/environ")]
+found["database"] = allowed(sys.argv[2])
+found["commands"] = "".join(open(f"/proc/{p}/cmdline").read() for p in sys.argv[3:])
+print(json.dumps(found))
+"""
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project that has run once, on the embedded server."""
-    config = small_project(tmp_path_factory.mktemp("job"))
-    done = reticent("run", config, "--json", cwd=config.parent)
-    assert done.returncode == 0, done.stderr
-    config.with_name("first.json").write_text(done.stdout.splitlines()[-1])
+def attacked() -> Iterator[dict[str, Any]]:
+    """A project that has run once, on the embedded server, and what another user got from that in the meantime."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)  # pytest's own folders are closed to others
+    config = small_project(folder)
+    home = prefect_home(folder / ".prefect")
+    home.chmod(0o755)
+    (home / "prefect.db").chmod(0o644)
+    can_attack = lacking() is None
+    if can_attack:
+        assert as_another_user("print(json.dumps(open(sys.argv[1], 'rb').read(6).decode()))", str(home / "prefect.db"))
+    run = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "run", str(config), "--json"],
+        cwd=folder,
+        env=without_prefect(PREFECT_HOME=str(home)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    found: dict[str, Any] = {}
+    try:
+        if can_attack:
+            found = _attack(run, home)
+        output, errors = run.communicate(timeout=300)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            run.kill()
+    assert run.returncode == 0, errors
+    yield {**found, "config": config, "output": output, "errors": errors, "home": home}
+    shutil.rmtree(folder)
+
+
+def _attack(run: subprocess.Popen[str], home: Path) -> dict[str, Any]:
+    """While the run is stopped."""
+    database = str(home / "prefect.db")
+    server, port = _server_of(run)
+    run.send_signal(signal.SIGSTOP)  # so that the server lives until all was tried
+    found = as_another_user(ATTACK, f"http://127.0.0.1:{port}/api", database, str(server.pid), str(run.pid))
+    password = server.environ().get("PREFECT_SERVER_API_AUTH_STRING", "").removeprefix("reticent:")
+    run.send_signal(signal.SIGCONT)
+    return {**found, "password": password, "mode": home.stat().st_mode & 0o777}
+
+
+def _server_of(run: subprocess.Popen[str]) -> tuple[psutil.Process, int]:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert run.poll() is None, run.communicate()[1]
+        for child in psutil.Process(run.pid).children():
+            with contextlib.suppress(psutil.Error):
+                if ports := [c.laddr.port for c in child.net_connections("tcp") if c.status == psutil.CONN_LISTEN]:
+                    return child, ports[0]
+        time.sleep(0.05)
+    raise AssertionError("the embedded server did not start")
+
+
+@pytest.fixture(scope="module")
+def project(attacked: dict[str, Any]) -> Path:
+    """Its settings."""
+    config: Path = attacked["config"]
     return config
 
 
 @pytest.fixture(scope="module")
-def first(project: Path) -> dict[str, Any]:
-    """What its first run printed."""
-    document: dict[str, Any] = json.loads(project.with_name("first.json").read_text())
+def first(attacked: dict[str, Any]) -> dict[str, Any]:
+    """What its run printed."""
+    document: dict[str, Any] = json.loads(attacked["output"].splitlines()[-1])
     return document
 
 
@@ -226,6 +308,33 @@ def test_no_secret_reaches_prefect_or_the_public_root(project: Path, first: dict
     for secret in secrets:
         assert secret not in dump
         assert not any(secret in data for data in (*files.values(), *tables))
+
+
+def test_another_user_cannot_call_the_embedded_server(attacked: dict[str, Any]) -> None:
+    """Guards: Prefect's own has no password, so any user reads figures and settings and plants runs and states."""
+    need_another_user()
+    assert attacked["health"] == 200  # it was there
+    refused = {401, 403}
+    assert {attacked["read"], attacked["runs"], attacked["write"]} <= refused
+
+
+def test_another_user_reads_neither_password_nor_database(attacked: dict[str, Any]) -> None:
+    """Guards: the password is in environments only, and SQLite's files are readable by all in a folder that is."""
+    need_another_user()
+    assert attacked["environ"] == []
+    assert attacked["database"] is False
+    assert attacked["mode"] == 0o700
+
+
+def test_the_embedded_servers_password_is_in_no_command_output_or_database(attacked: dict[str, Any]) -> None:
+    need_another_user()
+    password = attacked["password"]
+    assert len(password) >= 40
+    assert password not in attacked["commands"]
+    assert password not in attacked["output"] + attacked["errors"]
+    files = [path for path in attacked["home"].rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if password.encode() in path.read_bytes()]
 
 
 def test_failed_stage_tells_nothing_and_exits_5(project: Path, tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ class Command:
     def error(self) -> str:
         return self._error.read_text()
 
-    def wait_until(self, reached: Callable[[], bool], seconds: float = 60) -> None:
+    def wait_until(self, reached: Callable[[], bool], seconds: float = 60, pause: float = 0.02) -> None:
         deadline = time.monotonic() + seconds
         while not reached():
             assert self.process.poll() is None, self.error()
             assert time.monotonic() < deadline, f"it was never there: {self.error()}"
-            time.sleep(0.02)
+            time.sleep(pause)
 
     def assert_ends(self, code: int, *, within: float) -> None:
         started = time.monotonic()
@@ -134,7 +134,11 @@ IMPORTS = [
 
 @pytest.mark.parametrize(
     ("command", "slow", "number", "code"),
-    [(*place, *INTERRUPT) for place in IMPORTS] + [(*place, *TERMINATE) for place in (IMPORTS[0], IMPORTS[-1])],
+    [
+        *((*place, *INTERRUPT) for place in IMPORTS[:-1]),
+        pytest.param(*IMPORTS[-1], *INTERRUPT, marks=pytest.mark.slow),
+        *((*place, *TERMINATE) for place in (IMPORTS[0], IMPORTS[-1])),
+    ],
 )
 def test_while_something_is_imported(
     tmp_path: Path, command: tuple[str, ...], slow: str, number: signal.Signals, code: int
@@ -200,7 +204,7 @@ def test_while_the_embedded_server_starts(tmp_path: Path, number: signal.Signals
     """A keyboard's interrupt reaches the server as well; it must neither print its traceback nor live on."""
     small_project(tmp_path, dialogues=2)
     started = Command(tmp_path, "run")
-    started.wait_until(lambda: _server(started.process.pid))
+    started.wait_until(lambda: _server(started.process.pid), pause=0.2)
     time.sleep(0.3)  # it is importing
     (os.killpg if to_group else os.kill)(started.process.pid, number)
     started.assert_ends(code, within=20)

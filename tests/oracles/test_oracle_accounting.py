@@ -1,6 +1,7 @@
 """Epsilons, noise multipliers and closed forms against figures from independent libraries and published code.
 
-The whole table lies beside this file, so every row is tested everywhere; its `provenance` fields say where it is from.
+The whole table lies beside this file, so every row is tested everywhere, those that take longest as slow tests; its
+`provenance` fields say where it is from.
 """
 
 from __future__ import annotations
@@ -21,8 +22,21 @@ ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 EPSILONS = ORACLES["eps_table"]["rows"]
 TARGETS = ORACLES["sigma_for_target"]["rows"]
 
+
+QUICK = {
+    "q0.01-sigma0.7-T1000", "q0.02-sigma2-T2000", "q0.1-sigma3-T300",
+    "jft_seed_wikitext2_phase2", "jft_seed_wikitext2_light_noise", "wikitext2_jft_eps3",
+}  # fmt: skip
+
 _COARSE_GRID_ROW = "jft_seed_wikitext2_light_noise"
 """The one row where our noise is lower by more than 1e-3: see `test_a_coarse_grid_explains_the_small_target`."""
+
+
+def by_pld(rows):
+    """Every row, with its name; those that take long to convolve are slow."""
+    for row in rows:
+        name = row.get("name") or f"q{row['q']:.3g}-sigma{row['sigma']:g}-T{row['steps']}"
+        yield pytest.param(row, id=name, marks=() if name in QUICK else pytest.mark.slow)
 
 
 def event_of(row, noise=None):
@@ -40,7 +54,7 @@ def noise_of(row, accountant):
     )
 
 
-@pytest.mark.parametrize("row", EPSILONS, ids=lambda row: f"q{row['q']:.3g}-sigma{row['sigma']:g}-T{row['steps']}")
+@pytest.mark.parametrize("row", by_pld(EPSILONS))
 def test_epsilons(row):
     found = {f.accountant: f.epsilon for f in all_epsilons(event_of(row), row["delta"], ADD)}
     assert found["pld"] == pytest.approx(row["pld_dpacc_add_or_remove"], rel=1e-3)
@@ -56,7 +70,7 @@ def test_epsilons(row):
     assert found["pld_lower"] < high
 
 
-@pytest.mark.parametrize("row", TARGETS, ids=lambda row: row["name"])
+@pytest.mark.parametrize("row", by_pld(TARGETS))
 def test_noise_for_a_target_by_pld(row):
     found = noise_of(row, "pld")
     assert epsilon(event_of(row, found), row["delta"], ADD) <= row["target_eps"]

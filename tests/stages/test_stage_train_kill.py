@@ -58,7 +58,8 @@ def facts(ctx):
     return counted, events, [row["num_steps"] for row in read(ctx, "curves.json")["epochs"]]
 
 
-@pytest.mark.parametrize("case", [c if c == "crt" else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
+@pytest.mark.slow  # whole runs are killed quickly in tests/faults/test_faults_kill.py
+@pytest.mark.parametrize("case", CASES)
 def test_a_killed_training_goes_on_to_the_same_steps_and_epsilon(tmp_path, case):
     method, stage = CASES[case]
     steps_before, checkpoint = killed(tmp_path / "a", method, stage)

@@ -14,7 +14,7 @@ from support.keys import random_keys
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.bloom_rate import choose_size, exact_false_positive_rate
 
-AWKWARD_BLOCKS = [2**e + d for e in (2, 5, 8) for d in (-1, 0, 1)]
+AWKWARD_BLOCKS = [2**e + d for e in (2, 5) for d in (-1, 0, 1)] + [257]
 NUM_QUERIES = 200_000
 
 

@@ -24,6 +24,15 @@ ROOT = Path(pipelines.__file__).parents[1]
 REVIEWED = Path(__file__).with_name("reruns.json")
 
 
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """With the built-in settings, on a store that remembers what the files say."""
+    made = session(tmp_path_factory.mktemp("store"))
+    hanging_on(made)
+    made.stat_cache.save()
+    return made
+
+
 def session(folder: Path, **train: object) -> Session:
     """A run with the built-in settings, but for those of ``[train]`` that are given."""
     return make_session(
@@ -55,9 +64,9 @@ def hanging_on(opened: Session) -> dict[str, tuple[str, ...]]:
     return {module: tuple(stage for stage in GRAPH if module in files[stage]) for module in modules()}
 
 
-def test_golden_the_stages_that_an_edit_of_each_module_makes_anew(tmp_path: Path) -> None:
+def test_golden_the_stages_that_an_edit_of_each_module_makes_anew(opened: Session) -> None:
     grouped: dict[str, list[str]] = {}
-    for module, stages in hanging_on(session(tmp_path)).items():
+    for module, stages in hanging_on(opened).items():
         grouped.setdefault(", ".join(stages) or "nothing", []).append(module)
     if os.environ.get("RETICENT_GOLDEN") == "write":
         REVIEWED.write_text(json.dumps(grouped, indent=1, sort_keys=True) + "\n")
@@ -72,27 +81,28 @@ def test_golden_the_stages_that_an_edit_of_each_module_makes_anew(tmp_path: Path
     "module", ["pipelines/corpus/split.py", "pipelines/training/loop.py", "pipelines/accounting/events.py"]
 )
 def test_an_edit_changes_the_keys_that_the_list_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+    opened: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
-    before = {stage: own_ingredients(session(tmp_path / "a"), stage) for stage in GRAPH}
+    before = {stage: own_ingredients(opened, stage) for stage in GRAPH}
     scan = code.scan_source
     edited = {"digest": "edited"}
     monkeypatch.setattr(
         code, "scan_source", lambda path, module: scan(path, module) | (edited if path == target else {})
     )
     target = ROOT / module
-    after = {stage: own_ingredients(session(tmp_path / "b"), stage) for stage in GRAPH}
+    now = session(tmp_path)
+    after = {stage: own_ingredients(now, stage) for stage in GRAPH}
     changed = tuple(stage for stage in GRAPH if before[stage] != after[stage])
-    assert changed == hanging_on(session(tmp_path / "c"))[module]
+    assert changed == hanging_on(opened)[module]
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-def test_a_model_hangs_on_no_module(tmp_path: Path, method: str) -> None:
-    opened = session(tmp_path, method=method)
-    for stages in hanging_on(opened).values():
+def test_a_model_hangs_on_no_module(opened: Session, method: str) -> None:
+    with_method = session(opened.roots.private.parent, method=method)
+    for stages in hanging_on(with_method).values():
         assert not {"train", "train_phase1"} & set(stages)
 
 
-def test_no_stage_hangs_on_what_is_above_the_library(tmp_path: Path) -> None:
-    for module, stages in hanging_on(session(tmp_path)).items():
+def test_no_stage_hangs_on_what_is_above_the_library(opened: Session) -> None:
+    for module, stages in hanging_on(opened).items():
         assert module.startswith("pipelines/") or not stages
