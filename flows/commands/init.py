@@ -14,6 +14,8 @@ from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
 _LARGE_TXT_BYTES = 1_000_000
+OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
+"""What masks text of one's own. Not ``propagate``: docs/policies.md, "The default"."""
 
 
 def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int) -> Path:
@@ -43,7 +45,7 @@ def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: 
             'format = "auto"': f'format = "{_format(files)}"',
             'txt_document = "file"': f'txt_document = "{_txt_document(files)}"',
             "partition_documents = 250": "partition_documents = 1000",
-            'policies = ["customersim", "high_entity"]': 'policies = ["high_entity"]',
+            'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(OWN_POLICIES)}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": "fraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import REPOSITORY
 
-from flows.commands.init import write_starter
+from flows.commands.init import OWN_POLICIES, write_starter
 from flows.docs.reference import settings_markdown
 from flows.settings import load_settings, tables
 from pipelines.errors import ConfigError, InputError
@@ -81,6 +81,8 @@ def test_starter_is_valid_and_shows_the_defaults_it_changes(tmp_path: Path) -> N
         write_starter(tmp_path / "a", [], dialogues=3, seed=1)
     (tmp_path / "notes.txt").write_text("One sentence.")
     own = load_settings(write_starter(tmp_path / "b", [str(tmp_path / "notes.txt")], dialogues=3, seed=1), {})
+    assert own.stages["redact"].policies == tuple(sorted(OWN_POLICIES))  # type: ignore[attr-defined]
+    assert load_settings(_write(tmp_path, ""), {}).stages["redact"].policies == ("high_entity",)  # type: ignore[attr-defined]
     assert own.stages["sample"].replicates == 10  # type: ignore[attr-defined]
     assert own.stages["sample"].fraction == 0.0001  # type: ignore[attr-defined]
     assert not (tmp_path / "b" / "corpus").exists()

@@ -15,9 +15,8 @@ export PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS=200  # everything is slo
 unset PREFECT_API_URL PREFECT_API_KEY PREFECT_SERVER_DATABASE_CONNECTION_URL
 unset DO_NOT_TRACK PREFECT_SERVER_ANALYTICS_ENABLED HF_HUB_OFFLINE HF_HUB_DISABLE_TELEMETRY  # as on a user's machine
 "$python" -m flows.cli init job --dialogues "$dialogues" >/dev/null
-if "$python" -c "import presidio_analyzer" 2>/dev/null; then  # looks for the public suffix list unless kept from it
-    export RETICENT__REDACT__POLICIES='["customersim", "high_entity", "presidio"]'
-fi
+# presidio looks for the public suffix list unless kept from it
+export RETICENT__REDACT__POLICIES='["customersim", "high_entity", "presidio"]'
 strace -f --seccomp-bpf -qq -e trace=network -o "$folder/trace" "$python" -m flows.cli run job/reticent.toml
 
 # Addresses in connect, sendto, sendmsg and bind, of IPv4 and IPv6; name servers and proxies are addresses as well.

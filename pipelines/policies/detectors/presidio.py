@@ -1,6 +1,6 @@
 """Microsoft Presidio's analyzer as a policy, on our own Docs, without any network, and several times as fast.
 
-The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers (extra ``presidio``), for less work:
+The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, for less work:
 
 * Each pattern recogniser runs only on text that could match it, which for most sentences is none.
 * Only a find whose score context words can change asks for lemmas.
@@ -13,10 +13,8 @@ plain ``analyze``.
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any, Final
 
-from pipelines.errors import ConfigError
 from pipelines.language import PARSED_ENTITIES
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
@@ -35,8 +33,6 @@ class PresidioPolicy:
     needs: frozenset[str] = SPECS["presidio"].components
 
     def __init__(self, options: PolicyOptions) -> None:
-        if importlib.util.find_spec("presidio_analyzer") is None:
-            raise ConfigError("policy 'presidio' needs the analyzer: run 'pip install reticent[presidio]'")
         self._name = options.name
         self._model = options.model
         # Made now, so that a broken install is no failing row.

@@ -3,11 +3,10 @@
 import importlib.metadata
 import inspect
 
+import presidio_analyzer as presidio
 import pytest
 
 from pipelines.policies.detectors import presidio_engine as engine
-
-presidio = pytest.importorskip("presidio_analyzer")
 
 
 def test_the_gates_are_for_the_installed_release():
