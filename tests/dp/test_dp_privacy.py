@@ -348,7 +348,7 @@ def test_a_language_model_learns_privately():
 
 DDP = textwrap.dedent(
     """
-    import sys, torch, datetime
+    import os, sys, torch, datetime
     sys.path[:0] = PATHS
     import torch.distributed as dist
     from torch import nn
@@ -358,7 +358,8 @@ DDP = textwrap.dedent(
     from pipelines.dp.privacy import PrivacyEngine
 
     torch.set_num_threads(1)
-    rank, folder = int(sys.argv[1]), sys.argv[2]
+    folder, other = sys.argv[1], os.fork()  # what both import is imported once
+    rank = 0 if other else 1
     dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2,
                             timeout=datetime.timedelta(seconds=60))
     torch.manual_seed(rank)  # processes start from different weights, and end up with the same
@@ -383,6 +384,8 @@ DDP = textwrap.dedent(
         torch.save({"start": start, "steps": steps, "drawn": torch.cat(drawn), "end": weights(module),
                     "num_steps": engine.num_steps}, f"{folder}/{job}{rank}.pt")
     dist.destroy_process_group()
+    if other:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))
     """
 )
 
@@ -392,16 +395,11 @@ def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gloo")
     paths = [str(folder) for folder in (TESTS / "dp", TESTS, REPOSITORY)]
     (folder / "job.py").write_text(DDP.replace("PATHS", repr(paths)))
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, str(folder / "job.py"), str(rank), str(folder)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    for job in jobs:
-        _, err = job.communicate(timeout=120)
-        assert job.returncode == 0, err.decode()
+    done = subprocess.run(
+        [sys.executable, str(folder / "job.py"), str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()
     return {job: [torch.load(folder / f"{job}{rank}.pt") for rank in range(2)] for job in ("exact", "noisy")}
 
 

@@ -33,7 +33,11 @@ _SPEC.loader.exec_module(simulation)
 
 LEAST = 0.94
 CONFIDENCE = simulation.CONFIDENCE
-CELLS = [(kind, rate) for kind in ("gamma", "m") for rate in simulation.RATES]
+CELLS = [
+    pytest.param(kind, rate, marks=pytest.mark.slow if rate == 0.005 else ())
+    for kind in ("gamma", "m")
+    for rate in simulation.RATES
+]
 
 
 @functools.cache
