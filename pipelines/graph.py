@@ -174,6 +174,7 @@ GRAPH: Mapping[str, Stage] = {
             ),
             packages=("numpy", "scipy", "pyarrow"),
             tables=(Table("screened", SCREENED),),
+            runs=("redact",),
         ),
         Stage(
             name="gate_strings",

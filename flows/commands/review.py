@@ -18,6 +18,7 @@ from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
+from pipelines.miss_rate.learnt import DRAW_ANEW, read_learnt
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
 from pipelines.miss_rate.review_items import Item, agreement, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
@@ -62,7 +63,7 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
 
     Raises:
         ReticentError: as the stages raise it.
-        InputError: there is no sentence to review.
+        InputError: there is no sentence to review, or none that the policies did not learn from.
     """
     session, keys = fetch(load_settings(config, environ), "sample", "redact", "split")
     roots = session.roots
@@ -75,6 +76,9 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
     configs: Any = session.configs
     labels = configs["estimate"].review_labels(configs["redact"].policies)
     items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text), labels)
+    learnt = read_learnt(configs["redact"].learnt_from(), roots.secret)
+    if items and not screening and all(item.key in learnt for item in items):
+        raise InputError(DRAW_ANEW)
     if not items:
         raise InputError(
             "there is no sentence to review: every sampled one is a copy that is masked whole; "

@@ -151,11 +151,13 @@ def _variants_of_training(training: TrainingFacts) -> Iterator[TrainingFacts]:
 
 
 def _variants_of_corpus(corpus: CorpusFacts) -> Iterator[CorpusFacts]:
+    fitted = tuple(sorted(name for name, spec in SPECS.items() if spec.is_fitted))
     tried = {
         "dedup_reason": (),
         "has_conservative": (),
         "reads_documents": (tuple(sorted(name for name, spec in SPECS.items() if spec.reads_documents)), (HOLE,)),
-        "fitted": (tuple(sorted(name for name, spec in SPECS.items() if spec.is_fitted)), (HOLE,)),
+        "fitted": (fitted, (HOLE,)),
+        "learnt": (fitted, (HOLE,)),
         "plugins": (("plug-in",), (HOLE,)),
     }
     yield from variants(corpus, tried)

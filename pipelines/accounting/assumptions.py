@@ -225,6 +225,12 @@ def about_policies(corpus: CorpusFacts) -> list[str]:
                 {"redaction reads": "document"},
             )
         )
+    if corpus.learnt:
+        found.append(
+            f"these policies learnt from sentences of this corpus: {', '.join(corpus.learnt)}. The claim is about "
+            "secrets in its other sentences, for which the policies are fixed; to change a sentence that they learnt "
+            "from may change what is masked anywhere, and of such a sentence nothing is promised"
+        )
     if corpus.fitted:
         found.append(
             f"these policies were fitted on text: {', '.join(corpus.fitted)}; the claim supposes that none of the "
@@ -301,7 +307,11 @@ def about_review(is_census: bool) -> list[str]:
             "every training sentence was reviewed, so the rates are exact for the labelled secrets of this corpus; "
             "they say nothing of another corpus",
         ]
-    return [labels, "gamma and delta2 are one-sided upper bounds from a random sample, at the stated confidence"]
+    return [
+        labels,
+        "gamma and delta2 are one-sided upper bounds from a random sample, at the stated confidence, of policies that "
+        "were not chosen by what this sample showed",
+    ]
 
 
 def about_mu() -> list[str]:

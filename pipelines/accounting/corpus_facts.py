@@ -27,16 +27,20 @@ def _policies(redact: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*redact.policies, *((redact.conservative,) if redact.conservative else ()))))
 
 
-def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool) -> CorpusFacts:
+def corpus_facts(
+    dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool, learnt_from_corpus: bool = False
+) -> CorpusFacts:
     """What deduplication and redaction were told to do.
 
     Args:
         dedup, redact: the settings tables of these names.
         has_public_rows: whether rows that the conservative policy lets pass are published, or trained on without noise.
         reads_places: whether training is told which records begin or end their conversation.
+        learnt_from_corpus: whether policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
     """
     policies = _policies(redact)
     specs = [(name, registry.spec(name)) for name in policies]
+    fitted = tuple(name for name, spec in specs if spec is not None and spec.is_fitted)
     stability = stability_of_dedup(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
     return CorpusFacts(
         dedup_stability=stability.replace_one,
@@ -44,7 +48,8 @@ def corpus_facts(dedup: Any, redact: Any, *, has_public_rows: bool, reads_places
         dedup_min_tokens=dedup.min_tokens,
         has_conservative=redact.conservative is not None,
         reads_documents=tuple(name for name, spec in specs if spec is not None and spec.reads_documents),
-        fitted=tuple(name for name, spec in specs if spec is not None and spec.is_fitted),
+        fitted=() if learnt_from_corpus else fitted,
+        learnt=fitted if learnt_from_corpus else (),
         plugins=tuple(name for name in policies if name not in SPECS),
         collapses=redact.collapse,
         # Of a plug-in it could not be checked, and selective DP would rest on it.

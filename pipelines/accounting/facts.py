@@ -127,6 +127,7 @@ class CorpusFacts:
         has_public_rows: whether rows that it let pass are trained on without noise, or published.
         reads_documents: names of policies that look beyond one sentence, at its document.
         fitted: names of policies, the conservative one included, that were fitted on text.
+        learnt: those of which some are known to have learnt from sentences of this corpus; then ``fitted`` is empty.
         plugins: names of policies, the conservative one included, of which neither can be known.
         collapses: whether a run of masks becomes one.
         redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
@@ -143,6 +144,7 @@ class CorpusFacts:
     has_public_rows: bool = False
     reads_documents: tuple[str, ...] = field(default=())
     fitted: tuple[str, ...] = field(default=())
+    learnt: tuple[str, ...] = field(default=())
     plugins: tuple[str, ...] = field(default=())
     collapses: bool = True
     redactor_is_stable: bool = False

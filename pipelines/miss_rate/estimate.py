@@ -25,6 +25,7 @@ MU: Final = (
 
 _PART_ONLY: Final = {"human": "; of the reviewed sentences only", "gold": "; of the labelled documents only"}
 
+_LEFT_OUT: Final = "; without the sentences that a policy learnt from"
 _BOOTSTRAP_SEED: Final = 20_220
 
 _MEASURED: Final[Mapping[str, Any]] = {
@@ -66,6 +67,8 @@ class Labelled:
         share: of the training sentences, in labelled documents, or of the sample, reviewed; None without a sentence.
         num_unreviewed, num_disputed, num_trusted: only where people reviewed: sentences that nobody judged; those that
             reviewers judge differently; secrets that were masked at review, and that nobody but that mask vouches for.
+        num_left_out: sampled sentences that a policy learnt from, which are no evidence; None where none learnt from
+            this corpus.
     """
 
     is_whole: bool = True
@@ -73,6 +76,7 @@ class Labelled:
     num_unreviewed: int | None = None
     num_disputed: int | None = None
     num_trusted: int | None = None
+    num_left_out: int | None = None
 
 
 EVERYTHING: Final = Labelled()
@@ -113,14 +117,18 @@ def measured(
     secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
     unmasked = ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)
     num_unmasked, num_unstable = sum(table.missed_secrets), sum(table.unstable_secrets)
-    is_census = is_census and labelled.is_whole
+    is_census = is_census and labelled.is_whole and not labelled.num_left_out
+    left_out = "" if labelled.num_left_out is None else _LEFT_OUT
+    worst = worst_label(table, is_census, confidence)
     return {
         "source": source,
         "is_census": is_census,
         "covers_corpus": labelled.is_whole,
         "labelled_share": labelled.share,
         "confidence": confidence,
-        "mu": MU + ("" if labelled.is_whole else _PART_ONLY.get(source, "; of the part that was judged only")),
+        "mu": MU
+        + left_out
+        + ("" if labelled.is_whole else _PART_ONLY.get(source, "; of the part that was judged only")),
         "num_sampled_sentences": table.num_sentences,
         "num_kept_sentences": table.num_kept,
         "num_unreviewed_sentences": labelled.num_unreviewed,
@@ -144,7 +152,7 @@ def measured(
         "recall": ratio(table.policy_found, table.policy_found + table.policy_missed),
         "precision": ratio(table.policy_found, table.policy_masked),
         "recall_as_in_jft": _recall_as_in_jft(table),
-        "worst_label": worst_label(table, is_census, confidence),
+        "worst_label": worst and {**worst, "mu": worst["mu"] + left_out},
         "by_label": label_rows(table, is_census, confidence),
         "by_domain": by_domain(table, is_census, confidence),
         "planning": {
@@ -161,20 +169,27 @@ def measured(
         "assumptions": [*_ASSUMPTIONS[source], *_SHARED_ASSUMPTIONS],
         "warnings": [
             *_about_coverage(labelled, source),
+            *_about_learning(labelled),
             *_about_stability(table),
             *_warnings(table, secrets, is_census, confidence),
         ],
     }
 
 
+_NOT_CHOSEN: Final = (
+    "no policy, threshold or list was chosen by what this sample showed: one that was fits it better than the rest of "
+    "the text; after such a change, draw another sample (sample.draw) and review that"
+)
 _ASSUMPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "gold": (
         "the gold labels mark every secret of every sampled sentence of a labelled document; a sentence of one "
         "without labels holds none",
+        _NOT_CHOSEN,
     ),
     "human": (
         "the reviewers saw every secret of the sentences that they judged; a mask that they let stand is one secret",
         "the sentences judged so far are a random part of the sample (they are shown in random order)",
+        _NOT_CHOSEN,
     ),
     "proxy": (
         "PROXY: what the proxy policies find is taken for the truth; what they miss is missing here too, so the true "
@@ -220,6 +235,15 @@ def _about_stability(table: ReviewTable) -> list[str]:
             "sentences of their documents: claims are refused, for one such secret changes several records"
         )
     return found
+
+
+def _about_learning(labelled: Labelled) -> list[str]:
+    if not labelled.num_left_out:
+        return []
+    return [
+        f"{labelled.num_left_out} sampled sentences are left out, because a policy learnt from them: the rates are over"
+        " the other sentences of the corpus, and draw another sample (sample.draw) where too few are left"
+    ]
 
 
 def _about_coverage(labelled: Labelled, source: str) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.context import Progress, silent
+from pipelines.miss_rate.learnt import Learnt
 from pipelines.miss_rate.review import (
     JudgedSecret,
     ReviewTable,
@@ -183,6 +184,7 @@ def review_all(
     num_replicates: int,
     weights: Weights,
     names: Mapping[str, str],
+    learnt: Learnt,
     progress: Progress = silent,
 ) -> ReviewTable:
     """Reviews the sample against gold labels, as far as it stands in labelled documents.
@@ -193,6 +195,7 @@ def review_all(
         num_replicates: replicates of the sample.
         weights: how much the sentences of each domain stand for.
         names: what labels count as; others keep their name.
+        learnt: what policies learnt from, which is left out.
         progress: told after every partition.
 
     Raises:
@@ -200,7 +203,7 @@ def review_all(
     """
     table = ReviewTable(num_replicates)
     for partition, sampled in sampled_partitions(sample, partitions, progress):
-        review_partition(table, sampled, partition, weights, names)
+        review_partition(table, learnt.without(partition, sampled), partition, weights, names)
     return table
 
 

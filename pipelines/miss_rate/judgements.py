@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.context import Progress, silent
+from pipelines.miss_rate.learnt import Learnt
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, judge_row, read_verdicts
 from pipelines.miss_rate.review_items import open_characters
 from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again, sentence_key
@@ -81,6 +82,7 @@ def review_judged(
     judge: JudgeRows,
     num_replicates: int,
     weights: Weights,
+    learnt: Learnt,
     progress: Progress = silent,
 ) -> tuple[ReviewTable, int]:
     """Reviews the sample against a judge.
@@ -91,6 +93,7 @@ def review_judged(
         judge: says what is sensitive.
         num_replicates: of the sample.
         weights: how much the sentences of each domain stand for.
+        learnt: what policies learnt from, which is left out.
         progress: told after every partition.
 
     Returns:
@@ -104,6 +107,7 @@ def review_judged(
     for partition, wanted in sampled_partitions(sample, partitions, progress):
         verdicts = read_verdicts(partition.stability)
         table.has_stability = table.has_stability or verdicts is not None
+        wanted = learnt.without(partition, wanted)
         for batch in joined(partition, wanted):
             for row, secrets in zip(batch, judge(batch), strict=True):
                 if row["is_duplicate"]:

@@ -10,6 +10,7 @@ estimates are unbiased. The seed is public. Sampled rows are held in memory, nev
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -118,6 +119,13 @@ def draw_replicate(num_population: int, size: int, seed: int, replicate: int, st
         return np.arange(num_population, dtype=np.int64)
     drawn: NDArray[Any] = generator.choice(num_population, size=size, replace=False, shuffle=False)
     return np.sort(drawn).astype(np.int64)
+
+
+def seed_of_draw(seed: int, draw: int) -> int:
+    """The seed of another sample of the same corpus; that of the first one is the stage's own."""
+    if draw == 1:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed} draw {draw}".encode()).digest()[:16])
 
 
 def inclusion_probability(per_replicate: float, num_replicates: int) -> float:

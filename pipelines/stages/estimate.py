@@ -12,6 +12,8 @@ a reviewer saw. ``figures.json``, flat:
   Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
   ``num_unreviewed_sentences``, ``num_disputed_sentences`` (reviewers disagree, nobody adjudicated) and
   ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
+- ``num_learnt_sentences``: those that policies learnt from, known by the lists beside their models
+  (`pipelines.miss_rate.learnt`). Sampled ones among them are left out: they show nothing of what such a policy misses.
 - ``num_screened_sentences``: rows of ``screened.parquet``. ``num_population_sentences``: of the training fold.
 - ``confidence``: of two-sided intervals, and of each one-sided bound on its own. ``mu``: what gamma and delta2 average
   over.
@@ -156,7 +158,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.miss_rate.estimate import Labelled, measured, not_measured
     from pipelines.miss_rate.gold_labels import coverage, review_all
     from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
-    from pipelines.miss_rate.review_log import ballots_of, read_decisions
+    from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
+    from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
     from pipelines.miss_rate.sampling import Partition, Weights
     from pipelines.miss_rate.tables import SAMPLE, STABILITY
     from pipelines.policies.sharding import SHARD
@@ -169,6 +172,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     weights = Weights([(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]], num_replicates)
     decisions = ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
     covered = coverage([artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]])
+    redact = ctx.configs.get("redact")
+    known = read_learnt(redact.learnt_from(), ctx.run.secret) if redact is not None else frozenset()
+    learnt = Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
     source = _source(config, has_reviews=bool(decisions), covered=covered)
     redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
     # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
@@ -179,9 +185,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ]
     if source == "gold":
         table = review_all(
-            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, progress=ctx.run.progress
+            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, learnt, ctx.run.progress
         )
-        labelled = Labelled(is_whole=covered.is_whole, share=covered.share)
+        labelled = Labelled(
+            is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
+        )
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
     elif source == "none":
         figures = not_measured(
@@ -200,7 +208,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         human = HumanJudge(ctx.run.secret, decisions, labels)
         judge = human if source == "human" else _proxy(ctx, config, labels)
         table, num_unreviewed = review_judged(
-            sample.table(SAMPLE), partitions, judge, num_replicates, weights, progress=ctx.run.progress
+            sample.table(SAMPLE), partitions, judge, num_replicates, weights, learnt, ctx.run.progress
         )
         total = table.num_sentences + num_unreviewed
         labelled = Labelled(
@@ -209,13 +217,19 @@ def run(ctx: StageContext) -> dict[str, Any]:
             num_unreviewed=num_unreviewed if source == "human" else None,
             num_disputed=human.num_disputed if source == "human" else None,
             num_trusted=human.num_trusted if source == "human" else None,
+            num_left_out=learnt.num_left_out if learnt.keys else None,
         )
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
+    if learnt.num_left_out and not figures["num_sampled_sentences"] and not figures["num_unreviewed_sentences"]:
+        figures = not_measured(
+            num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"
+        )
     with ctx.out.table(SHARD, "screened") as writer:
         judge = HumanJudge(ctx.run.secret, decisions)
         for row in screened_rows(sample.table(SAMPLE, "screening"), partitions, judge) if decisions else ():
             writer.append(**row)
     figures["num_screened_sentences"] = writer.num_rows
+    figures["num_learnt_sentences"] = len(learnt.keys)
     figures["num_population_sentences"] = sampling.get("num_population_sentences")
     figures["warnings"] = [*figures["warnings"], *sampling["warnings"]]
     ctx.out.json("figures.json", figures)

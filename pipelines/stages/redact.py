@@ -6,6 +6,7 @@ Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -155,10 +156,19 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
+        modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
+        return (*modules, *self._files(), *map(str, self.learnt_from()))
+
+    def _files(self) -> tuple[str, ...]:
+        """The modules and files that options of the selected policies name."""
         built_in = (getattr(spec.options, "references", lambda config: ())(self) for spec in SPECS.values())
         own = (option_references(registry.plugin_options(name, values)) for name, values in self.options.items())
-        modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
-        return (*modules, *(reference for found in (*built_in, *own) for reference in found))
+        return tuple(reference for found in (*built_in, *own) for reference in found)
+
+    def learnt_from(self) -> tuple[Path, ...]:
+        """Lists of the sentences that models of selected policies learnt from (`pipelines.miss_rate.learnt`)."""
+        folders = {Path(name).parent for name in self._files() if Path(name).is_absolute()}
+        return tuple(sorted(found for folder in folders if (found := folder / "learnt_from.json").is_file()))
 
     def plugin_references(self) -> tuple[str, ...]:
         """The modules of policies of other packages: what their labels count as is read from their specs."""

@@ -36,6 +36,12 @@ class SampleConfig(StageConfig):
     min_sentences_per_domain: int = Field(
         default=1, ge=1, description="With stratify = domain: fewest sentences of each domain in each replicate."
     )
+    draw: int = Field(
+        default=1,
+        ge=1,
+        description="Which sample: another number draws other sentences, of the same design. Needed where a policy was "
+        "trained on, or chosen by, the sentences of an earlier one; reviews of that stay.",
+    )
     screening_fraction: float = Field(
         default=0.001,
         ge=0,
@@ -71,6 +77,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         gather,
         make_strata,
         replicate_size,
+        seed_of_draw,
         write_chosen,
         write_sample,
     )
@@ -85,8 +92,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         raise InputError("the corpus has no training sentence to sample; check corpus.inputs and the folds of [split]")
     minimum = config.min_sentences_per_domain if by_domain else 1
     strata = make_strata(populations, config.fraction, config.min_sentences, minimum)
+    seed = seed_of_draw(ctx.seed, config.draw)
     draws = [
-        [draw_replicate(s.num_population, s.size, ctx.seed, r, h) for h, s in enumerate(strata)]
+        [draw_replicate(s.num_population, s.size, seed, r, h) for h, s in enumerate(strata)]
         for r in range(config.replicates)
     ]
     rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.run.progress)

@@ -10,14 +10,18 @@ from support.contexts import artifact, stage_context
 from support.tables import write_rows
 
 from pipelines.errors import InputError, StageError
+from pipelines.miss_rate.learnt import write_learnt
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.stages.estimate import EstimateConfig, run
+from pipelines.stages.redact import RedactConfig
 
 REPLICATES = 2
 
 
 class Corpus:
     """Two partitions of ten sentences of ten tokens; sentence 0 of each is never sampled."""
+
+    redact = None
 
     def __init__(self, folder, gold=True, labelled=("a", "b"), empty=False):
         self.folder = folder
@@ -86,7 +90,7 @@ class Corpus:
             for stage in ("split", "redact", "stability")
         }
         inputs["sample"] = self.folder / "sample"
-        configs = {"estimate": EstimateConfig(**config)}
+        configs = {"estimate": EstimateConfig(**config)} | ({"redact": self.redact} if self.redact else {})
         self.counts = run(stage_context("estimate", out, configs, inputs, scratch=self.folder))
         return json.loads((out / "figures.json").read_text())
 
@@ -235,3 +239,21 @@ def test_a_kind_that_the_sample_did_not_meet_has_no_bound_below_one(tmp_path):
     assert found["by_label"]["UNSEEN"]["num_secret_spans"] == 0
     assert found["by_label"]["NAME"]["false_negative_rate_upper"] < 1
     assert found["worst_label"]["false_negative_rate"]["upper"] == 1.0
+
+
+def test_gold_labels_of_sentences_that_a_policy_learnt_from_are_left_out(tmp_path):
+    corpus = Corpus(tmp_path)
+    for name in ("a", "b"):
+        rows = [{"doc_id": name, "sentence_index": i, "text": f"{name}{i}"} for i in range(10)]
+        write_rows(tmp_path / "split" / name / "sentences.parquet", "sentences", rows, token_starts=[0], token_ends=[2])
+    (tmp_path / "model").mkdir()
+    secret = stage_context("estimate", tmp_path / "unused", {}, {}, scratch=tmp_path).run.secret
+    write_learnt(tmp_path / "model", secret, [f"a{i}" for i in range(10)])
+    corpus.redact = RedactConfig(policies=("classifier",), classifier=str(tmp_path / "model"))
+    found = corpus.run()
+    assert (found["num_sampled_sentences"], found["num_secret_spans"], found["num_missed_spans"]) == (9, 9, 3)
+    assert found["mu"].endswith("learnt from")
+    corpus.write_figures(is_census=True)
+    assert not corpus.run()["is_census"]  # of the rest alone
+    corpus.redact = None
+    assert corpus.run()["is_census"]

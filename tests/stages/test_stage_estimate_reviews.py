@@ -10,6 +10,7 @@ from support.contexts import artifact, stage_context
 from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
+from pipelines.miss_rate.learnt import write_learnt
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
 from pipelines.stages.estimate import EstimateConfig, run
@@ -78,7 +79,7 @@ class Reviewed:
         made = Decision(reviewer=reviewer, secrets=tuple(Secret(*s) for s in secrets), trusted=tuple(trusted), **fields)
         self.log.append([made])
 
-    def run(self, **config):
+    def run(self, redact=None, **config):
         out = self.folder / f"out-{len(list(self.folder.iterdir()))}"
         has_log = self.log.path.exists()
         ctx = stage_context(
@@ -86,7 +87,7 @@ class Reviewed:
             out,
             {
                 "estimate": EstimateConfig(**config),
-                "redact": RedactConfig(policies=("digits",)),
+                "redact": redact or RedactConfig(policies=("digits",)),
                 "corpus": CorpusConfig(),
             },
             {
@@ -223,3 +224,36 @@ def test_only_the_bytes_of_this_run_are_read(tmp_path):
     corpus.judge(1, [PHONE])
     assert found["num_sampled_sentences"] == 1
     assert corpus.run()["num_sampled_sentences"] == 2
+
+
+def learnt_by_a_model(folder, which):
+    model = folder / "model"
+    model.mkdir(exist_ok=True)
+    write_learnt(model, STORE, [text_of(i) for i in which])
+    return RedactConfig(policies=("classifier", "digits"), classifier=str(model))
+
+
+def test_sentences_that_a_policy_learnt_from_are_no_evidence(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):  # the six that were learnt from hold no miss
+        corpus.judge(i, [PHONE] if i < 6 else [NAME, PHONE], trusted=[(19, 22)])
+    naive = corpus.run()
+    assert (naive["num_learnt_sentences"], naive["false_negative_rate"]["value"]) == (0, pytest.approx(6 / 18))
+    found = corpus.run(redact=learnt_by_a_model(tmp_path, range(6)))
+    assert (found["num_learnt_sentences"], found["num_sampled_sentences"]) == (6, 6)
+    assert found["false_negative_rate"]["value"] == pytest.approx(6 / 12)
+    assert "without the sentences that a policy learnt from" in found["mu"]
+    assert found["worst_label"]["mu"].endswith("learnt from")
+    assert any("6 sampled sentences are left out" in warning for warning in found["warnings"])
+    assert found["num_unreviewed_sentences"] == 0
+
+
+def test_a_sample_that_was_learnt_from_measures_nothing(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):
+        corpus.judge(i, [PHONE], trusted=[(19, 22)])
+    found = corpus.run(redact=learnt_by_a_model(tmp_path, range(12)))
+    assert found["source"] == "not_measured"
+    assert "sample.draw" in found["warnings"][0]
+    assert false_negative_rate_of(found) is None
+    assert len(corpus.screened) == 3  # what people screened is trained on, and is no evidence

@@ -1,0 +1,95 @@
+"""Sentences of a corpus that a policy learnt from: they are no evidence of what that policy misses.
+
+A detector that was trained on reviewed sentences knows them: rates that are measured on the same sentences are too low.
+What is trained on reviews, or on gold labels of a store's corpus, leaves a list of them beside the model. Estimates
+leave these sentences out, and the rates are over the others, of which what is left of the sample is a random part: the
+rows of a sample are drawn by their number alone (`pipelines.miss_rate.sampling`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.context import pseudonym
+from pipelines.errors import ConfigError
+from pipelines.files import write_atomic
+from pipelines.miss_rate.review_log import sentence_key
+from pipelines.miss_rate.sampling import Partition, SentenceId, rows_of
+
+LEARNT: Final = "learnt_from.json"
+"""The list, beside a model's files."""
+
+_VERSION: Final = 1
+DRAW_ANEW: Final = (
+    "every sampled sentence is one that a policy learnt from, so none of them shows what it misses; draw others: set "
+    "sample.draw to a number that was not used yet (1 is the first), and review those"
+)
+
+
+def _store(secret: bytes) -> str:
+    """Tells stores apart: keys of one say nothing in another."""
+    return pseudonym(secret, "learnt from", "")
+
+
+def write_learnt(folder: Path, secret: bytes, texts: Iterable[str]) -> None:
+    """Writes the list of the sentences that a model learnt from.
+
+    Args:
+        folder: of the model.
+        secret: the store's: sentences are named by an HMAC, which tells nobody else anything.
+        texts: of the sentences, as the store has them.
+    """
+    keys = sorted({sentence_key(secret, text) for text in texts})
+    document = {"schema_version": _VERSION, "store": _store(secret), "sentences": keys}
+    write_atomic(folder / LEARNT, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def read_learnt(files: Iterable[Path], secret: bytes) -> frozenset[str]:
+    """The keys in several lists. A list of another store names none of this one's sentences, and is left aside.
+
+    Raises:
+        ConfigError: a file is no such list.
+    """
+    found: set[str] = set()
+    for path in files:
+        try:
+            document = json.loads(path.read_bytes())
+            if document["schema_version"] != _VERSION:
+                raise ValueError
+            store, keys = document["store"], [str(key) for key in document["sentences"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise ConfigError(
+                f"{path} says what a model learnt from, and cannot be read; put the file back that was written with "
+                "the model, or train it again"
+            ) from None
+        if store == _store(secret):
+            found.update(keys)
+    return frozenset(found)
+
+
+@dataclass
+class Learnt:
+    """Leaves out of a sample what policies learnt from.
+
+    Attributes:
+        keys: of the sentences that they learnt from.
+        key_of: names a sentence by its text.
+        num_left_out: sampled sentences left out so far.
+    """
+
+    keys: frozenset[str]
+    key_of: Callable[[str], str]
+    num_left_out: int = 0
+
+    def without(self, partition: Partition, sampled: Mapping[SentenceId, Any]) -> dict[SentenceId, Any]:
+        """The sampled sentences of one partition that no policy learnt from."""
+        if not self.keys:
+            return dict(sampled)
+        rows = rows_of(partition.sentences, ("doc_id", "sentence_index", "text"), sampled)
+        known = {(row["doc_id"], row["sentence_index"]) for row in rows if self.key_of(row["text"]) in self.keys}
+        self.num_left_out += len(known)
+        return {identity: value for identity, value in sampled.items() if identity not in known}
