@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 from pipelines.graph import GRAPH
@@ -131,9 +130,7 @@ class ServerProgress:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._over.set()
         if kind is None or issubclass(kind, Exception):  # a run that was told to stop must not wait for a server
             self._thread.join(self._interval)

@@ -27,7 +27,7 @@ from pipelines.accounting.confidentiality import (
 from pipelines.accounting.events import Event, NeighboringRelation, is_silent
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
-from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused
+from pipelines.accounting.stale import OTHER_TEXT, as_withdrawn, on_other_text, refused, void
 from pipelines.accounting.withdrawn import refusal
 from pipelines.files import finite
 from pipelines.methods.registry import rule_of
@@ -96,7 +96,7 @@ def build_claims(
             "relation": NeighboringRelation.REPLACE_ONE.value,
         }
     if training.withdrawn:
-        claims = [refused(claim, refusal(training.withdrawn)) for claim in claims]
+        claims = [void(claim, refusal(training.withdrawn)) for claim in claims]
     return {
         "claims": [_as_json(claim) for claim in claims],
         "headline": _headline(claims),
@@ -147,10 +147,10 @@ def _claims_of(
         names.insert(names.index("confidentiality") + 1, "caught")
     claims = [claim for name in names for claim in _BUILDERS[name](builder, groups)]
     if corpus.foreign_public_rows:  # what is masked now may stand in them
-        claims = [c if c.refused or c.notion == "dp_private_set" else refused(c, FOREIGN_ROWS) for c in claims]
+        claims = [c if c.refused or c.notion == "dp_private_set" else void(c, FOREIGN_ROWS) for c in claims]
     unmet = [reason for name, reason in rule.requires.items() if name not in training.met]
     if unmet:
-        return [claim if claim.notion == "dp_private_set" else _refused(claim, "; ".join(unmet)) for claim in claims]
+        return [claim if claim.notion == "dp_private_set" else refused(claim, "; ".join(unmet)) for claim in claims]
     return claims
 
 
@@ -197,10 +197,6 @@ def _loss(
     if is_silent(event):
         return PrivacyLoss(0.0, 0.0)
     return PrivacyLoss(epsilon(event, training.target_delta, relation), training.target_delta)
-
-
-def _refused(claim: Claim, reason: str) -> Claim:
-    return replace(claim, epsilon=None, delta=None, is_guarantee=False, not_guaranteed_because=(), refused=reason)
 
 
 def _warnings(training: TrainingFacts) -> list[str]:

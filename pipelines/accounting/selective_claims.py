@@ -35,8 +35,10 @@ def _unnoised(b: ClaimBuilder) -> bool:
     return b.rule.is_unnoised or any(phase.is_unnoised for phase in b.training.phases)
 
 
-def _is_stable(b: ClaimBuilder) -> bool:
-    return b.corpus.redactor_is_stable and b.corpus.collapses and not b.training.typed_masks
+def _issue_if_stable(b: ClaimBuilder, claim: Claim) -> Claim:
+    if b.corpus.redactor_is_stable and b.corpus.collapses and not b.training.typed_masks:
+        return b.issue(claim, *_of_noised_original(b))
+    return replace(claim, refused=_UNSTABLE)
 
 
 def selective(b: ClaimBuilder) -> Claim:
@@ -66,9 +68,7 @@ def selective(b: ClaimBuilder) -> Claim:
     gamma = review.false_negative_rate if review.is_usable and review.is_census else None
     if not is_screened and not (gamma is not None and gamma.upper == 0):
         return replace(claim, refused=_RECALL)
-    if not _is_stable(b):
-        return replace(claim, refused=_UNSTABLE)
-    return b.issue(claim, *_of_noised_original(b))
+    return _issue_if_stable(b, claim)
 
 
 def selective_of_the_policy(b: ClaimBuilder) -> Claim:
@@ -82,9 +82,7 @@ def selective_of_the_policy(b: ClaimBuilder) -> Claim:
         **_neighbours(b, unnoised=True),
         as_in_paper=_add_or_remove(b),
     )
-    if not _is_stable(b):
-        return replace(claim, refused=_UNSTABLE)
-    return b.issue(claim, *_of_noised_original(b))
+    return _issue_if_stable(b, claim)
 
 
 def masked(b: ClaimBuilder) -> Claim:

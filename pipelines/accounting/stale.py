@@ -33,14 +33,9 @@ def as_withdrawn(training: TrainingFacts) -> TrainingFacts:
 
 def refused(claim: Claim, reason: str) -> Claim:
     """The claim without its numbers."""
-    return replace(
-        claim,
-        epsilon=None,
-        delta=None,
-        epsilon_unamplified=None,
-        is_guarantee=False,
-        not_guaranteed_because=(),
-        together=None,
-        as_in_paper={},
-        refused=reason,
-    )
+    return replace(claim, epsilon=None, delta=None, is_guarantee=False, not_guaranteed_because=(), refused=reason)
+
+
+def void(claim: Claim, reason: str) -> Claim:
+    """The claim refused, and without the figures beside it, which are as wrong."""
+    return replace(refused(claim, reason), epsilon_unamplified=None, together=None, as_in_paper={})

@@ -83,6 +83,11 @@ def _positions(values: torch.Tensor) -> torch.Tensor:
     return values[:, None] if values.dim() == 2 else values.flatten(1, -2)
 
 
+def _applied(function: type[torch.autograd.Function], *arguments: Any) -> torch.Tensor:
+    out: torch.Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
+    return out
+
+
 class _Linear(torch.autograd.Function):
     """x W^T + b, or x W + b where the weight is stored the other way round."""
 
@@ -116,15 +121,13 @@ class _Linear(torch.autograd.Function):
 def linear(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.Linear``."""
     site.enter(x)
-    out: torch.Tensor = _Linear.apply(site, False, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_Linear, site, False, x, site.module.weight, site.module.bias)
 
 
 def conv1d(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``transformers.pytorch_utils.Conv1D``: a linear layer whose weight is stored as (inputs, outputs)."""
     site.enter(x)
-    out: torch.Tensor = _Linear.apply(site, True, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_Linear, site, True, x, site.module.weight, site.module.bias)
 
 
 class _Embedding(torch.autograd.Function):
@@ -169,8 +172,7 @@ def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
     if size is not None and len(ids) == 1 and size != 1:
         ids = ids.expand(size, *ids.shape[1:])
     site.enter(ids)
-    out: torch.Tensor = _Embedding.apply(site, ids, site.module.weight)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_Embedding, site, ids, site.module.weight)
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -211,8 +213,7 @@ class _LayerNorm(torch.autograd.Function):
 def layer_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.LayerNorm``."""
     site.enter(x)
-    out: torch.Tensor = _LayerNorm.apply(site, x, site.module.weight, site.module.bias)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_LayerNorm, site, x, site.module.weight, site.module.bias)
 
 
 class _Scale(torch.autograd.Function):
@@ -238,8 +239,7 @@ def rms_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.RMSNorm``."""
     site.enter(x)
     normalised = functional.rms_norm(x, site.module.normalized_shape, None, site.module.eps)
-    out: torch.Tensor = _Scale.apply(site, normalised, site.module.weight)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_Scale, site, normalised, site.module.weight)
 
 
 def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
@@ -247,5 +247,4 @@ def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
     site.enter(x)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     normalised = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + site.module.variance_epsilon)
-    out: torch.Tensor = _Scale.apply(site, normalised.to(x.dtype), site.module.weight)  # type: ignore[no-untyped-call]
-    return out
+    return _applied(_Scale, site, normalised.to(x.dtype), site.module.weight)

@@ -176,6 +176,13 @@ class Policy(Protocol):
         ...
 
 
+class NamedPolicy:
+    """A policy that needs to be told its name alone."""
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+
+
 @runtime_checkable
 class DocumentPolicy(Policy, Protocol):
     """A policy that looks at a whole document, after all others. It ties the document's rows together."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import IO, Any, Final
 
 from pipelines.artifacts import Target
@@ -97,9 +96,7 @@ class ContentOrder:
         self._files = [path.open("w", encoding="utf-8") for path in self._paths]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._files:
             file.close()
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
-from pipelines.context import StageContext
+from pipelines.context import Releases, StageContext
 
 if TYPE_CHECKING:
     from pipelines.accounting.composition import Publication
@@ -87,14 +87,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
-    if (releases := ctx.outside.releases) is not None:
-        training = replace(
-            training,
-            is_on_other_text=not releases.is_current,
-            withdrawn=withdrawals(releases.recipe, training.method),
-        )
+    releases = ctx.outside.releases or Releases()
+    if ctx.outside.releases is not None:
+        withdrawn = withdrawals(releases.recipe, training.method)
+        training = replace(training, is_on_other_text=not releases.is_current, withdrawn=withdrawn)
     figures = ctx.input("estimate").json("figures.json")
-    publication, others = _releases(ctx, training.method)
+    publication, others = _publication(ctx, training.method, releases)
     method_facts = {
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
@@ -119,12 +117,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
         public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
         if training.is_noise_from_private_text:
             public = withheld(public)
-    known = ctx.outside.releases.published if ctx.outside.releases else ()
     document = {
         "schema_version": 2,
         **found,
         "public": public,
-        "releases": releases_digest(known),
+        "releases": releases_digest(releases.published),
         "dedup_stability": asdict(stability),
     }
     ctx.out.json("claims.json", document)
@@ -132,23 +129,20 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
 
 
-def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release]]:
+def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:
     """What the run publishes, and the other releases that may share a record with its model."""
     from pipelines.accounting.composition import Publication
     from pipelines.methods.registry import method as described
     from pipelines.stages.publish import publishes_rows
 
     shard, report = ctx.configs["shard"], ctx.configs["report"]
-    known = list(ctx.outside.releases.published) if ctx.outside.releases else []
-    key = ctx.input("train").key
-    key = ctx.outside.releases.trained_as(key) if ctx.outside.releases else key
+    known, redactions = releases.published, releases.redactions
+    key = releases.trained_as(ctx.input("train").key)
     own = next((release for release in reversed(known) if release.key == key), None)
-    redactions = set(ctx.outside.releases.redactions) if ctx.outside.releases else set()
     if (
         own is not None
         and own.facts is not None
-        and ctx.outside.releases is not None
-        and ctx.outside.releases.is_current
+        and releases.is_current
         and (described(method).trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
     ):
         redactions |= own.facts.redactions
@@ -163,6 +157,6 @@ def _releases(ctx: StageContext, method: str) -> tuple[Publication, list[Release
         publishes_report=report.public,
         publishes_counts=report.public and report.publish_counts,
         keeps_superseded=shard.keep_superseded,
-        redactions=frozenset(redactions),
+        redactions=redactions,
     )
     return publication, [release for release in known if release is not own and not release.is_table]

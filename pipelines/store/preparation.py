@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json
-from pipelines.graph import PRIVATE
+from pipelines.graph import PRIVATE, REDACTED
 from pipelines.store import manifest as manifests
 from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session
@@ -34,7 +34,7 @@ def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | 
         manifest = manifests.load(session.roots, "redact", key)
         if manifest is None:
             return None
-        digests.append(manifest.output_digest(("redacted.parquet",)))
+        digests.append(manifest.output_digest((REDACTED,)))
     return hashlib.sha256(canonical_json(sorted(digests))).hexdigest()[:16] if digests else None
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 Find = tuple[int, int]
 
@@ -136,13 +136,10 @@ _PLAIN_WORDS: Final = COMMON_WORDS | NUMBER_WORDS
 _STOP_TAIL: Final = _LISTS["stop_tail"]
 
 
-class AddressesPolicy:
+class AddressesPolicy(NamedPolicy):
     """Masks street addresses, post boxes and postcodes. All by pattern, so every score is 1."""
 
     needs: ClassVar[frozenset[str]] = SPECS["addresses"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """All addresses, overlapping finds as one."""

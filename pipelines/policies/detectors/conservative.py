@@ -25,7 +25,7 @@ from pipelines.policies.english.common_words import (
 from pipelines.policies.english.everyday_use import name_like
 from pipelines.policies.english.triggers import find_triggered
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
 _PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
@@ -50,7 +50,7 @@ _BEFORE_A_NUMBER: Final = word_lists("common_words")["before_a_number"]
 _EVERYDAY: Final = (COMMON_WORDS | NUMBER_WORDS | {"u"}) - _HEALTH
 
 
-class ConservativePolicy:
+class ConservativePolicy(NamedPolicy):
     """Flags a sentence by finding anything in it; each find says why.
 
     Reasons (the labels):
@@ -67,9 +67,6 @@ class ConservativePolicy:
     """
 
     needs: ClassVar[frozenset[str]] = SPECS["conservative"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Why the sentence may not be public; empty when it may."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 if TYPE_CHECKING:
     from spacy.tokens import Token
@@ -29,13 +29,10 @@ VERB_TAGS: Final = frozenset({"VERB", "AUX"})
 """The paper says all verbs, so auxiliaries too."""
 
 
-class LowContextualPolicy:
+class LowContextualPolicy(NamedPolicy):
     """Masks entities, proper nouns, pronouns, subjects and objects."""
 
     needs: ClassVar[frozenset[str]] = SPECS["low_contextual"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Entities by type, then every other token that has a reason.

@@ -23,7 +23,7 @@ from pipelines.policies.english.common_words import (
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.english.spoken_numbers import find_spoken_numbers
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 Find = tuple[int, int, str]
 
@@ -118,13 +118,10 @@ _TITLES: Final = frozenset({"mr", "mrs", "ms", "mx", "dr", "prof", "sir", "madam
 _BETWEEN_NAMES: Final = re.compile(r"\.?,?\s{1,2}|-")
 
 
-class CustomerSimPolicy:
+class CustomerSimPolicy(NamedPolicy):
     """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All by pattern, so every score is 1."""
 
     needs: ClassVar[frozenset[str]] = SPECS["customersim"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """All finds; those of one kind do not overlap, those of two kinds may."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
-class DigitsPolicy:
+class DigitsPolicy(NamedPolicy):
     """A token is masked when any of its characters is a digit in Unicode's sense (superscripts included)."""
 
     needs: ClassVar[frozenset[str]] = SPECS["digits"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """One span a token."""

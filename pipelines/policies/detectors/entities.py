@@ -9,17 +9,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.policies.detectors.specs import HIGH_LABELS, LOW_LABELS, SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
-class HighEntityPolicy:
+class HighEntityPolicy(NamedPolicy):
     """Masks every entity of the 18 OntoNotes types. spaCy gives no confidence, so the score is 1."""
 
     needs: ClassVar[frozenset[str]] = SPECS["high_entity"].components
     labels: ClassVar[frozenset[str]] = HIGH_LABELS
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """The entities of the wanted types.

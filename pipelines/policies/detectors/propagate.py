@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, NUMBER_WORDS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 GRAMMATICAL_LABELS: Final = frozenset({"PRON", "PROPN", "SUBJ", "OBJ", "VERB", "ROOT", "LITERAL_MASK", "FAILED_CLOSED"})
 """Labels of finds that say what a word does in its sentence and not what it is."""
@@ -21,7 +21,7 @@ _NAME_LABELS: Final = frozenset({"PERSON", "NAME"})
 _MIN_CHARS: Final = 3
 
 
-class PropagatePolicy:
+class PropagatePolicy(NamedPolicy):
     """Masks, anywhere in a document, what another policy masked somewhere in it.
 
     A find is carried over whole, and a person's name word by word too. Everyday words and short numbers are not, since
@@ -29,9 +29,6 @@ class PropagatePolicy:
     """
 
     needs: ClassVar[frozenset[str]] = SPECS["propagate"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Nothing: one sentence alone has nothing to carry over."""

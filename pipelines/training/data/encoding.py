@@ -41,14 +41,7 @@ class RecordEncoder:
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Records:
-        """Encodes the chosen records, in that order.
-
-        Args:
-            stored: where their rows are.
-            chosen: which records.
-            scratch, name: where its files go, and what they are called.
-            marked: whether to encode private pieces apart and mark their ids.
-        """
+        """See `pipelines.training.data.corpus.Encoder`."""
         num_targets: list[int] = []
         num_truncated = 0
         with (

@@ -5,8 +5,6 @@ Only the row borders (8 bytes a row) stay in memory; the values are mapped from 
 
 from __future__ import annotations
 
-from types import TracebackType
-
 import numpy as np
 import numpy.typing as npt
 
@@ -67,7 +65,5 @@ class RaggedWriter:
     def __enter__(self) -> RaggedWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -68,11 +68,6 @@ def redaction_probability(kind: str, step: int, num_steps: int, scale: float = 1
     raise ConfigError(f"no redaction schedule is named {kind!r}; choose one of {', '.join(KINDS)}")
 
 
-def expected_private_steps(kind: str, num_steps: int, scale: float = 1.0) -> float:
-    """The mean number of private steps over all draws; for people who choose a kind, never for accounting."""
-    return num_steps - math.fsum(redaction_probability(kind, t, num_steps, scale) for t in range(num_steps))
-
-
 @dataclass(frozen=True)
 class Schedule:
     """A schedule that was drawn.

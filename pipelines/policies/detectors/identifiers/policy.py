@@ -25,7 +25,7 @@ from pipelines.policies.detectors.identifiers.keys import (
 )
 from pipelines.policies.detectors.identifiers.persons import find_persons
 from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _ORDER: Final = {
     label: number
@@ -44,13 +44,10 @@ _KEY_WORDS: Final = frozenset({"bearer", "authorization", "basic", "key", "apike
 _AT_WORDS: Final = frozenset({"at", "com", "dot"})
 
 
-class IdentifiersPolicy:
+class IdentifiersPolicy(NamedPolicy):
     """Masks what points at one person, account or thing. All by pattern, so every score is 1."""
 
     needs: ClassVar[frozenset[str]] = SPECS["identifiers"].components
-
-    def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
 
     def find(self, sentence: Sentence) -> list[Span]:
         """All finds; they may overlap."""
