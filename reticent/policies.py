@@ -76,6 +76,12 @@ class RedactOptions(TypedDict, total=False):
     recognizers: Sequence[str]
     classifier: str
     classifier_threshold: float
+    token_classifier: str
+    token_classifier_revision: str
+    token_classifier_labels: Mapping[str, str]
+    token_classifier_threshold: float
+    token_classifier_thresholds: Mapping[str, float]
+    token_classifier_device: str
     exclude: Sequence[str]
     exclude_labels: Sequence[str]
     options: Mapping[str, Mapping[str, Any]]

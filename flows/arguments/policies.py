@@ -22,6 +22,9 @@ KeywordsOption = Annotated[
     Path | None, typer.Option("--keywords", help="JSON file {DOMAIN: [keyword]} for the policy keywords.")
 ]
 ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained classifier, for that policy.")]
+TokenClassifierOption = Annotated[
+    str | None, typer.Option(help="Folder of a token-classification model, or a cached hub model, for that policy.")
+]
 WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
 OnceOption = Annotated[
     bool,
@@ -45,6 +48,7 @@ def redact(
     names: NamesOption = None,
     keywords: KeywordsOption = None,
     classifier: ClassifierOption = None,
+    token_classifier: TokenClassifierOption = None,
     rendering: Annotated[
         str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
     ] = "collapsed",
@@ -54,7 +58,7 @@ def redact(
     as_json: Annotated[bool, typer.Option("--json", help="Put schema_version into every line.")] = False,
 ) -> None:
     """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
-    from flows.commands.redact import redact_lines, redactor_spec, settings_options
+    from flows.commands.redact import model_place, redact_lines, redactor_spec, settings_options
     from flows.running.temporary import temporary_files
 
     options = {
@@ -62,6 +66,7 @@ def redact(
         "language": language,
         "conservative": conservative,
         "classifier": str(classifier.absolute()) if classifier else None,
+        "token_classifier": model_place(token_classifier),
         "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }
@@ -85,6 +90,7 @@ def evaluate_policy(
     names: NamesOption = None,
     keywords: KeywordsOption = None,
     classifier: ClassifierOption = None,
+    token_classifier: TokenClassifierOption = None,
     sentences: Annotated[
         bool, typer.Option("--sentences", help="Cut texts into sentences and judge each alone.")
     ] = False,
@@ -96,13 +102,14 @@ def evaluate_policy(
 ) -> None:
     """Recall, precision and F2 of policies on labelled text, by label, with intervals, and what they miss most."""
     from flows.commands.evaluate_policy import evaluation_document, evaluation_text
-    from flows.commands.redact import redactor_spec, settings_options
+    from flows.commands.redact import model_place, redactor_spec, settings_options
     from flows.running.temporary import temporary_files
 
     options = {
         "model": model,
         "language": language,
         "classifier": str(classifier.absolute()) if classifier else None,
+        "token_classifier": model_place(token_classifier),
         "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }

@@ -49,6 +49,11 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
         raise ConfigError("; ".join(problems).replace("--policies", "--policy")) from None
 
 
+def model_place(name: str | None) -> str | None:
+    """A folder as an absolute path; what is no folder here may be a name on the hub."""
+    return str(Path(name).absolute()) if name is not None and Path(name).is_dir() else name
+
+
 def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path | None) -> dict[str, Any]:
     """Options of the command line that stand for several fields of the ``[redact]`` table.
 

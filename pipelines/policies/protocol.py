@@ -129,6 +129,8 @@ class PolicyOptions:
         own: of a plug-in whose spec declares options, an instance of their model.
         patterns, pattern_seconds, names, names_file, keywords, recognizers, classifier, classifier_threshold: fields
             of ``[redact]`` of the same names, which built-in policies declare.
+        token_classifier, token_classifier_revision, token_classifier_labels, token_classifier_threshold: likewise.
+        token_classifier_thresholds, token_classifier_device: likewise.
     """
 
     name: str
@@ -143,6 +145,12 @@ class PolicyOptions:
     recognizers: tuple[str, ...] = ()
     classifier: str | None = None
     classifier_threshold: float = 0.96
+    token_classifier: str | None = None
+    token_classifier_revision: str | None = None
+    token_classifier_labels: Mapping[str, str] = field(default_factory=dict)
+    token_classifier_threshold: float | None = None
+    token_classifier_thresholds: Mapping[str, float] = field(default_factory=dict)
+    token_classifier_device: str = "auto"  # noqa: S105 - no password
 
     @property
     def threshold(self) -> float:
@@ -159,6 +167,9 @@ class Policy(Protocol):
 
     A policy may also have a method ``wants(sentence) -> frozenset[str]``. It is called once ``needs`` is annotated and
     names what the sentence must be annotated with besides before ``find`` is called, for annotation that few need.
+
+    Another one, ``prepare(sentences) -> None``, is shown what ``find`` will be called on next, so that a model on a GPU
+    may read it at once. It changes no find: ``find`` answers the same without it.
 
     With ``redact.stabilise`` a policy is asked several times about a sentence, with a placeholder in place of what was
     found (`pipelines.policies.judging.stabilise`). Policies without ``needs`` go first; one of them whose finds hang on

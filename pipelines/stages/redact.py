@@ -16,6 +16,7 @@ from pipelines.context import StageContext
 from pipelines.errors import StageError
 from pipelines.plugins import nearest, option_references
 from pipelines.policies import registry
+from pipelines.policies.detectors.model_options import TokenClassifierOptions, files_of, identity_of
 from pipelines.policies.detectors.specs import (
     POLICY_FIELDS,
     SPECS,
@@ -63,7 +64,15 @@ class _Selection(StageConfig):
     )
 
 
-class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOptions, RegexOptions, _Selection):
+class RedactConfig(
+    TokenClassifierOptions,
+    ClassifierOptions,
+    PresidioOptions,
+    KeywordsOptions,
+    NamesOptions,
+    RegexOptions,
+    _Selection,
+):
     """The ``[redact]`` table: which policies mask, and which one decides what is public."""
 
     exclude: tuple[str, ...] = Field(
@@ -143,7 +152,9 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
         """Of ``estimate``, what policies of the same name are told: a proxy is told it too."""
         fields = super().keyed(stage)
-        return {name: fields[name] for name in (*POLICY_FIELDS, "options")} if stage == "estimate" else fields
+        if stage == "estimate":
+            fields = {name: fields[name] for name in (*POLICY_FIELDS, "options")}
+        return fields | identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
 
     def may_look_at_documents(self) -> bool:
         """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
@@ -173,6 +184,10 @@ class RedactConfig(ClassifierOptions, PresidioOptions, KeywordsOptions, NamesOpt
     def plugin_references(self) -> tuple[str, ...]:
         """The modules of policies of other packages: what their labels count as is read from their specs."""
         return registry.policy_modules(name for name in self._selected() if name not in SPECS)
+
+    def data_files(self) -> tuple[str, ...]:
+        """The files of a model in a folder, which count by content."""
+        return files_of(self.token_classifier)
 
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""

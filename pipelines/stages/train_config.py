@@ -90,7 +90,8 @@ class TrainConfig(TrainSettings):
         return unused
 
     def _identity_of_the_model(self) -> dict[str, Any]:
-        from pipelines.training.models.sources import hub_commit, origin_of
+        from pipelines.pretrained import hub_commit
+        from pipelines.training.models.sources import origin_of
 
         if not self.is_pretrained():
             return {}

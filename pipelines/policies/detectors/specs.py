@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from pipelines.plugins import check_import_path
 from pipelines.policies import labels
+from pipelines.policies.detectors.model_options import TokenClassifierOptions
 from pipelines.policies.protocol import PolicySpec
 
 
@@ -291,6 +292,16 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             packages=("torch", "transformers", "tokenizers"),
             options=ClassifierOptions,
             requires=("classifier",),
+        ),
+        PolicySpec(
+            name="token_classifier",
+            reference=f"{_HERE}.token_classifier:TokenClassifierPolicy",
+            description="what a token-classification model of your own finds: of Hugging Face transformers, or spaCy's",
+            is_fitted=True,
+            reads_context=True,
+            packages=("torch", "transformers", "tokenizers"),
+            options=TokenClassifierOptions,
+            requires=("token_classifier",),
         ),
         PolicySpec(
             name="conservative",

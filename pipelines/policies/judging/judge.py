@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -176,6 +176,7 @@ class Judge:
             found = dict(zip(map(id, wanted), self._stabiliser.find_all(marked), strict=True))
         with self._annotated(read, self._readers) as docs:
             of = dict(zip(map(id, read), docs, strict=True))
+            _prepare(self._readers, [Sentence(r.text, r.starts, r.ends, of.get(id(r))) for r in read])
             return [self._judge_one(request, of.get(id(request)), found.get(id(request))) for request in requests]
 
     def _literal(self, request: Request) -> list[Span]:
@@ -186,10 +187,9 @@ class Judge:
         """What some of the policies find in each text; the name of the policy that failed on it."""
         requests = [Request(*reading) for reading in readings]
         with self._annotated(requests, policies.values()) as docs:
-            return [
-                self._find_union(policies, Sentence(r.text, r.starts, r.ends, doc))
-                for r, doc in zip(requests, docs, strict=True)
-            ]
+            sentences = [Sentence(r.text, r.starts, r.ends, doc) for r, doc in zip(requests, docs, strict=True)]
+            _prepare(policies.values(), sentences)
+            return [self._find_union(policies, sentence) for sentence in sentences]
 
     def _find_union(self, policies: Mapping[str, Policy], sentence: Sentence) -> list[Span] | str:
         spans: list[Span] = []
@@ -309,6 +309,14 @@ class Judge:
 
 def _needs(policies: Iterable[Policy]) -> frozenset[str]:
     return frozenset().union(*(policy.needs for policy in policies))
+
+
+def _prepare(policies: Iterable[Policy], sentences: Sequence[Sentence]) -> None:
+    """Shows sentences to the policies that read several at once. What fails here fails again, on its row alone."""
+    for policy in policies:
+        if hasattr(policy, "prepare"):
+            with suppress(Exception):
+                policy.prepare(sentences)
 
 
 def _wanting(policies: Iterable[Policy]) -> list[Any]:

@@ -11,6 +11,7 @@ import transformers
 from transformers.models.auto import modeling_auto
 
 from pipelines.errors import ConfigError
+from pipelines.pretrained import first_position
 from pipelines.quiet import quiet_transformers
 from pipelines.training.data.control import USUAL_TOKENS, AddedTokens, ControlTokens
 from pipelines.training.data.records import Padding
@@ -228,19 +229,6 @@ def padding_of(loaded: LoadedModel) -> Padding:
         with_attention_mask=True,
         with_token_types=getattr(config, "type_vocab_size", 0) > 1,
     )
-
-
-def first_position(config: Any) -> int:
-    """The position id of the first token: 0, but padding id + 1 in the RoBERTa family."""
-    counts_from_padding = {
-        "roberta",
-        "xlm-roberta",
-        "xlm-roberta-xl",
-        "camembert",
-        "roberta-prelayernorm",
-        "longformer",
-    }
-    return int(config.pad_token_id) + 1 if config.model_type in counts_from_padding else 0
 
 
 def check_context(name: str, asked: int | None, available: int) -> int:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from pipelines.errors import ConfigError
-
-_HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+from pipelines.pretrained import folder_files, hub_commit, is_hub_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ def origin_of(name: str) -> Origin:
         return "wheel"
     if Path(name).is_absolute():
         return "folder"
-    if not _HUB_NAME.fullmatch(name):
+    if not is_hub_name(name):
         raise ConfigError(
             f"model: {name!r} is neither the absolute path of a folder, nor {' or '.join(WHEELS)}, nor a name on the "
             "hub (owner/name)"
@@ -86,19 +84,6 @@ def shown(name: str) -> str:
     return THE_FOLDER if Path(name).is_absolute() else name
 
 
-def hub_commit(name: str, revision: str | None) -> str | None:
-    """The commit of a hub model in the local Hugging Face cache; None where the cache has none of that revision.
-
-    Args:
-        name: the model's name.
-        revision: a branch, a tag or a commit; None for ``main``.
-    """
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(name, "config.json", revision=revision)
-    return Path(found).parent.name if isinstance(found, str) else None
-
-
 def model_files(name: str) -> list[Path]:
     """The files of a folder, which count by content; a model from elsewhere is told by its version or commit.
 
@@ -106,10 +91,7 @@ def model_files(name: str) -> list[Path]:
     """
     if origin_of(name) != "folder":
         return []
-    folder = Path(name)
-    files = folder.iterdir() if folder.is_dir() else ()  # what is loaded lies at the top; not a clone's .git, a cache
-    found = sorted(path for path in files if path.is_file() and not path.name.startswith(".") and path.suffix != ".md")
-    return found or [folder / "config.json"]
+    return folder_files(Path(name))
 
 
 def distributions_of(name: str) -> tuple[str, ...]:

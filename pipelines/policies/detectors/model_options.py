@@ -1,0 +1,115 @@
+"""Settings of the policies that read a token-classification model, and where such a model lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, field_validator
+
+from pipelines.errors import ConfigError
+from pipelines.policies.protocol import LABEL_PATTERN
+from pipelines.pretrained import folder_files, hub_commit, is_hub_name
+
+OUTSIDE = "O"
+"""What a class that masks nothing is called."""
+
+
+def _place(name: str | None) -> str | None:
+    if name is not None and not Path(name).is_absolute() and not is_hub_name(name):
+        raise ValueError("name an absolute folder, or a model of the hub that is in the local cache (owner/name)")
+    return name
+
+
+def identity_of(field: str, name: str | None, revision: str | None) -> dict[str, Any]:
+    """What stands for a model in keys beside its files: nothing of where it lies, but the commit of a hub model.
+
+    Args:
+        field: the setting that names it.
+        name: its value.
+        revision: of a hub model.
+    """
+    if name is None:
+        return {}
+    if Path(name).is_absolute():
+        return {field: "a folder"}  # whose files count by content
+    return {f"{field}_commit": hub_commit(name, revision)}
+
+
+def files_of(name: str | None) -> tuple[str, ...]:
+    """The files of a model in a folder, its inner folders included; none for another."""
+    if name is None or not Path(name).is_absolute():
+        return ()
+    inner = sorted(path for path in Path(name).rglob("*") if path.is_file() and path.parent != Path(name))
+    return tuple(map(str, [*folder_files(Path(name)), *inner]))
+
+
+def location_of(field: str, name: str, revision: str | None) -> tuple[str, str | None]:
+    """A folder or the name of a hub model, and the commit of the latter. The network is not asked.
+
+    Raises:
+        ConfigError: there is no such folder, the local cache has no such model, or a folder was given a revision.
+    """
+    if Path(name).is_absolute():
+        if revision is not None:
+            raise ConfigError(f"redact.{field}_revision belongs to a model on the hub, and to no folder")
+        if not Path(name).is_dir():
+            raise ConfigError(f"redact.{field}: there is no folder where it says")
+        return name, None
+    commit = hub_commit(name, revision)
+    if commit is None:
+        which = "" if revision is None else f" --revision {revision}"
+        raise ConfigError(
+            f"redact.{field}: {name!r} is not in the local Hugging Face cache{f' at {revision}' if revision else ''}, "
+            f"and redaction asks no network; fetch it once with `hf download {name}{which}`, or name a folder"
+        )
+    return name, commit
+
+
+class TokenClassifierOptions(BaseModel):
+    """Settings of the policy ``token_classifier``."""
+
+    token_classifier: str | None = Field(
+        default=None,
+        description='Model of the policy "token_classifier": the absolute path of a folder (of `reticent '
+        "train-detector`, of Hugging Face transformers, or a spaCy pipeline), or a name on the hub that is in the "
+        "local cache.",
+    )
+    token_classifier_revision: str | None = Field(
+        default=None, description="Branch, tag or commit of a token_classifier from the hub; by default main."
+    )
+    token_classifier_labels: dict[str, str] = Field(
+        default_factory=dict,
+        description='Our label for labels of the token_classifier: {PER = "PERSON", MISC = "O"}; "O" masks nothing. '
+        "Others keep their own, and PER, LOC and the like become PERSON, LOCATION.",
+    )
+    token_classifier_threshold: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Probability from which a token is masked: that of all classes of a label together. By default "
+        "what the model's folder says, else 0.5.",
+    )
+    token_classifier_thresholds: dict[str, float] = Field(
+        default_factory=dict, description="The same for single labels of ours: {PERSON = 0.2}."
+    )
+    token_classifier_device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Where the token_classifier runs; auto is a GPU if there is one."
+    )
+
+    _absolute_or_hub = field_validator("token_classifier")(_place)
+
+    @field_validator("token_classifier_labels")
+    @classmethod
+    def _labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        for label in labels.values():
+            if label != OUTSIDE and LABEL_PATTERN.fullmatch(label) is None:
+                raise ValueError("a label must be capitals, digits and underscores")
+        return labels
+
+    @field_validator("token_classifier_thresholds")
+    @classmethod
+    def _probabilities(cls, thresholds: dict[str, float]) -> dict[str, float]:
+        if any(not 0 < value < 1 for value in thresholds.values()):
+            raise ValueError("a threshold must be between 0 and 1")
+        return thresholds
