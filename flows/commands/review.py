@@ -18,7 +18,7 @@ from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
-from pipelines.miss_rate.learnt import DRAW_ANEW, read_learnt
+from pipelines.miss_rate.learnt import DRAW_ANEW, read_learnt, sampled_keys
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
 from pipelines.miss_rate.review_items import Item, agreement, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
@@ -47,11 +47,13 @@ class Opened(NamedTuple):
         items: the sentences.
         roots: where reviews go.
         labels: what may be marked, and what labels of policies and of earlier reviews count as.
+        drawn: keys of all sampled sentences, copies included: what is noted of whatever learns from the reviews.
     """
 
     items: list[Item]
     roots: Roots
     labels: ReviewLabels
+    drawn: frozenset[str]
 
 
 def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> Opened:
@@ -84,7 +86,7 @@ def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> 
             "there is no sentence to review: every sampled one is a copy that is masked whole; "
             "raise sample.fraction or sample.min_sentences"
         )
-    return Opened(items, roots, labels)
+    return Opened(items, roots, labels, sampled_keys(table, partitions, roots.secret))
 
 
 def check_reviewer(name: str) -> str:
@@ -132,7 +134,7 @@ def serve(
     reviewer = check_reviewer(reviewer)
     if not 0 <= overlap <= 1:
         raise ConfigError(f"--overlap is a share from 0 to 1, not {overlap:g}")
-    items, roots, labels = open_items(config, environ, screening=screening)
+    items, roots, labels, _ = open_items(config, environ, screening=screening)
     log = DecisionLog(reviews_path(roots))
     mode = "adjudicate" if adjudicate else "review"
     session = ReviewSession(items, log, reviewer, labels=labels, mode=mode, overlap=overlap)  # type: ignore[arg-type]
@@ -154,7 +156,7 @@ def serve(
 
 def status_document(config: Path, environ: Mapping[str, str], *, screening: bool) -> dict[str, Any]:
     """How far the review is, and how far reviewers agree. Quotes nothing."""
-    items, roots, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, screening=screening)
     ballots = ballots_of(read_decisions(reviews_path(roots)))
     judgements = {item.key: ballots[item.key].judgement() for item in items if item.key in ballots}
     done = [item for item in items if not item.needs_review(judgements.get(item.key))]
@@ -197,7 +199,7 @@ def export_document(
     """
     format = format or _BY_SUFFIX.get(file.suffix.lower(), FORMATS[0])
     _check_format(format)
-    items, roots, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, screening=screening)
     decisions = read_decisions(reviews_path(roots))
     text, num_reviews = export_reviews(items, decisions, format)
     try:
@@ -222,7 +224,7 @@ def import_document(
     if format is not None:
         _check_format(format)
     reviewer = check_reviewer(reviewer)
-    items, roots, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, screening=screening)
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

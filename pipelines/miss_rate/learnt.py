@@ -9,7 +9,7 @@ rows of a sample are drawn by their number alone (`pipelines.miss_rate.sampling`
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,8 @@ from pipelines.context import pseudonym
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
 from pipelines.miss_rate.review_log import sentence_key
-from pipelines.miss_rate.sampling import Partition, SentenceId, rows_of
+from pipelines.miss_rate.sampling import Partition, SentenceId, read_sample, rows_of
+from pipelines.tables import Table
 
 LEARNT: Final = "learnt_from.json"
 """The list, beside a model's files."""
@@ -35,16 +36,32 @@ def _store(secret: bytes) -> str:
     return pseudonym(secret, "learnt from", "")
 
 
-def write_learnt(folder: Path, secret: bytes, texts: Iterable[str]) -> None:
+def sampled_keys(sample: Table, partitions: Sequence[Partition], secret: bytes) -> frozenset[str]:
+    """The keys of all sentences of a sample, copies included.
+
+    Whoever learns from the reviews of a sample notes all of it. If only the reviewed sentences were noted, what is left
+    of that sample would be its copies, which nobody reviews, and no random part of the other sentences.
+
+    Args:
+        sample: a ``sample`` table.
+        partitions: the tables of each partition.
+        secret: the store's.
+    """
+    sampled = read_sample(sample)
+    wanted = ((partition, sampled.get(partition.name, {})) for partition in partitions)
+    rows = (row for part, ids in wanted for row in rows_of(part.sentences, ("doc_id", "sentence_index", "text"), ids))
+    return frozenset(sentence_key(secret, row["text"]) for row in rows)
+
+
+def write_learnt(folder: Path, secret: bytes, keys: Iterable[str]) -> None:
     """Writes the list of the sentences that a model learnt from.
 
     Args:
         folder: of the model.
-        secret: the store's: sentences are named by an HMAC, which tells nobody else anything.
-        texts: of the sentences, as the store has them.
+        secret: the store's: keys are HMACs under it, which tell nobody else anything.
+        keys: of the sentences (`sampled_keys`, `pipelines.miss_rate.review_log.sentence_key`).
     """
-    keys = sorted({sentence_key(secret, text) for text in texts})
-    document = {"schema_version": _VERSION, "store": _store(secret), "sentences": keys}
+    document = {"schema_version": _VERSION, "store": _store(secret), "sentences": sorted(set(keys))}
     write_atomic(folder / LEARNT, (json.dumps(document, indent=1) + "\n").encode())
 
 

@@ -220,7 +220,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             num_left_out=learnt.num_left_out if learnt.keys else None,
         )
         figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
-    if learnt.num_left_out and not figures["num_sampled_sentences"] and not figures["num_unreviewed_sentences"]:
+    if learnt.num_left_out and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
         figures = not_measured(
             num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"
         )

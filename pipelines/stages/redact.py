@@ -178,7 +178,8 @@ class RedactConfig(
 
     def learnt_from(self) -> tuple[Path, ...]:
         """Lists of the sentences that models of selected policies learnt from (`pipelines.miss_rate.learnt`)."""
-        folders = {Path(name).parent for name in self._files() if Path(name).is_absolute()}
+        named = (*self._files(), *self.data_files())
+        folders = {Path(name).parent for name in named if Path(name).is_absolute()}
         return tuple(sorted(found for folder in folders if (found := folder / "learnt_from.json").is_file()))
 
     def plugin_references(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pipelines.accounting.assumptions import about_policies
 from pipelines.accounting.facts import CorpusFacts
 from pipelines.errors import ConfigError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt, write_learnt
+from pipelines.miss_rate.review_log import sentence_key
 from pipelines.miss_rate.sampling import draw_replicate, seed_of_draw
 from pipelines.stages.redact import RedactConfig
 
@@ -16,7 +17,7 @@ SECRET, OTHER_STORE = b"secret of the store", b"secret of another"
 
 
 def test_the_list_quotes_nothing_and_speaks_of_its_own_store_only(tmp_path):
-    write_learnt(tmp_path, SECRET, ["call Jane", "call Jane", "call Ann"])
+    write_learnt(tmp_path, SECRET, [sentence_key(SECRET, text) for text in ("call Jane", "call Jane", "call Ann")])
     path = tmp_path / LEARNT
     assert "Jane" not in path.read_text()
     assert len(read_learnt([path], SECRET)) == 2

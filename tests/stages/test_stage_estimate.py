@@ -12,6 +12,7 @@ from support.tables import write_rows
 from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.learnt import write_learnt
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
+from pipelines.miss_rate.review_log import sentence_key
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
 
@@ -248,7 +249,7 @@ def test_gold_labels_of_sentences_that_a_policy_learnt_from_are_left_out(tmp_pat
         write_rows(tmp_path / "split" / name / "sentences.parquet", "sentences", rows, token_starts=[0], token_ends=[2])
     (tmp_path / "model").mkdir()
     secret = stage_context("estimate", tmp_path / "unused", {}, {}, scratch=tmp_path).run.secret
-    write_learnt(tmp_path / "model", secret, [f"a{i}" for i in range(10)])
+    write_learnt(tmp_path / "model", secret, [sentence_key(secret, f"a{i}") for i in range(10)])
     corpus.redact = RedactConfig(policies=("classifier",), classifier=str(tmp_path / "model"))
     found = corpus.run()
     assert (found["num_sampled_sentences"], found["num_secret_spans"], found["num_missed_spans"]) == (9, 9, 3)

@@ -10,9 +10,11 @@ from support.contexts import artifact, stage_context
 from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
-from pipelines.miss_rate.learnt import write_learnt
+from pipelines.miss_rate.learnt import sampled_keys, write_learnt
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, worst_label_of
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
+from pipelines.miss_rate.sampling import Partition
+from pipelines.miss_rate.tables import SAMPLE
 from pipelines.stages.estimate import EstimateConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.split import CorpusConfig
@@ -62,13 +64,14 @@ class Reviewed:
     def chance(self, i):
         return 0.1 if self.domains(i) == "small" else 0.01
 
-    def redact(self, masks_of):
+    def redact(self, masks_of, copies=()):
         span = {"start": 0, "end": 1, "label": "X", "policy": "p", "score": 1.0}
         rows = [
             {
                 "sentence_index": i,
                 "spans": [span | {"start_token": a, "end_token": b} for a, b in [*masks_of(i), (4, 5)]],
                 "domain": self.domains(i),
+                "is_duplicate": i in copies,
             }
             for i in range(12)
         ]
@@ -229,7 +232,7 @@ def test_only_the_bytes_of_this_run_are_read(tmp_path):
 def learnt_by_a_model(folder, which):
     model = folder / "model"
     model.mkdir(exist_ok=True)
-    write_learnt(model, STORE, [text_of(i) for i in which])
+    write_learnt(model, STORE, [sentence_key(STORE, text_of(i)) for i in which])
     return RedactConfig(policies=("classifier", "digits"), classifier=str(model))
 
 
@@ -257,3 +260,20 @@ def test_a_sample_that_was_learnt_from_measures_nothing(tmp_path):
     assert "sample.draw" in found["warnings"][0]
     assert false_negative_rate_of(found) is None
     assert len(corpus.screened) == 3  # what people screened is trained on, and is no evidence
+
+
+def test_copies_that_are_left_of_a_sample_that_was_learnt_from_measure_nothing(tmp_path):
+    corpus = Reviewed(tmp_path)
+    corpus.redact(lambda i: [], copies=(10, 11))
+    for i in range(10):
+        corpus.judge(i, [NAME, PHONE])
+    found = corpus.run(redact=learnt_by_a_model(tmp_path, range(10)))  # who learnt noted reviewed sentences only
+    assert (found["source"], found["miss_rate"]) == ("not_measured", None)
+
+
+def test_all_of_a_sample_is_noted_copies_included(tmp_path):
+    corpus = Reviewed(tmp_path)
+    corpus.redact(lambda i: [], copies=(10, 11))
+    partition = Partition("p", *(artifact(name, tmp_path / name, "p") for name in ("split", "redact")))
+    sample = artifact("sample", tmp_path / "sample").table(SAMPLE)
+    assert sampled_keys(sample, [partition], STORE) == {sentence_key(STORE, text_of(i)) for i in range(12)}
