@@ -118,7 +118,7 @@ GRAPH: Mapping[str, Stage] = {
             table="redact",
             module=f"{_STAGES}.redact",
             configs={"redact": REDACT, "corpus": CORPUS},
-            fields={"corpus": ("format",)},
+            fields={"corpus": ("format", "source")},
             inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (MASKED,), "same")),
             partitioned=True,
             packages=("spacy", "pyarrow"),
@@ -143,7 +143,7 @@ GRAPH: Mapping[str, Stage] = {
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS, "split": SPLIT, "dedup": DEDUP},
             fields={
                 "estimate": ("source",),
-                "corpus": ("format",),
+                "corpus": ("format", "source"),
                 "split": ("mode", "model", "language"),
                 "dedup": ("min_tokens",),
             },
@@ -164,7 +164,7 @@ GRAPH: Mapping[str, Stage] = {
             table="estimate",
             module=f"{_STAGES}.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
-            fields={"corpus": ("format",)},
+            fields={"corpus": ("format", "source")},
             inputs=(
                 Input("sample"),
                 Input("split", (SENTENCES, "gold.parquet", "documents.parquet"), "all"),

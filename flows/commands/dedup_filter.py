@@ -44,7 +44,7 @@ def write_filter(
     try:
         for high, low in read_keys(
             [str(Path(given).absolute()) for given in inputs],
-            corpus.read_options(),
+            corpus.other_options(),
             Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
             KeyMaker(dedup.normalise, dedup.hash_seed),
             dedup.unit,

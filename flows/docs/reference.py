@@ -19,6 +19,8 @@ def _kind(schema: dict[str, Any]) -> str:
         return f"`{schema['const']}`"
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_kind(option) for option in schema["anyOf"] if option.get("type") != "null"))
+    if "$ref" in schema:
+        return "table"
     if schema.get("type") == "array":
         items = schema.get("items")
         return f"list of {_kind(items)}" if isinstance(items, dict) and items else "list"

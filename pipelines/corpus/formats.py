@@ -342,6 +342,7 @@ def draws_folds(files: Iterable[tuple[str, str]], name_folds: NameFolds) -> bool
 
 def index_settings(format: str, name: str, options: ReadOptions) -> str:
     """What the borders and digests of a file's pieces depend on, the number of rows in a piece aside."""
+    options = options.for_file(name)
     kind = row_kind(format, name, options)
     if kind in COLUMNAR:
         return "/".join((kind, *options.columns))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.corpus.formats import AUTO, format_of, suffix_of, suffixes
+from pipelines.corpus.options import SourceOptions, source_of
 from pipelines.errors import InputError
 
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
@@ -51,9 +52,23 @@ class FileList(list[InputFile]):
             lies in a hidden folder is not counted, the folder is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, format: str = "auto", sources: Sequence[SourceOptions] = ()) -> None:
         super().__init__()
         self.left_out: Counter[str] = Counter()
+        self._format = format
+        self._sources = sources
+
+    def format_of(self, name: str, *, in_folder: bool = False) -> str | None:
+        """The format of a file of this name in the corpus; None where it is not read.
+
+        Args:
+            in_folder: the file was found in a folder, which is searched for the suffixes of the format alone.
+        """
+        source = source_of(name, self._sources)
+        if source is not None:
+            return format_of(name, source.format)
+        is_wanted = not in_folder or suffix_of(name) in suffixes(self._format)
+        return format_of(name, self._format) if is_wanted else None
 
     @property
     def num_ignored(self) -> int:
@@ -69,7 +84,9 @@ def left_out_text(left_out: Mapping[str, int]) -> str:
     return f"{text}, {rest:,} others" if rest else text
 
 
-def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto") -> FileList:
+def list_files(
+    inputs: Sequence[str | Path], base_dir: Path, format: str = "auto", sources: Sequence[SourceOptions] = ()
+) -> FileList:
     """Finds the input files, in document order (by name).
 
     A folder is searched in full for files with a suffix of the format (any case, ``.gz`` and ``.zst`` aside; with
@@ -82,23 +99,24 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
         inputs: files, folders or glob patterns (``**`` crosses folders), relative to ``base_dir`` or absolute.
         base_dir: the folder of the settings file.
         format: ``auto`` (by suffix), or a name of `pipelines.corpus.formats.FORMATS`.
+        sources: files of another format; those that a folder holds are taken whatever their suffix.
 
     Raises:
         InputError: a path is missing, a pattern matches nothing, a folder stands where a file must, the format of a
             file is unknown, a link points to no file, or there is nothing to read at all.
     """
-    found = FileList()
+    found = FileList(format, sources)
     names: dict[str, Path] = {}
     seen: set[Path] = set()
     for given in (str(value) for value in inputs):
-        for path, name in _expand(given, base_dir, format, found):
+        for path, name in _expand(given, base_dir, found):
             resolved = path.resolve()
             if resolved in seen:
                 continue
             seen.add(resolved)
             name = _unique_name(name, resolved, names)
             names[name] = resolved
-            form = format_of(path.name, format) or format  # `_expand` takes no file of an unknown one
+            form = found.format_of(name) or format  # `_expand` takes no file of an unknown one
             found.append(InputFile(path=path, name=name, format=form, given=given))
     if not found:
         wanted = " or ".join(f"*{suffix}" for suffix in suffixes(format))
@@ -114,7 +132,7 @@ def list_files(inputs: Sequence[str | Path], base_dir: Path, format: str = "auto
     return found
 
 
-def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+def _expand(given: str, base_dir: Path, found: FileList) -> list[tuple[Path, str]]:
     path = base_dir / Path(given).expanduser()
     try:
         mode = path.stat().st_mode
@@ -122,7 +140,7 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
         if isinstance(error, OSError) and error.errno == errno.ELOOP:
             raise InputError(f"corpus.inputs: the link {given} leads to itself. Remove it, or mend it.") from None
         if glob.has_magic(given) and not isinstance(error, PermissionError):
-            return _expand_pattern(given, path, format, found)
+            return _expand_pattern(given, path, found)
         if isinstance(error, PermissionError):
             raise InputError(f"corpus.inputs: no permission to read {given}. Change its mode or owner.") from None
         raise InputError(
@@ -133,38 +151,38 @@ def _expand(given: str, base_dir: Path, format: str, found: FileList) -> list[tu
             raise InputError(
                 f"corpus.inputs: {given} is a folder, but its name says file. Name the file, or rename it."
             )
-        return _walk(given, path, format, found)
+        return _walk(given, path, found)
     if not stat.S_ISREG(mode):
         raise InputError(f"corpus.inputs: {given} is neither a file nor a folder (a pipe or a device?).")
     if given.endswith("/"):
         raise InputError(f"corpus.inputs: {given} is a file, but is written as a folder. Drop the final slash.")
-    if format_of(path.name, format) is None:
+    name = _decoded(path.name)
+    if found.format_of(name) is None:
         raise InputError(
             f'corpus.inputs: the format of {given} is unknown. Set corpus.format ("txt", "jsonl", "csv", …),'
             " or rename the file."
         )
-    return [(path, _decoded(path.name))]
+    return [(path, name)]
 
 
-def _expand_pattern(given: str, path: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
+def _expand_pattern(given: str, path: Path, found: FileList) -> list[tuple[Path, str]]:
     matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]  # noqa: PTH207
     files = [match for match in matches if match.exists() and not match.is_dir()]
-    for match in matches:
-        if format_of(match.name, format) is not None:
-            _refuse_dangling(match, given)
-    if not files:
-        raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
     # Names are relative to the part of the pattern that holds no wildcard.
     root = path
     while glob.has_magic(str(root)):
         root = root.parent
-    chosen = [file for file in files if format_of(file.name, format) is not None]
-    found.left_out.update(_suffix(file.name) for file in files if format_of(file.name, format) is None)
-    return [(file, _decoded(file.relative_to(root).as_posix())) for file in chosen]
+    names = {match: _decoded(match.relative_to(root).as_posix()) for match in matches}
+    for match in matches:
+        if found.format_of(names[match]) is not None:
+            _refuse_dangling(match, given)
+    if not files:
+        raise InputError(f"corpus.inputs: no file matches {given}. Check the pattern; ** crosses folders.")
+    found.left_out.update(_suffix(file.name) for file in files if found.format_of(names[file]) is None)
+    return [(file, names[file]) for file in files if found.format_of(names[file]) is not None]
 
 
-def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Path, str]]:
-    wanted = suffixes(format)
+def _walk(given: str, root: Path, found: FileList) -> list[tuple[Path, str]]:
     chosen: list[tuple[Path, str]] = []
     folders = [root]
     visited: set[tuple[int, int]] = set()
@@ -189,14 +207,15 @@ def _walk(given: str, root: Path, format: str, found: FileList) -> list[tuple[Pa
                     folders.append(folder / entry.name)
                 continue
             path = folder / entry.name
+            name = _decoded(path.relative_to(root).as_posix())
             spare = _spare(path)
-            is_wanted = suffix_of(entry.name) in wanted and format_of(entry.name, format) is not None
+            is_wanted = found.format_of(name, in_folder=True) is not None
             if is_wanted and not hidden and not spare:
                 _refuse_dangling(path, given)
             if hidden or spare or not is_wanted:
                 found.left_out[HIDDEN if hidden else spare or _suffix(entry.name)] += 1
             else:
-                chosen.append((path, _decoded(path.relative_to(root).as_posix())))
+                chosen.append((path, name))
     # Sorted before names are made unique, so that the outcome does not depend on how the folders were walked.
     return sorted(chosen, key=lambda item: item[1])
 

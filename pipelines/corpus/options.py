@@ -2,8 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Literal
+
+KeepOrDrop = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Files of one pattern that are read in another way than the rest (``[[corpus.source]]``).
+
+    Attributes:
+        pattern: see `source_of`.
+        format: ``auto`` (by suffix, tables in text and mail too), or a name of `pipelines.corpus.formats.FORMATS`.
+        fields: the fields of `ReadOptions` that differ, with their values.
+    """
+
+    pattern: str
+    format: str = "auto"
+    fields: tuple[tuple[str, str], ...] = ()
+
+
+def source_of(name: str, sources: Iterable[SourceOptions]) -> SourceOptions | None:
+    """The first source whose pattern a file's name matches, or the end of it behind a slash; case is as it is.
+
+    Args:
+        name: the file's name in the corpus, with ``/``. ``*`` in a pattern crosses folders.
+        sources: in the order of the settings.
+    """
+    return next((s for s in sources if fnmatchcase(name, s.pattern) or fnmatchcase(name, f"*/{s.pattern}")), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,9 +51,20 @@ class ReadOptions:
     wikitext_joiners: str = "keep"
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
+    sources: tuple[SourceOptions, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read of a table."""
         names = (self.text_field, self.id_field, self.domain_field, self.fold_field, self.label_field, self.gold_field)
         return tuple(dict.fromkeys(names))
+
+    def for_file(self, name: str) -> ReadOptions:
+        """How one file is read: as the source says that its name matches, if there is one."""
+        return _for_file(self, name) if self.sources else self
+
+
+@functools.lru_cache(maxsize=1024)
+def _for_file(options: ReadOptions, name: str) -> ReadOptions:
+    source = source_of(name, options.sources)
+    return replace(options, sources=(), **dict(source.fields if source else ()))  # type: ignore[arg-type]

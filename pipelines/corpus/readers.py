@@ -46,6 +46,7 @@ def read_documents(piece: Piece, options: ReadOptions) -> Iterator[Document | Re
     Raises:
         InputError: the file cannot be read, or no longer holds the rows that were indexed.
     """
+    options = options.for_file(piece.name)
     if piece.digest == DAMAGED:
         advice = "the file ends too early or is no such file: nothing from here on is read. Copy or make it again."
         yield Rejected(name=piece.name, row=piece.first_row, reason="damaged", detail=advice, num_bytes=0)

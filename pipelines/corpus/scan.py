@@ -100,6 +100,7 @@ def index_file(
     """
     if partition_documents < 1:
         raise ValueError("partition_documents must be at least 1")
+    options = options.for_file(name)
     try:
         kind = row_kind(format, name, options)
         if kind in COLUMNAR:
@@ -249,14 +250,10 @@ def scan(
     secret: bytes,
 ) -> list[Partition]:
     """`list_files`, `index_file` and `group` in one, without a cache. Raises as they do."""
-    files = list_files(inputs, base_dir, format)
+    options = options or ReadOptions()
+    files = list_files(inputs, base_dir, format, options.sources)
     indexed = [
-        (
-            f.name,
-            f.path,
-            f.format,
-            index_file(f.path, f.name, f.format, options or ReadOptions(), partition_documents, given=f.given),
-        )
+        (f.name, f.path, f.format, index_file(f.path, f.name, f.format, options, partition_documents, given=f.given))
         for f in files
     ]
     return group(indexed, partition_documents=partition_documents, secret=secret)

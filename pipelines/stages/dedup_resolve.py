@@ -58,7 +58,7 @@ def _open_other(ctx: StageContext, counts: ReadCounts, kernels: ModuleType | Non
     def read(given: Sequence[str]) -> Iterator[tuple[UInt64Array, UInt64Array]]:
         return read_keys(
             given,
-            corpus.read_options(),
+            corpus.other_options(),
             Splitter(split.language, split.mode, split.max_sentence_tokens, split.model),
             KeyMaker(config.normalise, config.hash_seed, kernels),
             config.unit,

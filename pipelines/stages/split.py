@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -13,8 +14,38 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.context import Piece, StageContext
 from pipelines.corpus import formats
-from pipelines.corpus.options import ReadOptions
-from pipelines.plugins import check_options, option_references
+from pipelines.corpus.options import ReadOptions, SourceOptions
+from pipelines.plugins import check_options, nearest, option_references
+
+
+class CorpusSource(StageConfig):
+    """Table ``[[corpus.source]]``: files that are read in another way than the rest; what is left out is as there."""
+
+    pattern: str = Field(min_length=1, description="Pattern of names of files in the corpus; * crosses folders.")
+    format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
+    txt_document: Literal["file", "line", "paragraph"] | None = None
+    quoting: Literal["auto", "double", "none"] | None = None
+    text_field: str | None = None
+    id_field: str | None = None
+    domain_field: str | None = None
+    fold_field: str | None = None
+    label_field: str | None = None
+    gold_field: str | None = None
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, name: str) -> str:
+        if name != "auto" and name not in formats.FORMATS:
+            raise ValueError(
+                f"unknown format '{name}'; {nearest(name, formats.FORMATS)}known: auto, {', '.join(formats.FORMATS)}; "
+                "a reader of your own stands in corpus.format"
+            )
+        return name
+
+    def options(self) -> SourceOptions:
+        """The same, for readers."""
+        fields = self.model_dump(exclude={"pattern", "format"}, exclude_none=True)
+        return SourceOptions(pattern=self.pattern, format=self.format, fields=tuple(sorted(fields.items())))
 
 
 class CorpusConfig(StageConfig):
@@ -81,11 +112,18 @@ class CorpusConfig(StageConfig):
         0.01, ge=0, le=1, description="Share of rejected rows (0 to 1) above which the run stops."
     )
 
+    source: tuple[CorpusSource, ...] = Field(
+        (),
+        description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, format, "
+        "text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting. The first one "
+        "whose pattern matches a file's name counts (*: any characters, / too); folders are searched for them as well.",
+    )
+
     options: dict[str, Any] = Field(
         default_factory=dict, description="Options that a plug-in reader declares: a table [corpus.options]."
     )
 
-    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
+    SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options", "source"})
 
     @field_validator("format")
     @classmethod
@@ -112,11 +150,17 @@ class CorpusConfig(StageConfig):
         """What stands between the two texts of a row, where the format has rows of two."""
         from pipelines.corpus.records import PAIR
 
-        return PAIR if self.format != "auto" and formats.format_spec(self.format).holds_pairs else None
+        named = (self.format, *(source.format for source in self.source))
+        return PAIR if any(n != "auto" and formats.format_spec(n).holds_pairs for n in named) else None
 
     def read_options(self) -> ReadOptions:
         """How rows become documents."""
-        fields = set(ReadOptions.__dataclass_fields__) - {"plugin"}
+        sources = tuple(source.options() for source in self.source)
+        return replace(self.other_options(), sources=sources)
+
+    def other_options(self) -> ReadOptions:
+        """How rows of another corpus become documents: those of ``dedup.against``."""
+        fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
     def code_references(self) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def corpus_state(
         InputError: a file or folder is missing or of the wrong kind, or nothing was found.
     """
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
-    files = list_files(request.inputs, base_dir=request.base_dir, format=request.format)
+    files = list_files(request.inputs, request.base_dir, request.format, request.options.sources)
     indexed = []
     unread = 0
     for done, file in enumerate(files):
