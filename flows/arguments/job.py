@@ -39,7 +39,7 @@ def init(
     """Write a commented, runnable reticent.toml, by default with a built-in CustomerSim corpus."""
     from flows.commands.init import write_starter
 
-    path = write_starter(folder, inputs or [], dialogues=dialogues, seed=seed)
+    path = write_starter(folder, inputs or [], dialogues=dialogues, seed=seed, say=typer.echo)
     typer.echo(f"wrote {path}\nnext: reticent run {path}")
 
 

@@ -1,60 +1,61 @@
-"""``reticent init``: a commented settings file that runs as it is."""
+"""``reticent init``: a commented settings file that runs as it is; it says what it saw in the user's own files."""
 
 from __future__ import annotations
 
-import glob
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from pathlib import Path
 
-from pipelines.corpus.formats import format_of, suffix_of, suffixes
-from pipelines.corpus.listing import list_files
-from pipelines.errors import ConfigError, InputError
+from flows.commands.survey import Survey, survey
+from pipelines.errors import ConfigError
 
-_LARGE_TXT_BYTES = 1_000_000
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
 """What masks text of one's own. Not ``propagate``: docs/policies.md, "The default"."""
 
 
-def write_starter(folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int) -> Path:
+def write_starter(
+    folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int, say: Callable[[str], None] = lambda text: None
+) -> Path:
     """Writes ``reticent.toml`` and, without own inputs, a built-in corpus beside it.
 
     Args:
         folder: made if missing; an existing ``reticent.toml`` is never overwritten.
         inputs: the user's own files, folders or patterns, relative to the present folder.
+        say: told what was seen in them.
 
     Raises:
         ConfigError: the settings file is there already, or the folder is a file.
-        InputError: an input does not exist.
+        InputError: an input does not exist, or nothing in it can be read.
     """
     path = folder / "reticent.toml"
     if path.exists():
         raise ConfigError(f"{path} is there already; remove it or choose another folder")
+    shown = [_absolute(name) for name in inputs]
+    seen = survey(shown) if inputs else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise ConfigError(f"{folder} is a file; give a folder") from None
     template = resources.files("flows.commands").joinpath("starter.toml").read_text("utf-8")
-    if inputs:
-        shown = [_absolute(name) for name in inputs]
-        files = _files(shown)
+    if seen is not None:
+        say(seen.text())
         replaced = {
-            'inputs = ["corpus"]': f"inputs = {json.dumps(shown, ensure_ascii=False)}",
-            'format = "auto"': f'format = "{_format(files)}"',
-            'txt_document = "file"': f'txt_document = "{_txt_document(files)}"',
-            "partition_documents = 250": "partition_documents = 1000",
             'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(OWN_POLICIES)}",
             "replicates = 1  ": "replicates = 10 ",
             "fraction = 1.0   ": "fraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
+            "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
+            'mode = "auto"  ': f'{_languages(seen)}mode = "auto"  ',
         }
         for old, new in replaced.items():
             if old not in template:
                 raise ConfigError(f"the starter template lacks {old!r}")
             template = template.replace(old, new)
+        before, _, rest = template.partition("[corpus]\n")
+        template = before + _corpus(shown, seen) + rest[rest.index("\n[split]") + 1 :]
     else:
         from pipelines.corpus.customersim import write_customersim
 
@@ -71,36 +72,35 @@ def _absolute(name: str) -> str:
     return os.path.abspath(Path(name).expanduser())  # noqa: PTH100  (drops .., keeps links)
 
 
-def _files(inputs: Sequence[str]) -> list[Path]:
-    """The files that the inputs stand for, as far as settings depend on them.
-
-    Raises:
-        InputError: an input does not exist, or a folder holds no file that would be read.
-    """
-    found: list[Path] = []
-    for name in inputs:
-        path = Path(name)
-        if path.is_dir():
-            inside = [f for f in path.rglob("*") if suffix_of(f.name) in suffixes("auto") and f.is_file()]
-            list_files([name], base_dir=path)  # raises, saying what to do, if there is nothing to read
-            found += inside
-        elif path.is_file():
-            found.append(path)
-        else:
-            matches = [Path(match) for match in glob.glob(name, recursive=True)] if glob.has_magic(name) else []  # noqa: PTH207
-            if not matches:
-                raise InputError(f"there is no file or folder {name}")
-            found += [f for f in matches if f.is_file()]
-    return found
+def _line(key: str, value: object, comment: str = "") -> str:
+    text = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    return f"{text:<33} # {comment}" if comment else text
 
 
-def _format(files: Sequence[Path]) -> str:
-    """``auto`` unless a file was named whose suffix says nothing: then it is text."""
-    return "auto" if all(format_of(f.name, "auto") for f in files) else "txt"
+def _corpus(inputs: Sequence[str], seen: Survey) -> str:
+    """The table ``[corpus]``, with what was seen as comments."""
+    lines = ["[corpus]", *(f"# {line}" for line in seen.text().splitlines())]
+    lines.append(_line("inputs", list(inputs)))
+    lines.append(_line("format", seen.format, "docs/corpora.md lists them; auto goes by suffix"))
+    lines += [_line(key, value) for key, value in seen.fields]
+    comment = "documents in a partition, the unit of parallel and repeated work"
+    lines.append(_line("partition_documents", seen.partition_documents, comment))
+    lines.append(_line("max_rejected_fraction", 0.01, "stop if more rows than this cannot be used"))
+    for group in seen.groups:
+        for pattern in group.patterns:
+            fields = [_line(key, value) for key, value in group.look.fields]
+            if group.is_source:
+                lines += ["", "[[corpus.source]]"]
+                lines += [_line("pattern", pattern), _line("format", group.look.format), *fields]
+            elif group.look.format is None and group.is_table:
+                lines += ["", "# To read it as well, name its text:", "# [[corpus.source]]"]
+                lines += [f"# {_line('pattern', pattern)}", '# text_field = "…"']
+    return "\n".join(lines) + "\n\n"
 
 
-def _txt_document(files: Sequence[Path]) -> str:
-    """Large text files are read as paragraphs: one document each would be over-long."""
-    texts = [f for f in files if format_of(f.name, "auto") in (None, "txt")]
-    large = any(f.stat().st_size > _LARGE_TXT_BYTES for f in texts)
-    return "paragraph" if large else "file"
+def _languages(seen: Survey) -> str:
+    """Lines for ``[split]`` where a part of the text is in another language."""
+    if not seen.has_other_languages:
+        return ""
+    comment = "documents in another language than English: name (counts them), or hold (leaves them out)"
+    return f"{_line('other_languages', 'name', comment)}\n"

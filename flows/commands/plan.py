@@ -163,6 +163,7 @@ def run_text(record: Mapping[str, Any]) -> str:
             label = "epsilon of the headline claim" if is_one and name == "epsilon" else label
             value = metrics[name]
             lines.append(f"  {label:<38} {_missing(name) if value is None else format(value, form)}")
+    lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     lines += [f"  {name:<14} {path}" for name, path in record.get("outputs", {}).items() if name in _SHOWN]
     removed = record.get("num_superseded_removed", 0)
     if removed is None:

@@ -30,10 +30,19 @@ def run_id_of(run: str) -> str:
 
 def run_metrics(session: Session) -> dict[str, Any]:
     """The figures of the report that this run made or found; empty if it did not come to that."""
+    return dict(_of_report(session).get("metrics", {}))
+
+
+def run_warnings(session: Session) -> list[str]:
+    """What the report warns of in the text itself. It quotes counts: not for Prefect."""
+    return list(_of_report(session).get("warnings", ()))
+
+
+def _of_report(session: Session) -> Mapping[str, Any]:
     for outcome in reversed(session.outcomes):
         if outcome.stage == "report" and outcome.key:
             manifest = manifests.load(session.roots, "report", outcome.key)
-            return dict(manifest.stats.get("metrics", {})) if manifest else {}
+            return manifest.stats if manifest else {}
     return {}
 
 

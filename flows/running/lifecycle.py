@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.environment import apply_defaults, on_server
-from flows.running.artifacts import run_metrics
+from flows.running.artifacts import run_metrics, run_warnings
 from flows.running.installation import check_installation
 from flows.running.progress import ServerProgress
 from flows.running.signals import ends_promptly
@@ -129,7 +129,12 @@ def finish(run: str) -> dict[str, Any]:
     session = open_session(run)
     outputs = publish_views(session, session.outcomes)
     session.stat_cache.save()
-    extra = {"outputs": outputs, "metrics": run_metrics(session), "state": "completed"}
+    extra = {
+        "outputs": outputs,
+        "metrics": run_metrics(session),
+        "warnings": run_warnings(session),
+        "state": "completed",
+    }
     return runs.record(session, session.outcomes, extra)
 
 

@@ -19,7 +19,10 @@ Items = list[Document | Rejected]
 
 _JOINERS = re.compile(r" @([-,.])@ ")
 _BREAKS = re.compile(r"[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-_DIALOGUE_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):[ \t]*")
+DIALOGUE_TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):[ \t]*")
+"""Who speaks, at the start of a line; the blank behind the colon may be missing."""
+
+_ENTITY_TAG = re.compile(r"(O|[BIESLU])(?:-(.+))?")
 _WORD = re.compile(r"\S+")
 _LINE_NUMBER = re.compile(r"([0-9]+) (.*)", re.DOTALL)
 _PERSONAS = {"your persona: ": "PERSONA", "partner's persona: ": "PARTNER_PERSONA"}
@@ -65,9 +68,9 @@ def dialogue(source: Source, text: str) -> Items:
     for line in _BREAKS.split(text.removeprefix(END_OF_TEXT.decode())):
         line = line.strip()
         if line:
-            tag = _DIALOGUE_TAG.match(line)
+            tag = DIALOGUE_TAG.match(line)
             lines.append(f"{tag[1]}: {line[tag.end() :]}" if tag else line)
-    if lines and not any(_DIALOGUE_TAG.match(line) for line in lines):
+    if lines and not any(DIALOGUE_TAG.match(line) for line in lines):
         raise BadRow("no_turns", 'no line starts with "SPEAKER:". Set corpus.format = "txt" for plain text.')
     return [document(source, "\n".join(lines), {}, layout="turns")]
 
@@ -140,6 +143,32 @@ def _slots(words: Sequence[re.Match[str]], labels: Sequence[str]) -> list[tuple[
                 slots.append((word.start(), word.end(), label))
         before = label
     return slots
+
+
+def conll(source: Source, text: str) -> Items:
+    """One text of a file of tokens: the first column is the token, the last its tag; entities are known secrets."""
+    words: list[str] = []
+    gold: list[GoldSpan] = []
+    num_chars = 0
+    before: str | None = None  # the label of an entity that the next token may go on with
+    for number, line in enumerate(text.split("\n"), start=1):
+        line = line.removesuffix("\r")
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            continue
+        cells = line.split("\t") if "\t" in line else line.split()
+        tag = _ENTITY_TAG.fullmatch(cells[-1])
+        if len(cells) < 2 or tag is None or (tag[1] == "O") != (tag[2] is None) or not cells[0].strip():
+            raise BadRow("bad_columns", f"line {number} of the text is no token with a tag (O, B-PER, I-PER, …).")
+        token = _BREAKS.sub(" ", cells[0]).strip()
+        end = num_chars + len(token)
+        if tag[2]:
+            goes_on = tag[1] in "IEL" and before == tag[2] and gold
+            start = gold.pop().start if goes_on else num_chars
+            gold.append(GoldSpan(start, end, tag[2]))
+        before = tag[2] if tag[1] in ("B", "I") else None
+        words.append(token)
+        num_chars = end + 1
+    return [document(source, " ".join(words), {}, gold=tuple(gold))] if words else []
 
 
 def personachat(source: Source, text: str) -> Items:

@@ -182,6 +182,12 @@ FORMATS: Mapping[str, FormatSpec] = {
             settings=("quoting",),
         ),
         FormatSpec(
+            name="conll",
+            document="a text: lines between blank ones, a token and its tag of an entity each (BIO, BIOES)",
+            example="`Ann⇥B-person`",
+            kinds={".conll": "paragraph", ".bio": "paragraph", ".iob": "paragraph"},
+        ),
+        FormatSpec(
             name="personachat",
             document="a conversation",
             example="`1 your persona: i ski.`",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 Reason = Literal[
     "undecodable", "nul", "over_long", "bad_json", "not_an_object", "missing_text", "wrong_type", "bad_fold",
     "bad_spans", "empty", "bad_columns", "no_turns", "damaged", "not_a_file",
-    "reader_failed",
+    "reader_failed", "other_language",
 ]  # fmt: skip
 
 
@@ -32,6 +32,7 @@ class Document:
         source_id: the document's own id.
         domain, fold, label: as the corpus gives them.
         gold: None when the row has no gold field; may be empty when it has.
+        left_out: parts of its row that are no text of it, such as attachments, with how many there are.
         layout: how it splits, where the format says so: ``turns`` of a dialogue, or ``whole``, one row for all of it.
     """
 
@@ -43,6 +44,7 @@ class Document:
     fold: str | None = None
     label: str | None = None
     gold: tuple[GoldSpan, ...] | None = None
+    left_out: tuple[tuple[str, int], ...] = ()
     layout: Literal["turns", "whole"] | None = None
 
 
@@ -74,3 +76,10 @@ class BadRow(Exception):
         super().__init__(reason)
         self.reason: Reason = reason
         self.detail = detail
+
+
+def held_back(document: Document, language: str) -> Rejected:
+    """A document that is not used because of its language."""
+    detail = f'plainly in another language ({language}) than split.languages. split.other_languages = "name" keeps it.'
+    size = len(document.text.encode("utf-8"))
+    return Rejected(name=document.name, row=document.row, reason="other_language", detail=detail, num_bytes=size)

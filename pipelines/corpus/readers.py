@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.context import Piece
-from pipelines.corpus.datasets import TEXTS, Items, from_record, multidogo
+from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidogo
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
@@ -138,6 +138,26 @@ def _rejected(source: Source, bad: BadRow, num_bytes: int) -> Rejected:
     return Rejected(name=source.name, row=source.row, reason=bad.reason, detail=bad.detail, num_bytes=num_bytes)
 
 
+def cells_of(text: str, delimiter: str, *, is_quoted: bool) -> list[str]:
+    """The columns of a row of a table in text. Raises `BadRow`."""
+    text = text.removesuffix("\n").removesuffix("\r")
+    if not is_quoted:
+        return text.split(delimiter)
+    csv.field_size_limit(_LARGEST_COLUMN)
+    try:
+        # Strict: a quote that opens a column by mistake must not make one text of the rows up to the next quote.
+        (cells,) = csv.reader([text], delimiter=delimiter, strict=True)
+    except (csv.Error, ValueError):
+        num_lines = text.count("\n") + 1
+        extent = f" The row runs on over {num_lines} lines." if num_lines > 1 else ""
+        raise BadRow(
+            "bad_columns",
+            "a quoted column does not end, or goes on behind its closing quote, or a carriage return stands outside"
+            f' quotes.{extent} Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
+        ) from None
+    return cells
+
+
 class _Columns:
     """Cuts the rows of a table in text; see `csv` for the quotes.
 
@@ -159,22 +179,7 @@ class _Columns:
 
     def cut(self, text: str) -> list[str]:
         """The columns of a row. Raises `BadRow`."""
-        text = text.removesuffix("\n").removesuffix("\r")
-        if not self._is_quoted:
-            return text.split(self._delimiter)
-        csv.field_size_limit(_LARGEST_COLUMN)
-        try:
-            # Strict: a quote that opens a column by mistake must not make one text of the rows up to the next quote.
-            (cells,) = csv.reader([text], delimiter=self._delimiter, strict=True)
-        except (csv.Error, ValueError):
-            num_lines = text.count("\n") + 1
-            extent = f" The row runs on over {num_lines} lines." if num_lines > 1 else ""
-            raise BadRow(
-                "bad_columns",
-                "a quoted column does not end, or goes on behind its closing quote, or a carriage return stands outside"
-                f' quotes.{extent} Mend the row, or set corpus.quoting = "none" if quotes mean nothing here.',
-            ) from None
-        return cells
+        return cells_of(text, self._delimiter, is_quoted=self._is_quoted)
 
     def record(self, text: str) -> dict[str, Any]:
         """A row by the names of its columns. Raises `BadRow`."""
@@ -203,6 +208,8 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
         return _text(text, source, kind == "file")
     if kind == "record":
         return from_record(source, columns.record(text))
+    if source.format == "conll":
+        return conll(source, text)
     if kind == "conversation":
         return multidogo(source, text, columns.names)
     if kind in TEXTS:

@@ -43,7 +43,7 @@ _RUN = re.compile(rf"\S{{1,{MAX_RUN_CHARS}}}")
 _MAX_KNOWN_CHARS = 1_000_000
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
 _TAG = re.compile(r"([A-Z][A-Za-z0-9_ ]{0,15}):(?=\s|$)")
-_ROLE = re.compile(
+ROLE = re.compile(
     r"(?:SYS|SYSTEM|USR|USER|ACT|ACTION|AGENT|ASSISTANT|BOT|ROBOT|HUMAN|CUSTOMER|CLIENT|CALLER|OPERATOR|ADVISOR"
     r"|SUPPORT|STAFF|PERSONA|PARTNER_PERSONA|PARTNER|SELF|DOCTOR|NURSE|PATIENT|TEACHER|STUDENT|HOST|GUEST|INTERVIEWER"
     r"|PARTICIPANT|SPEAKER|Q|A)(?:[ _]?[0-9]{1,2})?",
@@ -319,7 +319,7 @@ def _is_dialogue(tags: list[re.Match[str] | None]) -> bool:
     if len(tags) < 2 or len(names) < len(tags) or len(distinct) > _MAX_SPEAKERS:
         return False
     # A form ("Name: …", "Phone: …") is no dialogue: its tags are no roles, and each comes once.
-    return len(distinct) < len(names) or all(_ROLE.fullmatch(name) for name in distinct)
+    return len(distinct) < len(names) or all(ROLE.fullmatch(name) for name in distinct)
 
 
 def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> list[_Block]:
@@ -328,7 +328,7 @@ def _turns(lines: list[tuple[int, int]], tags: list[re.Match[str] | None]) -> li
     for (low, high), tag in zip(lines, tags, strict=True):
         if tag is not None:
             name = tag[1]
-            if not _ROLE.fullmatch(name):
+            if not ROLE.fullmatch(name):
                 name = others.setdefault(name, f"SPEAKER_{len(others) + 1}")
             blocks.append(_Block(tag.end(), high, name, True))
         elif blocks:

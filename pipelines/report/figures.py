@@ -14,6 +14,8 @@ from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_t
 from pipelines.report.numbers import is_number
 
 SCHEMA_VERSION: Final = 1
+_MANY_OTHERS: Final = 0.01
+_FEW_PUBLIC: Final = 300
 Figures = Mapping[str, Any]
 
 
@@ -110,7 +112,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "training": training,
         "claims": claims,
         "accountants": _accountants(sources.claims),
-        "warnings": _warnings(sources),
+        "warnings": [*_warnings(sources), *data_warnings(corpus, redaction, shards)],
         "settings": {table: dict(values) for table, values in sources.settings.items()},
         "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],
         "withheld": [],
@@ -118,12 +120,14 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
 
 
 def _corpus(split: Sequence[Figures]) -> dict[str, Any]:
-    counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected")
+    counts = ("num_documents", "num_sentences", "num_tokens", "num_rejected", "num_held_back")
     gold = ("num_gold_spans", "num_documents_with_gold")
     return {
         **{key: total(split, key) for key in (*counts, *gold)},
         "num_partitions": len(split),
         "rejected_by_reason": totals(split, "rejected_by_reason"),
+        "documents_by_other_language": totals(split, "documents_by_other_language"),
+        "parts_left_out": totals(split, "parts_left_out"),
         "num_sentences_by_fold": totals(split, "num_sentences_by_fold"),
     }
 
@@ -210,6 +214,29 @@ def _warnings(sources: Sources) -> list[str]:
     claims = sources.claims if isinstance(sources.claims, Mapping) else {}
     found = [w for part in (claims, sources.train, sources.estimate) for w in part.get("warnings") or ()]
     return list(dict.fromkeys(found))
+
+
+def data_warnings(corpus: Figures, redaction: Figures, shards: Figures) -> list[str]:
+    """What somebody who never saw the text should know of it: other languages, and a public side of a handful."""
+    found = []
+    others, num_documents = corpus["documents_by_other_language"] or {}, corpus["num_documents"]
+    number, num_held = sum(others.values()), corpus["num_held_back"] or 0
+    share = ratio(number, None if num_documents is None else num_documents + num_held)
+    if share is not None and share >= _MANY_OTHERS:
+        listed = ", ".join(f"{count:,} {language}" for language, count in others.items())
+        become = (
+            "they are left out (split.other_languages)"
+            if num_held
+            else 'the policies find little there; split.other_languages = "hold" leaves them out'
+        )
+        found.append(f"{number:,} documents ({share:.0%}) are plainly in another language ({listed}): {become}")
+    num_public = shards["num_public"]
+    if redaction["conservative"] is not None and num_public is not None and num_public < _FEW_PUBLIC:
+        found.append(
+            f"only {num_public:,} rows are public: a tokenizer, and a model, learn little from so few. Another "
+            "redact.conservative leaves more of them public; a pretrained train.model needs none"
+        )
+    return found
 
 
 def _metrics(

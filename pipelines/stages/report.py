@@ -40,7 +40,7 @@ class ReportConfig(StageConfig):
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root)."""
-    from pipelines.report.figures import Sources, build
+    from pipelines.report.figures import Sources, build, data_warnings
     from pipelines.report.public import public_version
     from pipelines.report.settings import shown_settings
     from pipelines.stages.publish import publishes_rows
@@ -74,7 +74,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     _write(full, ctx.out)
     if config.public:
         _write(public_version(full, claims["public"], publishes_counts=config.publish_counts), ctx.out.public)
-    return {"metrics": full["metrics"]}
+    return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
 
 
 def _write(report: dict[str, Any], out: Target) -> None:

@@ -186,6 +186,14 @@ class SplitConfig(StageConfig):
     )
     model: str = Field("en_core_web_sm", min_length=1, description="spaCy model of the modes senter and parser.")
     language: str = Field("en", min_length=2, description="Language code of spaCy's tokeniser rules.")
+    languages: tuple[str, ...] = Field(
+        (), description="Language codes that documents may be in; none: `language`. Judged by stop words."
+    )
+    other_languages: Literal["name", "hold"] = Field(
+        "name",
+        description="What becomes of documents that are plainly in another language, where the policies find little: "
+        "name counts and warns of them; hold leaves them out (table rejected, not counted as rejected rows).",
+    )
     max_sentence_tokens: int = Field(
         256, ge=8, description="Longer sentences are cut at token borders and marked, in tokens."
     )
@@ -214,7 +222,8 @@ class SplitConfig(StageConfig):
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes sentences, documents, rejected, gold and figures of one partition."""
     from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
-    from pipelines.corpus.items import Document
+    from pipelines.corpus.items import Document, held_back
+    from pipelines.corpus.languages import other_language
     from pipelines.corpus.readers import read_documents
     from pipelines.corpus.split import Splitter
     from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
@@ -223,6 +232,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     settings: SplitConfig = ctx.configs["split"]
     options = corpus.read_options()
     splitter = Splitter(settings.language, settings.mode, settings.max_sentence_tokens, settings.model)
+    expected = settings.languages or (settings.language,)
+    others: Counter[str] = Counter()
+    parts: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     folds: Counter[str] = Counter()
@@ -237,6 +249,12 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 ctx.run.progress(done, len(ctx.outside.pieces), "files read")
                 for item in read_documents(piece, options):
                     if isinstance(item, Document):
+                        language = other_language(item.text, expected)
+                        if language is not None:
+                            others[language] += 1
+                            if settings.other_languages == "hold":
+                                rejected_rows.append(**held_back(item, language).row_values())
+                                continue
                         yield piece, item
                     else:
                         reasons[item.reason] += 1
@@ -276,6 +294,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 has_gold=document.gold is not None,
             )
             folds[fold] += len(sentences)
+            parts.update(dict(document.left_out))
             counts.update(
                 num_documents=1,
                 num_sentences=len(sentences),
@@ -289,6 +308,9 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     figures = {key: counts[key] for key in keys} | {
         "num_rejected": reasons.total(),
         "rejected_by_reason": dict(reasons),
+        "num_held_back": others.total() if settings.other_languages == "hold" else 0,
+        "documents_by_other_language": dict(sorted(others.items())),
+        "parts_left_out": dict(sorted(parts.items())),
         "num_sentences_by_fold": {fold: folds[fold] for fold in ("train", "valid", "test")},
     }
     ctx.out.json("figures.json", figures)

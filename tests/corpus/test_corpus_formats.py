@@ -273,6 +273,23 @@ def test_any_meaning_comes_back(pairs):
     assert parse_e2e(", ".join(f"{k}[{v}]" for k, v in pairs)) == tuple((k, v.strip()) for k, v in pairs)
 
 
+CONLL = (
+    "-DOCSTART- -X- O\n\nRT\tO\n@\tB-PER\nann\tI-PER\nLee\tB-PER\nYork\tB-LOC\r\n!\tI-PER\n\n"
+    "EU NNP I-NP S-ORG\nNew JJ O B-LOC\nYork NN O E-LOC\ncity NN O I-LOC\n\nno tag\n\nword\tB\n\n\tO\n"
+)
+
+
+def test_tags_of_entities_are_known_secrets(tmp_path):
+    """A tag I without an entity of its label before it begins one; E and L end one, S and U are one."""
+    items = read(dump("", "wnut_train.conll", CONLL, tmp_path), "conll", 2)
+    found = [(d.text, [(d.text[g.start : g.end], g.label) for g in d.gold], d.fold) for d in documents(items)]
+    assert found == [
+        ("RT @ ann Lee York !", [("@ ann", "PER"), ("Lee", "PER"), ("York", "LOC"), ("!", "PER")], "train"),
+        ("EU New York city", [("EU", "ORG"), ("New York", "LOC"), ("city", "LOC")], "train"),
+    ]
+    assert [reason for _, reason in rejections(items)] == ["bad_columns"] * 3
+
+
 def test_layouts_reach_the_splitter(tmp_path):
     splitter = Splitter()
     (pair,) = read(dump("", "a.csv", "mr,ref\nname[A],One. Two.\n", tmp_path), "e2e")

@@ -18,7 +18,7 @@ from pipelines.corpus.scan import scan
 NAMES = {
     "txt": "a.txt", "jsonl": "a.jsonl", "json": "a.json", "csv": "a.csv", "tsv": "a.tsv", "wikitext": "a.raw",
     "dialogue": "a.txt", "multidogo": "a.tsv", "e2e": "a.csv", "dart": "a.json", "glue": "a.tsv",
-    "personachat": "a.txt",
+    "personachat": "a.txt", "conll": "a.conll",
 }  # fmt: skip
 HEADERS = {
     "csv": b"text,id\n", "tsv": b"text\tid\n", "e2e": b"mr,ref\n", "glue": b"sentence\tlabel\n",
@@ -43,6 +43,7 @@ GOOD = {
     "e2e": (b'x"\n', b"name[T],good %d\n", b""),
     "dart": (_CUT_JSON, b'{"tripleset": [["a", "b", "c"]], "annotations": [{"text": "good %d"}]}\n', b""),
     "glue": (b"", b"good %d\tx\n", b""),
+    "conll": (b"\n", b"good\tO\n%d\tB-NUM\n", b"\n"),
     "personachat": (b"", b"1 your persona: good %d\n", b"1 x\n"),
 }
 TEXTS = {

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from flows.arguments import app
 from flows.commands.evaluate_policy import evaluation_document, evaluation_text
 from flows.commands.redact import redact_lines, redactor_spec, settings_options
+from pipelines.corpus.languages import stop_words
 from pipelines.errors import ConfigError, InputError
-from pipelines.policies.english.wrong_language import stop_words
 from pipelines.policies.judging.stabilise import PLACEHOLDER
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 from pipelines.stages.redact import RedactConfig

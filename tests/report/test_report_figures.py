@@ -112,3 +112,22 @@ def test_nothing_at_all_still_gives_the_whole_shape(full: dict[str, Any]) -> Non
     assert empty["metrics"].keys() == full["metrics"].keys()
     assert set(empty["metrics"].values()) == {None}
     assert empty.keys() == full.keys()
+
+
+def test_other_languages_and_a_handful_of_public_rows_are_warned_of(raw: dict[str, Any], make_report: Make) -> None:
+    told = "25 documents (2%) are plainly in another language (25 de): the policies find little there"
+    assert any(told in warning for warning in make_report(raw)["warnings"])
+    for part in raw["split"]:
+        part["documents_by_other_language"] = {"de": 1}
+    assert not any("language" in warning for warning in make_report(raw)["warnings"])
+    for part in raw["split"]:
+        part.update(documents_by_other_language={"de": 90}, num_held_back=90)
+    assert any("180 documents (15%)" in w and "they are left out" in w for w in make_report(raw)["warnings"])
+    for part in raw["shard"]:
+        part["num_public"] = 4
+    (warning,) = (w for w in make_report(raw)["warnings"] if "rows are public" in w)
+    assert warning.startswith("only 8 rows are public")
+    assert published(make_report(raw))["warnings"] == []
+    for part in raw["redact"]:
+        part["conservative"] = None
+    assert not any("rows are public" in w for w in make_report(raw)["warnings"])

@@ -64,6 +64,9 @@ def test_tables_and_figures_agree(tmp_path):
         "num_documents_with_gold": 2,
         "num_gold_spans": 1,
         "num_rejected": 1,
+        "num_held_back": 0,
+        "documents_by_other_language": {},
+        "parts_left_out": {},
         "num_sentences": 5,
         "num_sentences_by_fold": {"test": 2, "train": 2, "valid": 1},
         "num_tokens": 4 + 3 + 4 + 3 + 3,
@@ -205,3 +208,28 @@ def test_the_original_wikitext_corpus(tmp_path, shared_data):
     assert all(s["speaker"] is None for s in sentences)
     lengths = [len(s["token_starts"]) for s in sentences]
     assert 15 < sum(lengths) / len(lengths) < 35
+
+
+def test_documents_in_another_language_are_counted_or_held_back(tmp_path):
+    german = "Das Paket ist noch nicht da, und ich warte schon seit zwei Wochen auf eine Antwort von Ihnen."
+    texts = [
+        "The parcel is late, and we are sorry for this and for all that.",
+        german,
+        "Kurz und gut.",
+        german + " Ja.",
+    ]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text, "fold": "train"}) + "\n" for text in texts))
+    named, out = one(tmp_path)
+    assert (named["num_documents"], named["num_held_back"], named["num_rejected"]) == (4, 0, 0)
+    assert named["documents_by_other_language"] == {"de": 2}
+    assert not rows(out, "rejected")
+    held, out = one(tmp_path, split=SplitConfig(other_languages="hold"))
+    assert (held["num_documents"], held["num_held_back"], held["num_rejected"]) == (2, 2, 0)
+    assert held["documents_by_other_language"] == {"de": 2}
+    assert [(r["source_row"], r["reason"]) for r in rows(out, "rejected")] == [
+        (2, "other_language"),
+        (4, "other_language"),
+    ]
+    assert "Paket" not in str(rows(out, "rejected"))
+    both, _ = one(tmp_path, split=SplitConfig(other_languages="hold", languages=("en", "de")))
+    assert (both["num_documents"], both["documents_by_other_language"]) == (4, {})

@@ -1,0 +1,206 @@
+"""What `reticent init` says of files that nobody described, and that its settings read them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support import REPOSITORY
+
+from flows.commands.init import write_starter
+from flows.commands.survey import survey
+from flows.settings import load_settings
+from pipelines.corpus.items import Document, Rejected
+from pipelines.corpus.readers import read_documents
+from pipelines.corpus.scan import scan
+from pipelines.errors import InputError
+
+PROSE = "The parcel that we sent to you is late, and we are sorry for this."
+GERMAN = "Das Paket ist noch nicht angekommen, und ich warte schon seit zwei Wochen auf eine Antwort."
+DIALOGUE = "<|endoftext|>SYS:How may I help you?\n\nUSR: It is about a parcel.\n\nACT:Account pulled.\n\n"
+
+
+def lines(*rows: object) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def begun(folder: Path, files: dict[str, str | bytes], *inputs: str) -> tuple[Any, list[Document], list[Rejected], str]:
+    """The settings that `init` writes for files, what these read, and what it said."""
+    for name, data in files.items():
+        path = folder / "in" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data.encode() if isinstance(data, str) else data)
+    said: list[str] = []
+    given = [str(folder / name) for name in inputs or ("in",)]
+    config = write_starter(folder / "out", given, dialogues=1, seed=0, say=said.append)
+    corpus: Any = load_settings(config, {}).stages["corpus"]
+    options = corpus.read_options()
+    parts = scan(corpus.inputs, base_dir=folder, format=corpus.format, options=options, secret=b"k")
+    items = [item for part in parts for piece in part.pieces for item in read_documents(piece, options)]
+    documents = [item for item in items if isinstance(item, Document)]
+    return corpus, documents, [item for item in items if isinstance(item, Rejected)], "\n".join(said)
+
+
+AS_PARAGRAPHS = {"txt_document": "paragraph"}
+SPAN = {"entity_type": "X", "start_position": 4, "end_position": 10}
+NOTES = {"text_field": "note", "id_field": "nr"}
+WIKITEXT = " \n = Title = \n \n A @-@ text . \n \n \n = Two = \n \n More . \n"
+CASES = {
+    "dialogue": ({"test.txt": DIALOGUE * 3}, "dialogue", {}, 3),
+    "dialogue without blanks": ({"a.txt": "Agent 1: Hello there.\nCustomer: Hi.\n"}, "dialogue", {}, 1),
+    "speakers with names": ({"a.txt": "Ann: Hello.\nBob: Hi.\nAnn: Well?\nBob: No.\n"}, "dialogue", {}, 1),
+    "dialogues apart": ({"a.txt": "SYS: Hi.\nUSR: Yes.\n\nSYS: Hello.\nUSR: No.\n"}, "auto", AS_PARAGRAPHS, 2),
+    "a form": ({"a.txt": "Name: Ann Lee\nPhone: 555\n\nName: Bob Ray\nPhone: 556\n"}, "auto", AS_PARAGRAPHS, 2),
+    "lines": ({"a.txt": f"{PROSE}\n" * 200}, "auto", {"txt_document": "line"}, 200),
+    "paragraphs": ({"a.txt": f"{PROSE}\n{PROSE}\n\n" * 20}, "auto", AS_PARAGRAPHS, 20),
+    "many small files": ({f"{i}.txt": f"{PROSE}\n\n{PROSE}" for i in range(60)}, "auto", {}, 60),
+    "text of another suffix": ({"a.log": f"{PROSE}\n" * 9}, "auto", {}, 9),
+    "wikitext": ({"w.raw": WIKITEXT * 5}, "wikitext", {}, 10),
+    "jsonl": ({"a.jsonl": lines({"id": 7, "text": PROSE}, {"id": 8, "text": PROSE})}, "auto", {}, 2),
+    "jsonl of dialogues": ({"a.jsonl": lines({"text": "SYS: Hi.\nUSR: Yes.\n"})}, "dialogue", {}, 1),
+    "other fields": (
+        {"a.jsonl": lines(*({"ticket": f"t{i}", "body": PROSE, "from": "Ann Lee"} for i in range(5)))},
+        "auto",
+        {"text_field": "body", "id_field": "ticket"},
+        5,
+    ),
+    "json": (
+        {"a.json": json.dumps([{"full_text": PROSE, "spans": [SPAN]}])},
+        "json",
+        {"text_field": "full_text"},
+        1,
+    ),
+    "csv": ({"a.csv": f'nr,note,shop\n1,"{PROSE}",x\n2,"{PROSE}",y\n'}, "csv", NOTES, 2),
+    "csv with odd names": ({"a.csv": f'kunde,freitext\nAnn,"{GERMAN}"\n'}, "csv", {"text_field": "freitext"}, 1),
+    "compressed": ({"a.tsv.gz": gzip.compress(f"text\tid\n{PROSE}\t1\n".encode())}, "tsv", {}, 1),
+    "e2e": ({"dev.csv": f'mr,ref\n"name[A], area[b]","{PROSE}"\n'}, "e2e", {}, 1),
+    "sentences with labels": ({"train.tsv": f"label\tsentence\n1\t{PROSE}\n"}, "glue", {}, 1),
+    "conll": ({"x.conll": "Ann\tB-PER\nLee\tI-PER\ncalled\tO\n\nNo\tO\none\tO\n"}, "conll", {}, 2),
+    "label of free text": (
+        {"a.jsonl": lines(*({"text": PROSE, "label": f"a note on customer {i}"} for i in range(60)))},
+        "auto",
+        {"label_field": "-"},
+        60,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_settings_that_are_written_read_the_files(tmp_path: Path, name: str) -> None:
+    files, format, fields, number = CASES[name]
+    corpus, documents, rejected, said = begun(tmp_path, files)
+    assert not rejected
+    assert len(documents) == number
+    assert corpus.format == format
+    default = type(corpus)()
+    other = {f: getattr(corpus, f) for f in type(corpus).model_fields if getattr(corpus, f) != getattr(default, f)}
+    assert {k: v for k, v in other.items() if k in fields or k.endswith("_field") or k == "txt_document"} == fields
+    assert "NOT READ" not in said
+
+
+def test_a_folder_of_several_kinds_gets_a_source_for_each(tmp_path: Path) -> None:
+    files = {
+        "calls/a.txt": DIALOGUE * 4,
+        "orders.csv": "nr,comment\n" + "".join(f'{i},"{PROSE}"\n' for i in range(30)),
+        "people.csv": "name,city\nAnn Lee,New York\nBob Ray,Oslo\n",
+        "tickets.jsonl": lines(*({"key": i, "message": GERMAN} for i in range(6))),
+        "photo.png": b"\x89PNG\0\0",
+        ".hidden.txt": "x",
+        "README": "x",
+    }
+    corpus, documents, rejected, said = begun(tmp_path, files)
+    assert not rejected
+    assert {d.name: [e.name for e in documents].count(d.name) for d in documents} == {
+        "calls/a.txt": 4,
+        "orders.csv": 30,
+        "tickets.jsonl": 6,
+    }
+    assert {(s.pattern, s.format) for s in corpus.source} == {
+        ("*.txt", "dialogue"),
+        ("orders.csv", "csv"),
+        ("*.jsonl", "jsonl"),
+    }
+    for told in (
+        "people.csv" not in said,
+        "NOT READ: columns name, city: none is plainly text" in said,
+        "German" in said,
+    ):
+        assert told
+    assert "1 .png" in said
+    assert "not looked at: 1 hidden, 1 readme or licence" in said
+    assert "New York" not in said
+    text = (tmp_path / "out" / "reticent.toml").read_text()
+    assert '# pattern = "people.csv"' in text
+    assert 'other_languages = "name"' in text
+
+
+def test_sizes_fit(tmp_path: Path) -> None:
+    seen = begun(tmp_path, {"a.txt": f"{PROSE}\n" * 60_000})[0]
+    assert seen.partition_documents == 10_000
+    found = survey([str(tmp_path / "in")])
+    assert found.expected_items == 1_000_000
+    assert found.num_documents == pytest.approx(60_000, rel=0.05)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(
+        pa.table({"body": [PROSE] * 9, "uuid": [f"u{i}" for i in range(9)], "n": range(9)}), tmp_path / "in/a.parquet"
+    )
+    corpus, documents, _, said = begun(tmp_path, {})
+    assert (corpus.text_field, corpus.id_field, len(documents)) == ("body", "uuid", 9)
+    assert "columns body, uuid, n" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "told"),
+    [
+        ("a.csv", "a;b\n1;2\n", "convert it to commas"),
+        ("a.csv", "1,2\n3,4\n", "names no columns"),
+        ("a.txt", "x".encode("utf-16"), "UTF-16"),
+        ("a.bin", b"\0\1\2", "binary"),
+        ("a.csv", "name,city\nAnn,Oslo\n", "none is plainly text"),
+        ("a.json", '{"a": 1}', "fields a: none is plainly text"),
+        ("a.txt", "", "empty"),
+        ("a.parquet", "no parquet", "cannot be read"),
+    ],
+)
+def test_what_nothing_can_read_is_refused_and_said(tmp_path: Path, name: str, data: str | bytes, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        begun(tmp_path, {name: data})
+    assert not (tmp_path / "out" / "reticent.toml").exists()
+
+
+def test_text_that_is_not_utf8_is_warned_of(tmp_path: Path) -> None:
+    said = begun(tmp_path, {"a.txt": f"{PROSE}\n".encode() * 99 + b"caf\xe9 is good\n"})[3]
+    assert "not UTF-8" in said
+
+
+def test_a_few_documents_are_warned_of(tmp_path: Path) -> None:
+    assert "only about 1 documents" in begun(tmp_path, {"a.txt": PROSE})[3]
+
+
+DATA = REPOSITORY.parent / "shared" / "data"
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("e2e/devset.csv", "e2e"),
+        ("sst2/train.tsv", "glue"),
+        ("wikitext2", "wikitext"),
+        ("multidogo", "multidogo"),
+        ("customersim/test.jsonl", "dialogue"),
+        ("presidio_research", "json"),
+        ("ner", "conll"),
+    ],
+)
+def test_real_corpora_are_recognised(name: str, format: str) -> None:
+    if not (DATA / name).exists():
+        pytest.skip(f"{name} is not below {DATA}")
+    assert survey([str(DATA / name)]).format == format
