@@ -49,6 +49,9 @@ _READ_OPTIONS = (
     "gold_field",
     "quoting",
     "wikitext_joiners",
+    "mail_headers",
+    "mail_quotes",
+    "mail_signatures",
     "max_document_chars",
 )
 """How another corpus is read, too (`pipelines.corpus.options`)."""

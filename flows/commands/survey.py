@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipelines.corpus.fields import Look
 from pipelines.corpus.formats import AUTO, compression_of, suffix_of
 from pipelines.corpus.languages import language_of
 from pipelines.corpus.listing import InputFile, left_out_text, list_files
-from pipelines.corpus.looking import Look, look, units_of
+from pipelines.corpus.looking import look, units_of
 from pipelines.corpus.options import SourceOptions
 from pipelines.errors import InputError
 
@@ -189,9 +190,11 @@ def _kind(found: Look | None, main: tuple[str | None, tuple[tuple[str, str], ...
     return main if found is None or found.what == "empty" else (found.format, found.fields)
 
 
-def _patterns(suffix: str, files: Iterable[InputFile]) -> tuple[str, ...]:
+def _patterns(suffix: str, files: Sequence[InputFile]) -> tuple[str, ...]:
     if not suffix:
-        return tuple(sorted(file.name for file in files))
+        folders = {file.name.rpartition("/")[0] for file in files}
+        is_few = len(files) <= _NAMED or "" in folders
+        return tuple(sorted(file.name for file in files) if is_few else (f"{f}/*" for f in sorted(folders)))
     ends = {file.name[file.name.lower().rindex(suffix) :] for file in files}
     return tuple(f"*{end}" for end in sorted(ends))
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RowKind = Literal[
     "file", "line", "paragraph", "record", "article", "conversation", "episode", "dialogue", "element",
-    "parquet", "arrow", "whole",
+    "parquet", "arrow", "whole", "message",
 ]  # fmt: skip
 
 # "whole" is a file whose rows only a plug-in can tell: a partition of its own, however many rows it has.
@@ -182,6 +182,26 @@ FORMATS: Mapping[str, FormatSpec] = {
             settings=("quoting",),
         ),
         FormatSpec(
+            name="mail",
+            document="a mail, a file each",
+            example="`Subject: …`, the other headers, a blank line, the text",
+            kinds={".eml": "file"},
+            auto=(".eml",),
+            names_fold=False,
+            has_gold=False,
+            settings=("mail_headers", "mail_quotes", "mail_signatures"),
+        ),
+        FormatSpec(
+            name="mbox",
+            document="a mail of a mailbox",
+            example="`From ann@example.org Mon Jan  5 10:00:00 2026`, then the mail",
+            kinds={".mbox": "message", ".mbx": "message"},
+            auto=(".mbox", ".mbx"),
+            names_fold=False,
+            has_gold=False,
+            settings=("mail_headers", "mail_quotes", "mail_signatures"),
+        ),
+        FormatSpec(
             name="conll",
             document="a text: lines between blank ones, a token and its tag of an entity each (BIO, BIOES)",
             example="`Ann⇥B-person`",
@@ -199,6 +219,8 @@ FORMATS: Mapping[str, FormatSpec] = {
 
 AUTO: Mapping[str, str] = {suffix: spec.name for spec in FORMATS.values() for suffix in spec.auto}
 """What ``format = "auto"`` takes a file for; no plug-in: what is installed must not change a corpus."""
+
+_NAMED_ONLY = (".csv", ".tsv", ".eml", ".mbox", ".mbx")
 
 ENTRY_POINTS = "reticent.readers"
 """Installed packages offer readers of their own under names in this group of entry points."""
@@ -275,8 +297,11 @@ def format_of(name: str, format: str) -> str | None:
 
 
 def suffixes(format: str) -> tuple[str, ...]:
-    """The suffixes that a folder is searched for; ``auto`` leaves tables in text out, which often hold no corpus."""
-    return tuple(s for s in AUTO if s not in (".csv", ".tsv")) if format == "auto" else tuple(format_spec(format).kinds)
+    """The suffixes that a folder is searched for; ``auto`` leaves out tables in text, which often hold no corpus.
+
+    It leaves out mail as well, so that no upgrade adds to a corpus; ``[[corpus.source]]`` and patterns find both.
+    """
+    return tuple(s for s in AUTO if s not in _NAMED_ONLY) if format == "auto" else tuple(format_spec(format).kinds)
 
 
 def row_kind(format: str, name: str, options: ReadOptions) -> RowKind:

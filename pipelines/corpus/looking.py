@@ -8,66 +8,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pipelines.corpus.datasets import DIALOGUE_TAG
-from pipelines.corpus.formats import FOLDS, RowKind, suffix_of
+from pipelines.corpus.fields import Look, choose_fields, is_dialogue
+from pipelines.corpus.formats import RowKind, suffix_of
 from pipelines.corpus.items import BadRow
+from pipelines.corpus.mail import mail
 from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import cells_of
+from pipelines.corpus.records import Source
 from pipelines.corpus.rows import BOM, END_OF_TEXT, RowReader
 
 HEAD_BYTES = 1 << 20
 _ROWS = 400
 _ROW_BYTES = 1 << 20
-_MIN_TEXT_WORDS = 3.0
-_LABEL_VALUES = 50
-
-_TEXT_NAMES = (
-    "text", "full_text", "body", "content", "message", "utterance", "transcript", "sentence", "comment", "comments",
-    "note", "notes", "description", "review", "feedback", "remark", "question", "answer", "reply", "summary",
-    "subject", "title",
-)  # fmt: skip
-_ID_NAMES = ("id", "idx", "uuid", "guid", "key", "nr", "no", "number", "doc_id", "document_id", "message_id", "ticket")
-_FOLD_NAMES = ("fold", "split")
-_GOLD_NAMES = ("spans", "entities", "gold")
-_FORM = re.compile(
-    r"name|phone|tel|mobile|fax|e-?mail|mail|address|street|city|date|subject|from|to|cc|id|no|dob", re.I
-)
 _TITLE = re.compile(r" ?= [^=\s][^\n]* = ?")
 _MBOX = re.compile(r"From \S.*[0-9]{1,2}:[0-9]{2}")
+_MAIL_HEADERS = {b"return-path", b"received", b"delivered-to", b"message-id", b"mime-version", b"date"}
 _PERSONA = re.compile(r"[0-9]+ (?:your|partner's) persona: ")
 _TAGGED = re.compile(r"\S+[ \t](?:\S+[ \t])*(?:O|[BIESLU]-\S+)")
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Look:
-    """What a file looks like.
-
-    Attributes:
-        format: the format that reads it; None where none does, or nothing in it is plainly text.
-        fields: of ``[corpus]``, those that differ from their defaults.
-        what: what was seen, in words, without text.
-        others: what it could be as well, in words.
-        texts: of some documents.
-        num_bytes: that those were cut from.
-        warnings: what to look at.
-    """
-
-    format: str | None
-    fields: tuple[tuple[str, str], ...] = ()
-    what: str = ""
-    others: tuple[str, ...] = ()
-    texts: tuple[str, ...] = field(default=(), compare=False, repr=False)
-    num_bytes: int = field(default=0, compare=False)
-    warnings: tuple[str, ...] = ()
 
 
 def look(path: Path) -> Look:
@@ -86,13 +50,12 @@ def look(path: Path) -> Look:
     if not head.strip():
         return Look(format=None, what="empty")
     is_whole = len(head) <= HEAD_BYTES
-    if suffix == ".eml":
-        return Look(format="mail", what="mails, one a file", texts=(_decoded(head),), num_bytes=len(head))
+    if suffix == ".eml" or _is_mail(head):
+        return Look(format="mail", what="mails, a file each", texts=_mails([head], path.name), num_bytes=len(head))
     if suffix in (".mbox", ".mbx") or _MBOX.match(_decoded(head[:200])):
-        messages = re.split(r"\n\n(?=From \S)", _decoded(head))[: None if is_whole else -1]
-        return Look(
-            format="mbox", what="a mailbox of mails", texts=tuple(messages[:_ROWS]), num_bytes=_size(messages[:_ROWS])
-        )
+        messages = [m for m in re.split(rb"\n\n(?=From \S)", head)[: None if is_whole else -1] if m.strip()][:_ROWS]
+        bodies = _mails([message.partition(b"\n")[2] for message in messages], path.name)
+        return Look(format="mbox", what="a mailbox of mails", texts=bodies, num_bytes=sum(map(len, messages)))
     if suffix in _BY_RECORD:
         return _with_encoding(_records(path, suffix), head)
     text = _decoded(head if is_whole else head[: head.rfind(b"\n") + 1])
@@ -112,8 +75,21 @@ def _decoded(data: bytes) -> str:
     return data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def _size(texts: Sequence[str]) -> int:
-    return sum(len(text.encode("utf-8", "replace")) for text in texts)
+def _is_mail(head: bytes) -> bool:
+    """Whether it begins with headers, who wrote it among them; a mailbox begins with another line."""
+    lines = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0].split(b"\n")
+    names = {line.partition(b":")[0].lower() for line in lines if line[:1] not in (b" ", b"\t")}
+    return b"from" in names and bool(names & _MAIL_HEADERS) and b":" in lines[0]
+
+
+def _mails(messages: Sequence[bytes], name: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for data in messages:
+        try:
+            found += [document.text for document in mail(Source(name, "mail", 1, ReadOptions()), data)]
+        except BadRow:  # cut off by the limit, or one that a run rejects
+            continue
+    return tuple(found)
 
 
 def _with_encoding(found: Look, head: bytes) -> Look:
@@ -204,159 +180,6 @@ def _columnar(path: Path, suffix: str) -> Look:
     return choose_fields("parquet", rows, int(path.stat().st_size * share), True)
 
 
-def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, is_part: bool) -> Look:
-    """Which field of records holds what; the names that the settings have by default go first.
-
-    Args:
-        form: the format that the suffix says.
-        rows: some records.
-        num_bytes: of them.
-        is_part: there are more.
-    """
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    shown = (
-        f"{'columns' if form not in ('jsonl', 'json') else 'fields'} {', '.join(name or '(no name)' for name in names)}"
-    )
-    by_name = {name.lower(): name for name in reversed(names)}
-    special = _by_name(form, set(by_name))
-    if special is not None:
-        longest = max(names, key=lambda name: _words([row.get(name) for row in rows if row.get(name)]))
-        texts = tuple(str(row.get(by_name.get("utterance", longest)) or "") for row in rows)
-        if special[0] == "multidogo":
-            turns: dict[str, list[str]] = {}
-            for row, turn in zip(rows, texts, strict=True):
-                turns.setdefault(str(row[by_name["conversationid"]]), []).append(turn)
-            texts = tuple(" ".join(found) for found in turns.values())
-        return Look(
-            format=special[0], what=f"{special[1]}: {shown}", others=special[2], texts=texts, num_bytes=num_bytes
-        )
-    values = {name: [row[name] for row in rows if row.get(name) not in (None, "")] for name in names}
-    scores = {name: _words(found) for name, found in values.items()}
-    prose = {name for name in names if _is_prose(values[name])}
-    named = [by_name[name] for name in _TEXT_NAMES if name in by_name and scores[by_name[name]] > 0]
-    ranked = sorted(prose, key=lambda name: -scores[name])
-    text = next((name for name in named if name in prose or scores[name] >= _MIN_TEXT_WORDS), None)
-    text = text or next(iter(ranked), None) or (named[0] if named else None)
-    if text is None:
-        return Look(format=None, what=f"{shown}: none is plainly text")
-    fields = {"text_field": text}
-    said = [f"text: {text}"]
-    others = [f"text_field = {json.dumps(name)}" for name in dict.fromkeys([*named, *ranked]) if name != text]
-    for key, names_of, fits in (
-        ("id_field", _ID_NAMES, _is_id),
-        ("fold_field", _FOLD_NAMES, _is_fold),
-        ("gold_field", _GOLD_NAMES, _is_gold),
-    ):
-        found = next(
-            (by_name[n] for n in names_of if n in by_name and by_name[n] != text and fits(values[by_name[n]])), None
-        )
-        if found is not None:
-            fields[key] = found
-            said.append(f"{key.removesuffix('_field')}: {found}")
-        elif key.removesuffix("_field") in names or (key == "gold_field" and "spans" in names):
-            fields[key] = "-"  # there is a column of that name, and it holds something else
-    warnings = []
-    for key in ("domain", "label"):
-        if key in names and key != text:
-            distinct = {str(value) for value in values[key]}
-            if len(distinct) <= _LABEL_VALUES and all(len(value) <= 40 for value in distinct):
-                said.append(f"{key}: {key} ({len(distinct)} values)")
-                warnings.append(
-                    f"column {key}: its values are never redacted and may be public; see that none is a name"
-                )
-            else:
-                fields[f"{key}_field"] = "-"
-                warnings.append(f"column {key} has many or long values, is never redacted, and is therefore not read")
-    groups = [n for n in names if n not in fields.values() and n not in ("domain", "label") and _is_category(values[n])]
-    others += [f"domain_field = {json.dumps(name)} (its values would not be redacted)" for name in groups[:2]]
-    texts = tuple(v for v in values[text] if isinstance(v, str))
-    if form == "jsonl" and texts and sum(map(_is_dialogue_text, texts)) >= 0.9 * len(texts):
-        form, said = "dialogue", [*said, "the texts are dialogues, lines SPEAKER: text"]
-        others.append('format = "jsonl"')
-    defaults = ReadOptions()
-    given = tuple(sorted((key, value) for key, value in fields.items() if value != getattr(defaults, key)))
-    others += ['quoting = "double"'] if form == "tsv" and _has_quotes(values) else []
-    return Look(
-        format=form,
-        fields=given,
-        what=f"{shown}; {', '.join(said)}",
-        others=tuple(others),
-        texts=texts,
-        num_bytes=num_bytes,
-        warnings=tuple(warnings),
-    )
-
-
-def _by_name(form: str, names: set[str]) -> tuple[str, str, tuple[str, ...]] | None:
-    """A corpus that is known by its columns, with what it is called and what else it may be."""
-    if form in ("csv", "tsv", "jsonl") and names & {"mr", "meaning_representation"} and names & {
-        "ref", "human_reference", "target", "ref_tokenised",
-    }:  # fmt: skip
-        return "e2e", "tables and their references (E2E)", (f'format = "{form}" with text_field = the reference',)
-    if form in ("json", "jsonl") and {"tripleset", "annotations"} <= names:
-        return "dart", "triples and their references (DART)", ()
-    if form == "tsv" and {"conversationid", "turnnumber", "utterance"} <= names:
-        return "multidogo", "conversations, a turn a line (MultiDoGO)", ()
-    is_pair = (
-        {"sentence1", "sentence2"} <= names or {"question1", "question2"} <= names or {"premise", "hypothesis"} <= names
-    )
-    if form in ("csv", "tsv", "jsonl") and (is_pair or {"sentence", "label"} <= names):
-        return (
-            "glue",
-            "sentences with a label (GLUE)",
-            (f'format = "{form}" with text_field = "sentence"',) * (not is_pair),
-        )
-    return None
-
-
-def _words(values: Sequence[Any]) -> float:
-    """Mean number of words; 0 where the values are no text."""
-    texts = [value for value in values if isinstance(value, str)]
-    if 2 * len(texts) < len(values) or not texts:
-        return 0.0
-    return sum(len(text.split()) for text in texts) / len(texts)
-
-
-def _is_prose(values: Sequence[Any]) -> bool:
-    from pipelines.corpus.languages import has_grammar
-
-    return _words(values) >= _MIN_TEXT_WORDS and has_grammar(v for v in values if isinstance(v, str))
-
-
-def _is_id(values: Sequence[Any]) -> bool:
-    plain = [v for v in values if isinstance(v, str | int) and not isinstance(v, bool) and len(str(v)) <= 200]
-    return bool(plain) and len(plain) == len(values) and len(set(map(str, plain))) >= 0.99 * len(plain)
-
-
-def _is_fold(values: Sequence[Any]) -> bool:
-    return bool(values) and all(isinstance(v, str) and v in FOLDS for v in values)
-
-
-def _is_gold(values: Sequence[Any]) -> bool:
-    def spans(value: Any) -> bool:
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                return False
-        return isinstance(value, list) and all(
-            isinstance(v, dict) and {"start", "start_position"} & v.keys() and {"label", "entity_type"} & v.keys()
-            for v in value
-        )
-
-    return bool(values) and all(map(spans, values))
-
-
-def _is_category(values: Sequence[Any]) -> bool:
-    distinct = {v for v in values if isinstance(v, str)}
-    return len(values) >= 20 and 2 <= len(distinct) <= min(20, len(values) // 5) and all(len(v) <= 40 for v in distinct)
-
-
-def _has_quotes(values: Mapping[str, Sequence[Any]]) -> bool:
-    cells = [v for found in values.values() for v in found if isinstance(v, str)]
-    return bool(cells) and sum(len(v) > 1 and v[0] == v[-1] == '"' for v in cells) > 0.05 * len(cells)
-
-
 # --- text -------------------------------------------------------------------------------------------------------
 
 
@@ -411,26 +234,6 @@ def _text(text: str, is_whole: bool) -> Look:
             num_bytes=num_bytes,
         )
     return Look(format="txt", what="text", texts=(text,), num_bytes=len(text.encode()))
-
-
-def _is_dialogue_text(text: str) -> bool:
-    return is_dialogue(text.split("\n"))
-
-
-def is_dialogue(lines: Sequence[str]) -> bool:
-    """Whether nearly all lines that are not blank say who speaks, as in a dialogue and not as in a form."""
-    from pipelines.corpus.split import ROLE
-
-    end = END_OF_TEXT.decode()
-    visible = [line.strip() for line in (line.removeprefix(end) for line in lines) if line.strip()]
-    tags = [match[1] for match in map(DIALOGUE_TAG.match, visible) if match]
-    if len(visible) < 2 or len(tags) < 0.9 * len(visible):
-        return False
-    counts = Counter(tags)
-    if sum(number for tag, number in counts.items() if ROLE.fullmatch(tag)) >= 0.5 * len(tags):
-        return True
-    is_form = any(_FORM.fullmatch(tag.split()[-1]) for tag in counts)
-    return not is_form and 2 <= len(counts) <= 8 and all(number > 1 for number in counts.values())
 
 
 def units_of(texts: Iterator[str] | Sequence[str], txt_document: str) -> list[str]:

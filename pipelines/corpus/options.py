@@ -49,6 +49,9 @@ class ReadOptions:
     gold_field: str = "spans"
     quoting: str = "auto"
     wikitext_joiners: str = "keep"
+    mail_headers: tuple[str, ...] = ("Subject",)
+    mail_quotes: KeepOrDrop = "drop"
+    mail_signatures: KeepOrDrop = "drop"
     max_document_chars: int = 1_000_000
     plugin: str = "{}"
     sources: tuple[SourceOptions, ...] = ()

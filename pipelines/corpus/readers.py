@@ -18,6 +18,7 @@ from pipelines.corpus.datasets import TEXTS, Items, conll, from_record, multidog
 from pipelines.corpus.formats import COLUMNAR, delimiter, has_header, is_plugin, is_quoted, row_kind
 from pipelines.corpus.hashed_stream import SEGMENT_BYTES
 from pipelines.corpus.items import BadRow, Document, Rejected
+from pipelines.corpus.mail import mail
 from pipelines.corpus.opening import DamagedFile, NotAFile, is_at_end, open_bytes
 from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.reader_cache import OpenReader, ReaderCache, key_of
@@ -30,6 +31,8 @@ from pipelines.errors import InputError
 _TXT_BYTES_PER_CHAR = 4
 _JSON_BYTES_PER_CHAR = 12
 _OTHER_BYTES = 1 << 20
+_MAIL_BYTES = 64 << 20  # attachments too
+MAIL = ("mail", "mbox")
 _LARGEST_COLUMN = (1 << 31) - 1  # the limit is the process's, so that each thread has to set the same one
 
 # However far behind: what is left out has to be decompressed from the start otherwise.
@@ -76,6 +79,8 @@ def _from_bytes(piece: Piece, options: ReadOptions) -> Iterator[Document | Rejec
     limit = options.max_document_chars * _TXT_BYTES_PER_CHAR + len(BOM) + len(b"\r\n")
     if not is_text:
         limit = options.max_document_chars * _JSON_BYTES_PER_CHAR + _OTHER_BYTES
+    if piece.format in MAIL:
+        limit = max(limit, _MAIL_BYTES)
     path = Path(piece.path)
     with ExitStack() as stack:
         key = key_of(path, (piece.format, options))
@@ -194,6 +199,8 @@ def _items(row: Row, source: Source, columns: _Columns, at_file_start: bool) -> 
     if row.data is None:
         raise _over_long(source, kind)
     data = row.data.removeprefix(BOM) if at_file_start else row.data
+    if source.format in MAIL:
+        return [*mail(source, data)]
     if kind != "file" and not data.strip():
         return []
     try:

@@ -24,6 +24,7 @@ _STRING_MARKS = re.compile(rb'["\\]')
 _IDENTIFIER = re.compile(rb"[0-9A-Za-z_-]{1,64}")
 # " = Title = ": sections have more signs on both sides.
 _HEADING = re.compile(rb" ?= [^=\s][^\n]* = ?\r?\n?")
+_FROM_LINE = re.compile(rb"From \S[^\n]*[0-9]{1,2}:[0-9]{2}")
 
 
 class Row(NamedTuple):
@@ -96,7 +97,8 @@ def iter_rows(
             which belong to no row. ``record``: a line, or several where a quoted column holds line breaks.
             ``article``: from one WikiText title to the next. ``conversation``: lines with one first column; a line
             that has none belongs to the one before. ``episode``: from one line that is numbered 1 to the next.
-            ``dialogue``: up to a line that starts with `END_OF_TEXT`. ``element``: an element of a JSON array.
+            ``dialogue``: up to a line that starts with `END_OF_TEXT`. ``message``: from one line ``From `` with a time,
+            behind a blank line, to the next (RFC 4155). ``element``: an element of a JSON array.
         first_row: number of the first row.
         limit_bytes: a longer row comes without its data; 0 never keeps data.
         quoted_after: the delimiter of the columns of a ``record``; None where quotes mean nothing.
@@ -343,9 +345,14 @@ def _dialogue_starts(stream: HashedStream, after_blank: bool) -> bool:
     return stream.peek().startswith(END_OF_TEXT)
 
 
+def _message_starts(stream: HashedStream, after_blank: bool) -> bool:
+    return after_blank and _FROM_LINE.match(stream.peek()) is not None
+
+
 _GROUPS: dict[str, Callable[[], Starts]] = {
     "article": lambda: _article_starts,
     "conversation": _conversation_starts,
     "episode": lambda: _episode_starts,
     "dialogue": lambda: _dialogue_starts,
+    "message": lambda: _message_starts,
 }

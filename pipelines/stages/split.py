@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from pipelines.config import StageConfig
 from pipelines.context import Piece, StageContext
 from pipelines.corpus import formats
-from pipelines.corpus.options import ReadOptions, SourceOptions
+from pipelines.corpus.options import KeepOrDrop, ReadOptions, SourceOptions
 from pipelines.plugins import check_options, nearest, option_references
 
 
@@ -104,6 +104,17 @@ class CorpusConfig(StageConfig):
     )
     partition_documents: int = Field(
         1000, ge=1, description="Rows in a partition at most; a partition is the unit of parallel and repeated work."
+    )
+    mail_headers: tuple[str, ...] = Field(
+        ("Subject",),
+        description="mail, mbox: headers that become lines of the text, and are redacted like it; all others, "
+        "which name people, are left out.",
+    )
+    mail_quotes: KeepOrDrop = Field(
+        "drop", description="mail, mbox: lines behind '>', what announces them, and the mail below an original one."
+    )
+    mail_signatures: KeepOrDrop = Field(
+        "drop", description="mail, mbox: what stands below the line '-- ', and 'Sent from my …'."
     )
     max_document_chars: int = Field(
         1_000_000, ge=1, le=2**31, description="Longest document in characters; a longer one is rejected as over_long."

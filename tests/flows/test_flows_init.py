@@ -81,6 +81,14 @@ CASES = {
     "e2e": ({"dev.csv": f'mr,ref\n"name[A], area[b]","{PROSE}"\n'}, "e2e", {}, 1),
     "sentences with labels": ({"train.tsv": f"label\tsentence\n1\t{PROSE}\n"}, "glue", {}, 1),
     "conll": ({"x.conll": "Ann\tB-PER\nLee\tI-PER\ncalled\tO\n\nNo\tO\none\tO\n"}, "conll", {}, 2),
+    "mails": ({f"{i}.eml": f"Subject: Parcel {i}\n\n{PROSE}\n" for i in range(3)}, "mail", {}, 3),
+    "a mailbox": (
+        {"Inbox": f"From a@b.c Mon Jan  5 10:00:00 2026\nSubject: x\n\n{PROSE}\n\n" * 4},
+        "auto",
+        {},
+        4,
+    ),
+    "a maildir": ({f"cur/{i}:2,S": f"Date: x\nFrom: a@b.c\n\n{PROSE}\n" for i in range(30)}, "auto", {}, 30),
     "label of free text": (
         {"a.jsonl": lines(*({"text": PROSE, "label": f"a note on customer {i}"} for i in range(60)))},
         "auto",
