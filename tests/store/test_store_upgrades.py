@@ -180,7 +180,7 @@ def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]
 
 ADDED_SINCE = {
     "specification": {"purpose", "parent", "overlay", "left_out"},  # without: a release of the corpus as it is
-    "record": {"purpose", "parent", "overlay", "left_out_files"},  # not counted
+    "record": {"purpose", "parent", "overlay", "left_out_files", "warnings"},  # not counted
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
     "facts": {"recipe"},  # none: the first version of each part
 }
