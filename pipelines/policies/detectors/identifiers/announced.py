@@ -19,7 +19,8 @@ _LINK: Final = re.compile(
     rf"(?:['’]?s\b)?(?P<noun>(?:[ \t_.-]{{0,2}}{_NOUN}){{0,3}})"
     r"(?P<place>(?:[ \t](?:for|on|of|at|to)[ \t](?:(?:my|the|your|our|this|that|his|her|their)[ \t])?"
     r"[A-Za-z]{2,15}){0,2})"
-    r"(?P<link>(?:[ \t]{0,3}(?:(?:is|was|are|were|says?|reads?|being|be|as|in|now|still|currently|just)\b|['’]s\b"
+    r"(?P<link>(?:[ \t]{0,3}(?:(?:is|was|are|were|says?|reads?|ist|lautet"
+    r"|being|be|as|in|now|still|currently|just)\b|['’]s\b"
     r"|[:=#>|–-]{1,3})){0,4})"
     r"[ \t]{0,3}(?P<open>[\"'“”‘’`*]{0,2})[ \t]?",
     re.I,
@@ -29,6 +30,7 @@ _QUOTED: Final = re.compile(r"([^\"“”`\n]{1,80})[\"”`]")
 _PHRASE: Final = re.compile(r"[^\s,;:.!?()]{1,40}(?:[ ][^\s,;:.!?()]{1,40}){0,4}(?=[ ]*(?:[.!?,;)\n]|\Z))")
 """Several words to the end of a clause."""
 
+_WHOLE: Final = re.compile(r"(?=[^\s\w]{0,80}[^\W_])[^\s]{1,80}")
 _ENDS: Final = ".!?:'’*"
 _MORE_DIGITS: Final = re.compile(r"(?:[ /.-]{1,2}[A-Za-z]{0,4}\d[A-Za-z0-9]*(?![^\W_]))+")
 _YEAR: Final = re.compile(r"(?:1[5-9]|20)\d\d[.,]?")
@@ -104,42 +106,55 @@ def find_announced(text: str) -> Iterator[Find]:
 
 
 def _value(text: str, cue: re.Match[str], link: re.Match[str], kind: str) -> Find | None:
-    quoted = _QUOTED.match(text, link.end()) if link["open"] and link["open"] in '"“`' else None
-    value = _VALUE.match(text, link.end())
-    if value is None:
-        return None
-    spoken = _SPOKEN.match(text, link.end()) if kind in ("pin", "code", "number", "password") else None
-    if spoken is not None:
-        return spoken.start(), spoken.end(), "PASSWORD" if kind in ("pin", "password") else "CODE"
-    written = value[0].rstrip(_ENDS)
-    if not any(map(str.isalnum, written)):
-        return None
-    start, end = value.start(), value.start() + len(written)
+    """The find behind a cue and what links it to its value, if there is one."""
     marks = any(c in ":=#>|" for c in link["link"])
     says = bool(link["link"].strip())
+    if kind not in ("user", "site") and (spoken := _SPOKEN.match(text, link.end())) is not None:
+        return spoken.start(), spoken.end(), "PASSWORD" if kind in ("pin", "password") else "CODE"
+    quoted = _QUOTED.match(text, link.end()) if link["open"] and link["open"] in '"“`' else None
+    if kind in ("password", "pin"):
+        is_short = cue[0].lower() in ("pass", "key", "phrase", "pw") and not link["noun"]
+        return _password(text, link, quoted, pin=kind == "pin", marks=marks, says=says, short=is_short)
+    value = _VALUE.match(text, link.end())
+    written = value[0].rstrip(_ENDS) if value is not None else ""
+    if value is None or not any(map(str.isalnum, written)):
+        return None
+    start, end = value.start(), value.start() + len(written)
     if kind in ("user", "site"):
         if not _is_user(text, cue, link, written, weak=kind == "site", marks=marks, says=says):
             return None
         return start, quoted.end(1) if quoted else end, "USERNAME"
-    if kind in ("password", "pin"):
-        is_short = cue[0].lower() in ("pass", "key", "phrase", "pw") and not link["noun"]
-        if not _is_password(
-            written, pin=kind == "pin", marks=marks, says=says, short=is_short, quoted=quoted is not None
-        ):
-            return None
-        if kind == "password" and (marks or says) and (phrase := _PHRASE.match(text, start)) is not None:
-            end = phrase.end() if FUNCTION_WORDS.isdisjoint(phrase[0].lower().split()) else end
-        return start, quoted.end(1) if quoted else max(end, start + len(value[0].rstrip(".?:'"))), "PASSWORD"
-    if not _is_code(
-        written,
-        named=bool(link["noun"].strip(" \t_.-")) or kind == "code",
-        marks=marks,
-        says=says,
-        number=kind == "number",
-    ):
+    named = bool(link["noun"].strip(" \t_.-")) or kind == "code"
+    if not _is_code(written, named=named, marks=marks, says=says, number=kind == "number"):
         return None
     more = _MORE_DIGITS.match(text, end)
     return start, more.end() if more is not None and any(map(str.isdigit, written)) else end, "CODE"
+
+
+def _password(
+    text: str,
+    link: re.Match[str],
+    quoted: re.Match[str] | None,
+    *,
+    pin: bool,
+    marks: bool,
+    says: bool,
+    short: bool,
+) -> Find | None:
+    """A password, in which any character may stand, or several words to the end of a clause."""
+    if quoted is not None:
+        return link.end(), quoted.end(1), "PASSWORD"
+    whole = _WHOLE.match(text, link.start("open")) or _WHOLE.match(text, link.end())
+    if whole is None:
+        return None
+    written = whole[0].rstrip(".,;:?\"'”’")
+    if not _is_password(written.rstrip("!"), pin=pin, marks=marks, says=says, short=short):
+        return None
+    end = whole.start() + len(written)
+    phrase = _PHRASE.match(text, whole.start()) if (marks or says) and not pin else None
+    if phrase is not None and FUNCTION_WORDS.isdisjoint(phrase[0].lower().split()):
+        end = max(end, phrase.end())
+    return whole.start(), end, "PASSWORD"
 
 
 def _is_formed(value: str) -> bool:
@@ -168,12 +183,10 @@ def _is_user(
     return marks or plain not in _PLAIN
 
 
-def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool, quoted: bool) -> bool:
+def _is_password(value: str, *, pin: bool, marks: bool, says: bool, short: bool) -> bool:
     plain = value.lower()
     if pin:
         return any(map(str.isdigit, value)) and len(value) >= 3 and (marks or says or len(value) in (4, 6))
-    if quoted:
-        return True
     if marks and not short:
         return plain not in FUNCTION_WORDS and plain not in _LISTS["no_value"]
     if plain in _NO_VALUE or plain in _CUES:

@@ -190,7 +190,9 @@ _CONSONANTS: Final = re.compile("[b-df-hj-np-tv-z]+", re.I)
 
 # --- numbers --------------------------------------------------------------------------------------------------------
 
-_NUMBER: Final = re.compile(r"[+(]{0,2}\d+(?:[ .()/–-]{1,3}\d+)*")
+_NUMBER: Final = re.compile(
+    r"[+(]{0,2}\d+(?:[ .()/–-]{1,3}\d+)*(?:[ ,]{0,2}(?:x|ext\.?|extension)[ .]{0,2}\d{1,6}(?!\w))?", re.I
+)
 _DATE: Final = re.compile(r"\d{1,2}[-./]\d{1,2}[-./](?:\d{4}|\d{2})|\d{4}[-./]\d{1,2}[-./]\d{1,2}")
 _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?:[ .]\d{3})+")
 _DECIMAL: Final = re.compile(r"\d{1,4}\.\d+")

@@ -21,6 +21,12 @@ _CUES: Final = re.compile(
     r"|(?:sur)?names?(?:['’]s|[ ]is|[ ]?:)|call[ ]me|nicknamed)[:,]?[ ]{1,3}",
     re.I,
 )
+_GREETED: Final = re.compile(
+    r"(?:^|\n)[ \t>]{0,8}(?:from|to|cc|bcc|sender|attn|hi|dear|hello|hey|hallo|good (?:morning|evening|afternoon)"
+    r"|thanks|thank you|regards|cheers|best|love|yours)[ ,:\n]{1,3}"
+    r"([^\W\d_]{2,20}(?:[ -][^\W\d_]{2,20}){0,2})(?=[ ]{0,2}(?:[,.!<>(:;-]|\n|\Z))",
+    re.I,
+)
 _SHORT: Final = 2
 _MOST: Final = 4
 _NO_SEED: Final = frozenset({"john"})
@@ -57,10 +63,14 @@ def find_persons(text: str, words: Sequence[re.Match[str]]) -> Iterator[Find]:
         is_title = lower in _TITLES
         if is_title or lower in names:
             last = _run(text, words, at, names, is_title=is_title)
-            if last > at or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
-                yield words[at].start(), words[last].end(), "PERSON"
+            first = at if is_title else _first(text, words, at)
+            if last > first or (not is_title and (words[at][0][0].isupper() or lower in _lone_names())):
+                yield words[first].start(), words[last].end(), "PERSON"
             at = last
         at += 1
+    for greeting in _GREETED.finditer(text):
+        if _is_greeted(greeting[1]):
+            yield *greeting.span(1), "PERSON"
     by_start = {word.start(): number for number, word in enumerate(words)}
     for cue in _CUES.finditer(text):
         number = by_start.get(cue.end())
@@ -90,6 +100,24 @@ def _run(text: str, words: Sequence[re.Match[str]], at: int, names: frozenset[st
     return last
 
 
+def _is_greeted(words: str) -> bool:
+    """Whether what stands between a greeting and a mark is a name, be it one that is a word as well."""
+    parts = words.lower().replace("-", " ").split()
+    return any(part in personal_names() for part in parts) and not any(
+        part in FUNCTION_WORDS or part in COMMON_WORDS for part in parts
+    )
+
+
+def _first(text: str, words: Sequence[re.Match[str]], at: int) -> int:
+    """The first word of a name that holds a known one: a name before it that is a word as well counts, in capitals."""
+    if at and words[at][0][0].isupper() and words[at - 1][0][0].isupper():
+        before = words[at - 1][0].lower()
+        is_name = before in personal_names() and before not in COMMON_WORDS and before not in FUNCTION_WORDS
+        if is_name and _is_gap(text[words[at - 1].end() : words[at].start()]):
+            return at - 1
+    return at
+
+
 def _is_gap(gap: str) -> bool:
     return gap in _GAPS
 
@@ -100,6 +128,8 @@ _GAPS: Final = frozenset({" ", "  ", ". ", ".", "-"})
 def _is_part(word: str, first: str, names: frozenset[str], unknown: bool) -> bool:
     lower = word.lower()
     if lower in names:
+        return True
+    if first.islower() and lower in _LISTS["words_too"] and lower in personal_names() and first in given_names():
         return True
     if lower in FUNCTION_WORDS or lower in NUMBER_WORDS:
         return False
