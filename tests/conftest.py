@@ -49,6 +49,7 @@ def pytest_collection_finish() -> None:
     if (losses := sys.modules.get("dp_accounting.pld.privacy_loss_distribution")) is not None:
         losses.from_gaussian_mechanism = functools.lru_cache(32)(losses.from_gaussian_mechanism)
     gc.freeze()
+    gc.set_threshold(10_000, 20, 10)  # little that tests make goes round, and each look takes a tenth of their time
     gc.enable()
 
 
