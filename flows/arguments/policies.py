@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import JsonOption, app, emit
+from pipelines.errors import ConfigError
 
 PolicyOption = Annotated[
     list[str], typer.Option("--policy", "-p", help="Policies, separated by commas; their union is taken.")
@@ -52,6 +53,18 @@ def redact(
     rendering: Annotated[
         str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
     ] = "collapsed",
+    replacement: Annotated[
+        str, typer.Option(help="mask, label, or surrogate: realistic stand-ins that `reticent restore` turns back.")
+    ] = "mask",
+    surrogate_key: Annotated[
+        Path | None, typer.Option(help="With surrogates: the file of the secret key; made if it is not there.")
+    ] = None,
+    surrogate_map: Annotated[
+        Path | None, typer.Option(help="With surrogates: a new file for what they stand for. It holds the secrets.")
+    ] = None,
+    consistent: Annotated[
+        str, typer.Option(help="With surrogates: document or corpus, in which a secret has one surrogate.")
+    ] = "document",
     workers: WorkersOption = 1,
     no_stabilise: OnceOption = False,
     any_language: AnyLanguageOption = False,
@@ -59,6 +72,7 @@ def redact(
 ) -> None:
     """Redact text with any policies. Writes one JSON line a text: id, redacted_text, spans."""
     from flows.commands.redact import model_place, redact_lines, redactor_spec, settings_options
+    from flows.commands.restore import replacing
     from flows.running.temporary import temporary_files
 
     options = {
@@ -71,11 +85,33 @@ def redact(
         **settings_options(pattern or [], keywords, names),
     }
     spec = redactor_spec(policy, options)
-    with temporary_files():
+    if replacement != "mask" and rendering != "collapsed":
+        raise ConfigError("--rendering says how masks are written; leave it out with --replacement")
+    with temporary_files(), replacing(replacement, spec, surrogate_key, surrogate_map, consistent) as replace:
         for line in redact_lines(
-            file, spec, rendering=rendering, workers=workers, check_language=not any_language, as_json=as_json
+            file,
+            spec,
+            rendering=rendering,
+            workers=workers,
+            check_language=not any_language,
+            as_json=as_json,
+            replace=replace,
         ):
             typer.echo(line)
+
+
+@app.command()
+def restore(
+    surrogate_map: Annotated[Path, typer.Argument(metavar="MAP", help="What `reticent redact` wrote beside it.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="JSON lines with id and redacted_text or text; - is stdin.")
+    ] = "-",
+) -> None:
+    """Turn surrogates back into what they stand for. Writes one JSON line a text: id, text."""
+    from flows.commands.restore import restored_lines
+
+    for line in restored_lines(file, surrogate_map):
+        typer.echo(line)
 
 
 @app.command("evaluate-policy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pipelines.policies.judging.texts import JudgedText
 
 _BATCH_RECORDS = 2_000
+
+Replace = Callable[[str, "JudgedText"], str]
 
 
 def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> RedactorSpec:
@@ -89,6 +91,7 @@ def redact_lines(
     workers: int = 1,
     check_language: bool = True,
     as_json: bool = False,
+    replace: Replace | None = None,
 ) -> Iterator[str]:
     """One JSON line for each record of a file.
 
@@ -99,6 +102,7 @@ def redact_lines(
         workers: processes.
         check_language: refuse text that is plainly in another language.
         as_json: put ``schema_version`` into every line.
+        replace: writes something else than masks; given a record's id and what was found in it.
 
     Raises:
         ConfigError: a policy cannot be made, or the text is in another language.
@@ -113,20 +117,12 @@ def redact_lines(
         for record, judged in judge_records(records(lines, file), spec, workers=workers, check_language=check_language):
             num_failed += judged.failed_closed
             num_unvouched += judged.conservative_failed
-            document = {
-                "id": record["id"],
-                "redacted_text": judged.rendered(rendering),
-                "spans": [
-                    {
-                        "start": judged.starts[span.start_token],
-                        "end": judged.ends[span.end_token - 1],
-                        "label": span.label,
-                        "policy": span.policy,
-                        "score": span.score,
-                    }
-                    for span in judged.spans
-                ],
-            }
+            document: dict[str, Any] = {"id": record["id"]}
+            if replace is not None:
+                # Offsets into the original would tell how long the secrets are.
+                document["redacted_text"] = replace(str(record["id"]), judged)
+            else:
+                document |= {"redacted_text": judged.rendered(rendering), "spans": _spans(judged)}
             if spec.conservative is not None:
                 document["flagged_by_conservative"] = judged.flagged
             yield json.dumps({"schema_version": 1, **document} if as_json else document, ensure_ascii=False)
@@ -136,6 +132,19 @@ def redact_lines(
     ):
         if count:
             print(f"reticent: {name} failed on {count:,} text{'s' * (count > 1)}; {what_then}", file=sys.stderr)
+
+
+def _spans(judged: JudgedText) -> list[dict[str, Any]]:
+    return [
+        {
+            "start": judged.starts[span.start_token],
+            "end": judged.ends[span.end_token - 1],
+            "label": span.label,
+            "policy": span.policy,
+            "score": span.score,
+        }
+        for span in judged.spans
+    ]
 
 
 def judge_records(

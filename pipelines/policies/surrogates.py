@@ -1,0 +1,228 @@
+"""Surrogates: realistic stand-ins for what was masked, which the trusted side turns back.
+
+A surrogate is drawn by an HMAC, under a key, of the secret, its label and, where it is to be consistent in a document
+only, the document. The generator is told the label and the HMAC's bytes and nothing else: neither the length of the
+secret nor its letters, digits or language show in it. Mail addresses, hosts and phone numbers belong to nobody
+(RFC 2606, RFC 5737, 555-01xx), and first names say no gender.
+
+What a surrogate gives away by design: which mentions are of one secret, and of which label. A masked secret is then
+not the same text in the neighbouring worlds of the claims, so nothing is claimed of text with surrogates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pipelines.mask import MASK
+from pipelines.policies import labels
+from pipelines.policies.labels import ReviewLabels
+from pipelines.policies.protocol import Span
+from pipelines.policies.redact import masked_runs, token_mask
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_FIRST: Final = _words(
+    "Alex Avery Bailey Blake Cameron Casey Charlie Dakota Drew Eden Elliot Emerson Finley Frankie Harley Harper "
+    "Hayden Jamie Jesse Jordan Jules Kai Kendall Lee Logan Lou Marley Max Morgan Noel Parker Pat Peyton Phoenix "
+    "Quinn Reese Remy Riley River Robin Rory Rowan Sage Sam Sasha Shay Sidney Skyler Taylor Toby"
+)
+"""First names in use for all genders."""
+_LAST: Final = _words(
+    "Abbot Ashford Barlow Bexley Brennick Calloway Carrow Cavendale Colby Corwin Dalloway Denholm Draycott Ellery "
+    "Fairley Farrow Garrick Halden Harrowby Hartwell Holloway Ingram Kestrel Langley Larkin Lindholm Lockwood "
+    "Lorimer Marlow Merrick Norwood Oakes Pemberly Penrose Quillon Radley Ravenhill Rookwood Sedgewick Selwyn "
+    "Sinclair Stanhope Thornbury Tolliver Underhill Vance Wexley Whitlock Winslow Yardley"
+)
+_PLACES: Final = _words(
+    "Ashbrook Brightwater Cedarholm Claymoor Dunmere Eastvale Elmstead Fairmoor Glenhaven Greywick Hazelford "
+    "Highmere Kingsbarrow Lakemont Larchfield Millbrook Northam Oakhollow Pinecrest Redcliff Riverton Rosedale "
+    "Silverton Stonegate Thornfield Westmarch Whitecombe Willowby Winterbourne Wolverley"
+)
+_MONTHS: Final = _words("January February March April May June July August September October November December")
+_LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+_ALPHABET: Final = _LETTERS + _LETTERS.lower() + "23456789"
+_ATTEMPTS: Final = 64
+_UNNAMED: Final = frozenset({"FAILED_CLOSED", "LITERAL_MASK"})
+"""Labels of text that nobody found to be anything: it stays a mask."""
+
+
+class Draws:
+    """Numbers from the HMAC's bytes, without end.
+
+    Args:
+        digest: of the secret.
+    """
+
+    def __init__(self, digest: bytes) -> None:
+        self._digest, self._number = digest, 0
+
+    def below(self, limit: int) -> int:
+        """A number from 0 to ``limit`` - 1; the bias is below 2^-50."""
+        self._number += 1
+        block = hashlib.sha256(self._digest + self._number.to_bytes(4, "big")).digest()
+        return int.from_bytes(block[:8], "big") % limit
+
+    def one(self, among: Sequence[str]) -> str:
+        """One of several."""
+        return among[self.below(len(among))]
+
+    def some(self, alphabet: str, number: int) -> str:
+        """So many characters."""
+        return "".join(self.one(alphabet) for _ in range(number))
+
+
+Maker = Callable[[Draws], str]
+
+
+def _digits(draws: Draws, number: int) -> str:
+    return draws.some("0123456789", number)
+
+
+def _mail(draws: Draws) -> str:
+    return f"{draws.one(_FIRST)}.{draws.one(_LAST)}{_digits(draws, 3)}@example.com".lower()
+
+
+_BY_LABEL: Final[Mapping[str, Maker]] = {
+    **dict.fromkeys(("EMAIL", "EMAIL_ADDRESS"), _mail),
+    **dict.fromkeys(("PHONE", "PHONE_NUMBER"), lambda d: f"({200 + d.below(800)}) 555-01{_digits(d, 2)}"),
+    "URL": lambda d: f"https://www.example.com/{d.some(_LETTERS.lower(), 8)}",
+    "IP_ADDRESS": lambda d: f"{d.one(('192.0.2', '198.51.100', '203.0.113'))}.{1 + d.below(254)}",
+    **dict.fromkeys(("USERNAME", "USER_NAME", "HANDLE"), lambda d: f"{d.one(_FIRST).lower()}_{_digits(d, 5)}"),
+    "ADDRESS": lambda d: f"{1 + d.below(998)} {d.one(_LAST)} Street, {d.one(_PLACES)}",
+}
+"""By the policy's own label, where it says more than the label of reviews."""
+
+_BY_REVIEW_LABEL: Final[Mapping[str, Maker]] = {
+    labels.PERSON: lambda d: f"{d.one(_FIRST)} {d.one(_LAST)}",
+    labels.CREDENTIAL: lambda d: d.some(_ALPHABET, 14),
+    labels.CONTACT: _mail,
+    labels.ID: lambda d: f"{d.some(_LETTERS, 2)}-{_digits(d, 8)}",
+    labels.LOCATION: lambda d: f"{d.one(_PLACES)}",
+    labels.ORGANISATION: lambda d: f"{d.one(_LAST)} and {d.one(_LAST)} Ltd",
+    labels.DATE: lambda d: f"{1 + d.below(28)} {d.one(_MONTHS)} {1950 + d.below(80)}",
+    labels.NUMBER: lambda d: f"{1 + d.below(9)}{_digits(d, 5)}",
+    labels.OTHER: lambda d: f"item {d.some(_LETTERS, 3)}{_digits(d, 4)}",
+}
+
+
+class Replaced(NamedTuple):
+    """A stand-in and what stands behind it."""
+
+    surrogate: str
+    original: str
+    label: str
+
+
+def review_label_of(spans: Iterable[Span], names: ReviewLabels) -> tuple[str, str]:
+    """The label of reviews of a masked run, and the policy's label that it is from."""
+    found = [(names.of(span.label, span.policy), span.label) for span in spans]
+    first = names.first((span.label, span.policy) for span in spans)
+    return first, min((own for label, own in found if label == first), default=first)
+
+
+def typed_text(
+    text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span], names: ReviewLabels
+) -> str:
+    """The text with ``<LABEL>`` of reviews for every masked run; ``<MASK>`` where nothing says what it is."""
+    pieces = [
+        (start, end, MASK if is_unnamed else f"<{review_label_of(found, names)[0]}>")
+        for start, end, found, is_unnamed in _runs(text, starts, ends, spans)
+    ]
+    return _written(text, pieces)
+
+
+class Surrogates:
+    """Writes surrogates for what was masked.
+
+    Args:
+        key: secret; whoever has it and guesses a secret can check the guess.
+        names: labels of reviews.
+        consistent: ``document``: a secret has one surrogate in a document, and others in other documents; ``corpus``:
+            one in all, so that mentions can be linked over the whole corpus.
+    """
+
+    def __init__(self, key: bytes, names: ReviewLabels, consistent: str = "document") -> None:
+        if len(key) < 16:
+            raise ValueError("a key has at least 16 bytes")
+        self._key, self._names, self._consistent = key, names, consistent
+
+    def text(
+        self, document: str, text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span]
+    ) -> tuple[str, list[Replaced]]:
+        """The text with surrogates, and what they stand for.
+
+        `restored` gives the original text back, which is checked here: where a surrogate also stands in the text, or
+        runs into its neighbours, another one is drawn. Runs that nobody named, and all of a text that has no way back,
+        stay masks.
+
+        Args:
+            document: names it; part of what surrogates are drawn by, unless they are consistent in the corpus.
+            text: the original.
+            starts, ends: its tokens.
+            spans: what policies found.
+        """
+        runs = list(_runs(text, starts, ends, spans))
+        for attempt in range(_ATTEMPTS):
+            table: dict[str, Replaced] = {}
+            pieces = []
+            for start, end, found, is_unnamed in runs:
+                if is_unnamed:
+                    pieces.append((start, end, MASK))
+                    continue
+                label, own = review_label_of(found, self._names)
+                original = text[start:end]
+                surrogate = self._draw(document, label, own, original, attempt)
+                pieces.append((start, end, surrogate))
+                table[surrogate] = Replaced(surrogate, original, label)
+            written = _written(text, pieces)
+            wanted = _written(text, [piece for piece in pieces if piece[2] == MASK])
+            if restored(written, table.values()) == wanted:
+                return written, list(table.values())
+        return _written(text, [(start, end, MASK) for start, end, *_ in runs]), []
+
+    def _draw(self, document: str, label: str, own: str, original: str, attempt: int) -> str:
+        scope = document if self._consistent == "document" else None
+        said = json.dumps([scope, label, own if own in _BY_LABEL else "", original, attempt])
+        draws = Draws(hmac.digest(self._key, said.encode(), "sha256"))
+        return (_BY_LABEL.get(own) or _BY_REVIEW_LABEL.get(label) or _BY_REVIEW_LABEL[labels.OTHER])(draws)
+
+
+def restored(text: str, table: Iterable[Replaced]) -> str:
+    """The text with every surrogate turned back; of two that begin at one place, the longer one is.
+
+    Args:
+        text: with surrogates; it may have been edited, or quoted by a model.
+        table: of the document.
+    """
+    known = {row.surrogate: row.original for row in table}
+    if not known:
+        return text
+    longest_first = sorted(known, key=lambda surrogate: (-len(surrogate), surrogate))
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: known[found[0]], text)
+
+
+def _runs(
+    text: str, starts: Sequence[int], ends: Sequence[int], spans: Sequence[Span]
+) -> Iterable[tuple[int, int, list[Span], bool]]:
+    """Masked runs: their characters, the spans in them, and whether nobody says what they are."""
+    for first, last in masked_runs(text, starts, ends, token_mask(len(starts), spans)):
+        inside = [span for span in spans if span.start_token < last and span.end_token > first]
+        is_unnamed = any(span.label in _UNNAMED for span in inside)
+        yield starts[first], ends[last - 1], inside, is_unnamed
+
+
+def _written(text: str, pieces: Iterable[tuple[int, int, str]]) -> str:
+    parts: list[str] = []
+    at = 0
+    for start, end, instead in pieces:
+        parts += (text[at:start], instead)
+        at = end
+    return "".join([*parts, text[at:]])
