@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -74,3 +75,8 @@ class StageConfig(BaseModel):
         """
         del stage
         return frozenset()
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Of some input stages, the files that ``stage`` reads with these settings, in the place of the graph's."""
+        del stage
+        return {}

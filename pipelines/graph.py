@@ -193,16 +193,18 @@ GRAPH: Mapping[str, Stage] = {
         ),
         Stage(
             name="gate",
-            title="Search every masked string in everything that will be public; a find ends the run.",
+            title="Search every masked string in all that will be public, and hold back the rows that it stands in.",
             table="gate",
             step="search",
             module=f"{_STAGES}.gate",
             configs={"gate": GATE},
             inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all")),
             packages=("pyarrow", "faker"),
+            tables=(Table("held", "hits.parquet"),),
         ),
         # Whatever has a public root reads the gate: the store searches its public files for what the gate lists.
-        # Only the constant `passed.json` enters the key, so that another list builds nothing anew.
+        # Only the constant `passed.json` enters the key, so that another list builds nothing anew. Which rows are held
+        # enters that of the shards, and of trainings that read text beside them (`TrainConfig.files_read`).
         Stage(
             name="shard",
             title="Divide one partition into public and private rows (CRT Algorithm 1, lines 3 and 4).",
@@ -287,11 +289,12 @@ GRAPH: Mapping[str, Stage] = {
                 "guarantee": GUARANTEE,
                 "dedup": DEDUP,
                 "redact": REDACT,
+                "gate": GATE,
                 "shard": SHARD,
                 "train": TRAIN,
                 "report": REPORT,
             },
-            fields={"report": ("public", "publish_counts")},
+            fields={"gate": ("enabled", "on_hit"), "report": ("public", "publish_counts")},
             # Shards and masks say whether the model is one of the text as it is redacted now (`Releases.is_current`).
             inputs=(
                 Input("train", ("events.json",)),

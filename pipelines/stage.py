@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pipelines.config import StageConfig
@@ -128,8 +128,11 @@ class Stage:
             configs: the validated settings by table name.
         """
         own = configs.get(self.table) if self.table in self.configs else None
-        unread = own.unread_inputs(self.name) if own is not None else frozenset()
-        return tuple(edge for edge in self.inputs if edge.stage not in unread)
+        if own is None:
+            return self.inputs
+        unread, files = own.unread_inputs(self.name), own.files_read(self.name)
+        read = (edge for edge in self.inputs if edge.stage not in unread)
+        return tuple(replace(edge, files=files.get(edge.stage, edge.files)) for edge in read)
 
     def run(self) -> RunFunction:
         """Imports the stage and returns its ``run``."""

@@ -14,7 +14,9 @@ from pipelines.graph import GRAPH
 from pipelines.stage import Table
 from pipelines.store.roots import Roots
 
-_SECRET_COLUMNS = frozenset({"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain"})
+_SECRET_COLUMNS = frozenset(
+    {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string"}
+)
 """Columns that may hold private text; a sample shows only how long they are."""
 
 

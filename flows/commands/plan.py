@@ -19,6 +19,8 @@ from pipelines.store.plan import make_plan
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
 
+HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
+
 
 def open_planning(config: Path, environ: Mapping[str, str]) -> Session:
     """A session for looking, not running. Reads input files that changed."""
@@ -121,6 +123,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
     if newer := document["unfinished_run"]:
         head += f"\nnewest run     {newer['run_id']} {newer['state']}"
+    if last and (num_held := last["metrics"].get("num_held")):
+        head += f"\nheld rows      {num_held:,}, which would be public: {HELD}"
     return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
 
 
@@ -164,6 +168,8 @@ def run_text(record: Mapping[str, Any]) -> str:
             value = metrics[name]
             lines.append(f"  {label:<38} {_missing(name) if value is None else format(value, form)}")
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
+    if metrics.get("num_held"):
+        lines.append(f"  {metrics['num_held']:,} rows are held back that would be public: {HELD}")
     lines += [f"  {name:<14} {path}" for name, path in record.get("outputs", {}).items() if name in _SHOWN]
     removed = record.get("num_superseded_removed", 0)
     if removed is None:

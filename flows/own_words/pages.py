@@ -29,7 +29,16 @@ from pipelines.training.outputs import events_document, figures_document
 
 _SOURCES: Final = Sources(
     redact=({"policies": list(SPECS), "conservative": "conservative"},),
-    shard=({"num_public": 3, "num_private": 4, "num_public_tokens": 30, "num_private_tokens": 40, "num_all_mask": 1},),
+    shard=(
+        {
+            "num_public": 3,
+            "num_private": 4,
+            "num_public_tokens": 30,
+            "num_private_tokens": 40,
+            "num_all_mask": 1,
+            "num_held": 1,
+        },
+    ),
     dedup={
         "mode": "mask_later",
         "normalise": "none",

@@ -141,6 +141,7 @@ _HEADLINES = (
     ("num_sentences", "sentences"),
     ("duplicates", "masked as duplicates"),
     ("coverage", "tokens redacted (share)"),
+    ("num_held", "rows held back by the gate"),
     ("miss_rate", "missed tokens / all tokens, m"),
     ("false_negative_rate_upper", "secrets missed, upper bound, γ"),
     ("delta2_upper", "secrets published, upper bound, δ₂"),

@@ -24,6 +24,7 @@ from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
+from pipelines.accounting.held_rows import about_held_rows
 from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
@@ -35,7 +36,6 @@ WITHHELD: Final = (
 LARGE_DELTA: Final = (
     "delta is not below one over the number of records: a run that publishes one random record whole would satisfy it"
 )
-
 
 FOREIGN_ROWS: Final = (
     "no work on this run can mend this: an earlier release trained on rows, or published rows, that another redaction "
@@ -243,7 +243,7 @@ class ClaimBuilder:
             covers=self.publication.covers,
             beside=self.publication.beside,
             epsilon_unamplified=finite(self.loss.epsilon),
-            assumptions=(*extra, *rests_on),
+            assumptions=(*extra, *rests_on, *about_held_rows(notion, self.corpus)),
             **{
                 "corpus": "private_set" if is_dp else on,
                 "dedup_stability": None if is_dp else self.corpus.dedup_stability,

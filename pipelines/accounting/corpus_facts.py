@@ -28,15 +28,22 @@ def _policies(redact: Any) -> tuple[str, ...]:
 
 
 def corpus_facts(
-    dedup: Any, redact: Any, *, has_public_rows: bool, reads_places: bool, learnt_from_corpus: bool = False
+    dedup: Any,
+    redact: Any,
+    *,
+    has_public_rows: bool,
+    reads_places: bool,
+    learnt_from_corpus: bool = False,
+    holds: bool = False,
 ) -> CorpusFacts:
-    """What deduplication and redaction were told to do.
+    """What deduplication, redaction and the gate were told to do.
 
     Args:
         dedup, redact: the settings tables of these names.
         has_public_rows: whether rows that the conservative policy lets pass are published, or trained on without noise.
         reads_places: whether training is told which records begin or end their conversation.
         learnt_from_corpus: whether policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
+        holds: whether the gate holds rows with a find (`GateConfig.holds`).
     """
     policies = _policies(redact)
     specs = [(name, registry.spec(name)) for name in policies]
@@ -54,4 +61,6 @@ def corpus_facts(
         collapses=redact.collapse,
         # Of a plug-in it could not be checked, and selective DP would rest on it.
         redactor_is_stable=all(name in SPECS and SPECS[name].is_stable for name in policies),
+        # Without a conservative policy no row would be public, so none can be held.
+        holds_rows=holds and redact.conservative is not None,
     )

@@ -133,6 +133,7 @@ class CorpusFacts:
         redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
         reads_redacted: whether training read redacted text at all.
+        holds_rows: whether the gate keeps rows on the private side, and masks in them, what is masked elsewhere.
         foreign_public_rows: whether an earlier release gave away rows by another redaction's judgement, of which it is
             not known which secrets they hold.
     """
@@ -150,6 +151,7 @@ class CorpusFacts:
     redactor_is_stable: bool = False
     reads_redacted: bool = True
     foreign_public_rows: bool = False
+    holds_rows: bool = False
 
     @property
     def gives_credit(self) -> bool:

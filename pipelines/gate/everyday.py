@@ -24,6 +24,31 @@ from pipelines.policies.english.word_lists import word_lists
 _DICTATED: Final = frozenset({"dash", "dot", "hyphen", "underscore"})
 """Words by which a code or an address is dictated ("blue dot sky")."""
 
+_SELDOM_NAMES: Final = frozenset(
+    {
+        *(
+            "age",
+            "basic",
+            "brand",
+            "car",
+            "company",
+            "date",
+            "day",
+            "edit",
+            "floor",
+            "foot",
+            "job",
+            "lie",
+            "line",
+            "lot",
+        ),
+        *("low", "lower", "pages", "parent", "read", "reader", "real", "room", "said", "sales", "side", "street"),
+        *("topic", "tours", "water", "way", "weeks"),
+    }
+)
+"""Everyday words that lists of names hold for other countries, or for a few people. Beside other everyday words they
+are taken for what they say ("good day", "street address")."""
+
 
 def _normal_forms(words: Iterable[str]) -> frozenset[tuple[str, ...]]:
     written = (form for word in words for form in (word, word.replace("'", " ' ")))  # "isn't", and cut in two
@@ -41,10 +66,11 @@ _GRAMMAR: Final = frozenset(word for form in _normal_forms(FUNCTION_WORDS | COUR
 def name_words() -> frozenset[str]:
     """Words that may be a name, in the form in which text is compared.
 
-    Words of grammar and of courtesy never count, although lists of names hold "the", "my" and "good".
+    Words of grammar and of courtesy never count, although lists of names hold "the", "my" and "good"; nor do a few
+    everyday words that were looked at one by one.
     """
     listed = {word for name in personal_names() for word in words_of(name) if len(word) > 1}
-    return frozenset(listed | AMBIGUOUS_WORDS) - _GRAMMAR
+    return frozenset(listed | AMBIGUOUS_WORDS) - _GRAMMAR - _SELDOM_NAMES
 
 
 def is_everyday(words: Sequence[str]) -> bool:

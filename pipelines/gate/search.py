@@ -17,15 +17,15 @@ from pipelines.tables import Table, TableWriter, side_by_side
 
 CHUNK_STRINGS: Final = 500_000
 """Strings held at once (about 150 MB); more take another pass over the rows."""
-PUBLIC_COLUMNS: Final = ("redacted_text", "speaker", "domain", "label")
-"""The columns of a public row that quote the corpus."""
+TAGS: Final = ("speaker", "domain", "label")
+"""The columns of a public row that quote the corpus, beside its text; other rows have the same, so none can be held."""
 _FLAGS: Final = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
 _MAX_HITS: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    """A masked string that stands unmasked in what is about to be published. Private."""
+    """A masked string that stands unmasked in what is about to be published, as in `GATE_HITS`. Private."""
 
     file: str
     string: str
@@ -33,6 +33,8 @@ class Hit:
     text: str
     doc_id: str | None = None
     sentence_index: int | None = None
+    masked_doc_id: str | None = None
+    masked_sentence_index: int | None = None
 
 
 @dataclass
@@ -48,19 +50,20 @@ class Hits:
         if len(self.kept) < _MAX_HITS:
             self.kept.append(hit)
 
-    def refuse(self, what: str, failures: Target) -> PrivacyGateError:
+    def refuse(self, what: str, failures: Target, why: str = "") -> PrivacyGateError:
         """Writes the kept hits to a private table ``hits``, and makes the error that tells counts only.
 
         Args:
             what: says what is not published because of them.
             failures: where the table goes.
+            why: says more of where they stand.
         """
         with failures.table(GATE_HITS, "hits") as writer:
             for hit in self.kept:
                 writer.append(**vars(hit))
         counts = ", ".join(f"{label} {count}" for label, count in sorted(self.by_label.items()))
         return PrivacyGateError(
-            f"strings that were masked elsewhere stand unmasked in what was about to be published ({counts}); "
+            f"strings that were masked elsewhere stand unmasked in what was about to be published ({counts}){why}; "
             f"{what} was published. The private table {failures.blob('hits.parquet')} shows which and where "
             f"(pl.read_parquet). Then let the policies find them, or a stricter redact.conservative; or, if they are "
             "no secrets, name them in gate.ignore or choose gate.labels"
@@ -102,50 +105,44 @@ def chunks_of(
     yield chunk
 
 
-def spans_of(sentences: Table, redacted: Table) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Every sentence's original text with the spans that were masked in it.
+def spans_of(sentences: Table, redacted: Table) -> Iterator[dict[str, Any]]:
+    """Every sentence's place and original text with the spans that were masked in it.
 
     Raises:
         StageError: the two tables do not hold the same rows in the same order.
     """
     row = ("doc_id", "sentence_index")
     for left, right in side_by_side(sentences, (*row, "text"), redacted, (*row, "spans"), made_by="redact"):
-        yield from zip(left.column("text").to_pylist(), right.column("spans").to_pylist(), strict=True)
+        for ours, spans in zip(left.to_pylist(), right.column("spans").to_pylist(), strict=True):
+            yield {**ours, "spans": spans}
+
+
+def training_rows(redacted: Table) -> Iterator[dict[str, Any]]:
+    """The rows of a redacted table's training fold."""
+    columns = ("doc_id", "sentence_index", "redacted_text", *TAGS, *_FLAGS)
+    yield from (row for row in redacted.rows(columns) if row["fold"] == "train")
 
 
 def public_rows(redacted: Table) -> Iterator[dict[str, Any]]:
-    """The rows of a redacted table on the public side, by the shard stage's rule."""
-    columns = ("doc_id", "sentence_index", *PUBLIC_COLUMNS, *_FLAGS)
-    yield from (row for row in redacted.rows(columns) if row["fold"] == "train" and not is_private(row))
+    """Those of them that are on the public side, unless the gate holds them, by the shard stage's rule."""
+    yield from (row for row in training_rows(redacted) if not is_private(row))
 
 
-def hits_in_row(row: dict[str, Any], index: StringIndex, choice: Choice) -> tuple[list[Hit], set[str]]:
-    """The strings that stand in a public row's columns, and the row's words."""
-    hits: list[Hit] = []
-    seen: set[str] = set()
-    for column in PUBLIC_COLUMNS:
-        if not (value := row[column]):
-            continue
-        # Speakers, domains and labels repeat in every row.
-        tag = column != "redacted_text"
-        words = _tag_words(value, choice.case_sensitive) if tag else choice.words(value)
-        seen.update(words)
-        hits += [
-            Hit(
-                file="public.parquet",
-                string=string,
-                label=index.labels[string],
-                text=value,
-                doc_id=row["doc_id"],
-                sentence_index=row["sentence_index"],
-            )
-            for string in sorted(index.find(words))
-        ]
-    return hits, seen
+def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> Iterator[Hit]:
+    """The strings that stand in a public row's speaker, domain or label."""
+    for column in TAGS:
+        if value := row[column]:
+            words = tag_words(value, choice.case_sensitive)
+            for string in sorted(index.find(words)):
+                place = {"doc_id": row["doc_id"], "sentence_index": row["sentence_index"]}
+                yield Hit(
+                    file=f"public.parquet, {column}", string=string, label=index.labels[string], text=value, **place
+                )
 
 
 @functools.lru_cache(maxsize=1_024)
-def _tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
+def tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
+    """The words of a speaker, domain or label: these repeat in every row."""
     return tuple(words_of(text, case_sensitive=case_sensitive))
 
 

@@ -49,6 +49,31 @@ def words_of(text: str, *, case_sensitive: bool = False) -> list[str]:
     return _TOKEN.findall(text)
 
 
+def places_of_words(text: str, *, case_sensitive: bool = False) -> list[tuple[str, int, int]]:
+    """The words of `words_of`, each with the half-open range of characters that it stands for."""
+    joined = {match.start(2) - 1 for match in _NOT.finditer(text)}
+    folded, origin = [], []
+    for at, character in enumerate(text):
+        new = "" if at in joined else _folded(character, case_sensitive)
+        folded.append(new)
+        origin += [at] * len(new)
+    places = []
+    for match in _TOKEN.finditer("".join(folded)):
+        start, end = origin[match.start()], origin[match.end() - 1] + 1
+        while end < len(text) and unicodedata.category(text[end])[0] == "M":
+            end += 1  # an accent of its own
+        places.append((match[0], start, end))
+    return places
+
+
+def _folded(character: str, case_sensitive: bool) -> str:
+    folded = character if case_sensitive else character.casefold()
+    if folded.isascii():
+        return folded
+    folded = "".join(c for c in unicodedata.normalize("NFKD", folded) if unicodedata.category(c)[0] != "M")
+    return folded if case_sensitive else folded.casefold()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """What is searched for.
@@ -93,23 +118,33 @@ class Choice:
         return "ignored" if string in self._ignored else None
 
 
-def masked_strings(
-    rows: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], choice: Choice
-) -> list[tuple[str, str, int]]:
-    """The distinct masked strings of some sentences.
+@dataclass(frozen=True)
+class MaskedString:
+    """A string that was masked under a label, as it is compared: how often, and in which row first."""
+
+    string: str
+    label: str
+    count: int
+    doc_id: str
+    sentence_index: int
+
+
+def masked_strings(rows: Iterable[Mapping[str, Any]], choice: Choice) -> list[MaskedString]:
+    """The distinct masked strings of some sentences, sorted.
 
     Args:
-        rows: a sentence's original text, and its spans with ``start``, ``end`` and ``label``.
-
-    Returns:
-        (normalised string, label, count), sorted.
+        rows: a sentence's ``doc_id`` and ``sentence_index``, its original ``text``, and its ``spans`` with ``start``,
+            ``end`` and ``label``.
     """
     counts: Counter[tuple[str, str]] = Counter()
-    for text, spans in rows:
-        for span in spans:
-            if choice.has_label(span["label"]) and (string := choice.normalise(text[span["start"] : span["end"]])):
+    first: dict[tuple[str, str], tuple[str, int]] = {}
+    for row in rows:
+        for span in row["spans"]:
+            written = row["text"][span["start"] : span["end"]]
+            if choice.has_label(span["label"]) and (string := choice.normalise(written)):
                 counts[(string, span["label"])] += 1
-    return [(string, label, count) for (string, label), count in sorted(counts.items())]
+                first.setdefault((string, span["label"]), (row["doc_id"], row["sentence_index"]))
+    return [MaskedString(*found, count, *first[found]) for found, count in sorted(counts.items())]
 
 
 class StringIndex:
@@ -150,18 +185,30 @@ class StringIndex:
             found.update(self._regrouped(words))
         return found
 
+    def places(self, words: Sequence[str]) -> set[tuple[int, int]]:
+        """Where the strings of `find` stand: half-open ranges of words, every one of them."""
+        found = {(at, at + 1) for at, word in enumerate(words) if word in self.singles}
+        for at, pair in enumerate(pairwise(words)):
+            for length in self._lengths.get(pair, ()):
+                if " ".join(words[at : at + length]) in self.labels:
+                    found.add((at, at + length))
+        return found | {(start, stop) for start, stop, _ in self._runs_of_digits(words)}
+
     def _regrouped(self, words: Sequence[str]) -> Iterator[str]:
         """The digit strings that neighbouring numbers give together, at most eight of them."""
+        yield from (string for _, _, string in self._runs_of_digits(words))
+
+    def _runs_of_digits(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         for start, word in enumerate(words):
             if not word[0].isdigit():
                 continue
             joined = ""
-            for piece in words[start : start + MAX_PIECES]:
+            for stop, piece in enumerate(words[start : start + MAX_PIECES], start=start + 1):
                 if not piece.isdigit():
                     break
                 joined += piece
                 if joined in self._digits:
-                    yield self._digits[joined]
+                    yield start, stop, self._digits[joined]
 
 
 def fragments(singles: set[str], words: Iterable[str]) -> set[str]:

@@ -41,6 +41,11 @@ class View:
         return self.plain in ("public_shard", "redacted") or self.noised == "private_shard"
 
     @property
+    def reads_masks(self) -> bool:
+        """Whether masks come from the redacted tables, beside the shards."""
+        return self.marks_tokens or self.plain == "typed"
+
+    @property
     def reads_original(self) -> bool:
         """Whether records come from the sentences."""
         return "original" in (self.plain, self.noised)
@@ -60,6 +65,6 @@ def unread_stages(view: View, *, tokenizer_reads_public_rows: bool) -> frozenset
     unread = {"shard", "redact"}
     if view.reads_shards or tokenizer_reads_public_rows:
         unread.discard("shard")
-    if view.marks_tokens or view.plain == "typed":
+    if view.reads_masks:
         unread.discard("redact")
     return frozenset(unread)

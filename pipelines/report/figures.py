@@ -179,7 +179,7 @@ def _events(sources: Sources) -> Figures:
 
 
 def _shards(shard: Sequence[Figures], dedup: Figures) -> dict[str, Any]:
-    keys = ("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask")
+    keys = ("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask", "num_held")
     return {**{key: total(shard, key) for key in keys}, "num_duplicates": dedup.get("num_duplicates")}
 
 
@@ -257,6 +257,7 @@ def _metrics(
         "coverage": redaction["coverage"],
         "num_public": shards["num_public"],
         "num_private": shards["num_private"],
+        "num_held": shards["num_held"],
         "miss_rate": rate.get("value"),
         "miss_rate_upper": (rate.get("recommended") or (None, None))[1],
         "false_negative_rate": missed_secrets.get("value"),

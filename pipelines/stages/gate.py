@@ -1,14 +1,14 @@
 """Gate: before anything is published, every masked string is searched in everything that will be public.
 
 The policies are not asked again: what they masked in one sentence, in any spelling of case and punctuation, must not
-stand unmasked in another one that is published.
+stand unmasked in another one that is published. A sentence in which it does is held: it goes to the private side.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,19 @@ class GateConfig(StageConfig):
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"ignore"})
 
     enabled: bool = Field(default=True, description="Whether to search. Without it nothing stops such a leak.")
+    on_hit: Literal["hold", "stop"] = Field(
+        default="hold",
+        description="What a find in a sentence does. hold: the sentence is kept on the private side, and what was "
+        "found in it is masked there; `reticent inspect gate` shows which, and why. stop: the run ends with exit code "
+        "4. A find in a speaker's name, a domain, a label, or in a file that is no table of sentences always ends it.",
+    )
+    max_held_fraction: float = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="Share of the training sentences that may be held; with more the run ends with exit code 4, for "
+        "then the policies miss much, or mask what is no secret.",
+    )
     labels: tuple[str, ...] = Field(
         default=(),
         description="Labels whose masked strings are searched for. Empty: all but those that describe and do not "
@@ -49,6 +62,11 @@ class GateConfig(StageConfig):
         "command, nor in a report.",
     )
 
+    @property
+    def holds(self) -> bool:
+        """Whether a sentence with a find is held, and does not end the run."""
+        return self.enabled and self.on_hit == "hold"
+
     def choice(self) -> Choice:
         """These settings as the search takes them."""
         from pipelines.gate.everyday import is_everyday
@@ -64,57 +82,80 @@ class GateConfig(StageConfig):
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes to the private root: the strings searched for, for the stages that publish; counts; and the passage.
+    """Writes to the private root: the strings searched for; held rows, of each partition and of all; finds; counts.
 
     ``passed.json`` is the same whatever was searched for, so that later stages run again only for their own reasons.
+    ``held.json`` has the same bytes where no row is held, and others for other held rows: it enters the key of
+    trainings that read the text of held rows elsewhere than in the shards (`TrainConfig.files_read`).
 
     Raises:
-        PrivacyGateError: a masked string stands in a sentence that would be public. Where it stands is told in a
-            private table.
+        PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a
+            sentence, where finds stop the run; or in too many of them. Where it stands is told in a private table.
     """
-    from pipelines.gate.search import Hits, chunks_of, hits_in_row, public_rows, write_index
+    from pipelines.gate.finds import Finds, explained, first_masked, public_words, search_rows, write_held
+    from pipelines.gate.search import Hits, chunks_of, write_index
     from pipelines.gate.strings import StringIndex, fragments
-    from pipelines.gate.tables import GATE_INDEX, GATE_STRINGS
+    from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
     from pipelines.policies.tables import REDACTED
 
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
     left_out: Counter[str] = Counter()
     searched: Counter[str] = Counter()
-    hits = Hits()
-    words: set[str] = set()
-    num_rows = 0
-    tables = ctx.inputs["redact"]
-
-    def searched_chunks() -> Any:
-        nonlocal num_rows
-        strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
-        for number, chunk in enumerate(chunks_of(strings, choice, left_out, searched)):
+    in_tags, num_training = Hits(), 0
+    strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
+    tables = {artifact.partition or "": artifact.table(REDACTED) for artifact in ctx.inputs["redact"]}
+    with ctx.out.scratch.emptied("finds") as scratch:
+        finds = Finds(scratch)
+        for chunk in chunks_of(strings, choice, left_out, searched) if config.enabled else ():
             index = StringIndex(chunk)
-            for done, artifact in enumerate(tables if config.enabled else ()):
+            num_training = 0
+            for done, (partition, table) in enumerate(tables.items()):
                 ctx.run.progress(done, len(tables), "partitions searched for masked strings")
-                for row in public_rows(artifact.table(REDACTED)):
-                    if number == 0:
-                        num_rows += 1
-                    found, row_words = hits_in_row(row, index, choice)
-                    words.update(row_words)
-                    for hit in found:
-                        hits.add(hit)
-            yield chunk, fragments(index.singles, words)
-
+                with finds.writer(partition) as found:
+                    num_training += search_rows(table, index, choice, found, in_tags)
+        if in_tags.by_label:
+            raise in_tags.refuse("nothing of this run", ctx.out.failures, ", in a speaker's name, a domain or a label")
+        num_held = sum(len(finds.of(partition)) for partition in tables)
+        places = [artifact.table(GATE_PLACES, "places") for artifact in ctx.inputs["gate_strings"]]
+        masked = first_masked(places, finds.strings)
+        if (why := _why_stop(config, num_held, num_training)) is not None:
+            hits = Hits()
+            for hit in explained(tables, finds, masked):
+                hits.add(hit)
+            raise hits.refuse("nothing of this run", ctx.out.failures, why)
+        with ctx.out.table(GATE_HITS, "hits") as hit_writer:
+            for hit in explained(tables, finds, masked):
+                hit_writer.append(**vars(hit))
+        by_label = write_held(ctx.out, tables, finds, choice)
+        num_public, words = public_words(tables if config.enabled else {}, finds, choice)
     with ctx.out.table(GATE_INDEX, "index") as writer:
-        num_strings = write_index(writer, searched_chunks())
-    if hits.by_label:
-        raise hits.refuse("nothing of this run", ctx.out.failures)
+        again = chunks_of(strings, choice, Counter(), Counter()) if config.enabled else ()
+        num_strings = write_index(writer, ((chunk, fragments(StringIndex(chunk).singles, words)) for chunk in again))
     figures = {
         "enabled": config.enabled,
+        "on_hit": config.on_hit,
         "case_sensitive": config.case_sensitive,
         "min_characters": config.min_characters,
         "num_strings": num_strings,
         "num_strings_by_label": dict(sorted(searched.items())),
         "num_left_out_by_reason": dict(sorted(left_out.items())),
-        "num_public_rows": num_rows,
+        "num_public_rows": num_public,
+        "num_held_rows": num_held,
+        "num_held_rows_by_label": dict(sorted(by_label.items())),
     }
     ctx.out.json("passed.json", {"schema_version": 1})
     ctx.out.json("figures.json", figures)
-    return {"num_strings": num_strings, "num_public_rows": num_rows}
+    return {"num_strings": num_strings, "num_public_rows": num_public, "num_held_rows": num_held}
+
+
+def _why_stop(config: GateConfig, num_held: int, num_training: int) -> str | None:
+    """Why finds in sentences end the run, as the error says it; None where these are held."""
+    if num_held and config.on_hit == "stop":
+        return " (gate.on_hit = 'hold' keeps such rows on the private side instead)"
+    if num_held <= config.max_held_fraction * num_training:
+        return None
+    return (
+        f", in {num_held:,} of {num_training:,} training rows, which is more than gate.max_held_fraction = "
+        f"{config.max_held_fraction:g} lets the gate hold back"
+    )

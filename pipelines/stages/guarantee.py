@@ -97,8 +97,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    learnt = bool(figures.get("num_learnt_sentences"))
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, learnt_from_corpus=learnt)
+    told = {"learnt_from_corpus": bool(figures.get("num_learnt_sentences")), "holds": ctx.configs["gate"].holds}
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told)
     stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
         source=figures["source"],

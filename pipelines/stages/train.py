@@ -215,6 +215,7 @@ def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -
 def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
     """The tables among the inputs that are read for this view."""
     from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+    from pipelines.policies.held import HELD
     from pipelines.policies.sharding import SHARD
     from pipelines.policies.tables import REDACTED
     from pipelines.training.data.corpus import TrainingTables
@@ -229,6 +230,7 @@ def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTable
         redacted=[artifact.table(REDACTED) for artifact in redacted],
         screened=[artifact.table(SHARD, "screened") for artifact in estimate],
         documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens],
+        held=[artifact.table(HELD) for artifact in ctx.inputs.get("gate", ()) if view.reads_masks],
     )
     return tables if ctx.outside.overlay is None else tables.with_overlay(ctx.outside.overlay)
 

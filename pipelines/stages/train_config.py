@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, model_validator
@@ -149,6 +150,13 @@ class TrainConfig(TrainSettings):
             return frozenset({"redact", "estimate"} - {None if is_given else phase.figures.get(self.variant() or "")})
         unread = unread_stages(self.view(), tokenizer_reads_public_rows=learns)
         return unread if phase else unread | {"train_phase1"}
+
+    def files_read(self, stage: str) -> Mapping[str, tuple[str, ...]]:
+        """Of the gate, which rows are held, where masks are read elsewhere than in the shards.
+
+        Where no row is held, the file is equal to the one that all others read, and so are the keys.
+        """
+        return {"gate": ("held.json",)} if stage == "train" and self.view().reads_masks else {}
 
     def code_references(self) -> tuple[str, ...]:
         """The modules of the chosen method and task, and those that describe them."""

@@ -79,6 +79,7 @@ def everything():
             redact,
             has_public_rows=is_published or rule_of(one.method, one.variant).has_public_set,
             reads_places=places,
+            holds=True,
         )
         rate = FalseNegativeRate(value=0.0, upper=gamma, confidence=1.0 if census else 0.95, mu=MU)
         found = Delta2(value=0.0, upper=escape, confidence=1.0 if census else 0.95, mu=MU)

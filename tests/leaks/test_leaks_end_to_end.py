@@ -119,16 +119,18 @@ def crashed(project: Path, logged: dict[str, str]) -> Done:
 @pytest.fixture(scope="module")
 def refused(project: Path, logged: dict[str, str], crashed: Done) -> tuple[Done, list[Path]]:
     """A run with a name that is masked in one sentence and missed in another; and what its public root then held."""
-    done = reticent("run", project / "reticent.toml", "--json", cwd=project, **logged)
+    config = project / "reticent.toml"
+    done = reticent("run", config, "--json", cwd=project, **logged, RETICENT__GATE__ON_HIT="stop")
     return done, [path for path in (project / "reticent-store/public").rglob("*") if not path.is_dir()]
 
 
 @pytest.fixture(scope="module")
 def finished(project: Path, logged: dict[str, str], refused: tuple[Done, list[Path]]) -> Done:
-    """The same after the missed form was added to the policies, as the message advises. The pattern is a secret."""
+    """The same where such a sentence is held. A pattern, which finds nothing here, is a secret as well."""
     settings = {
+        "RETICENT__GATE__MAX_HELD_FRACTION": "0.03",
         "RETICENT__REDACT__POLICIES": '["customersim", "regex"]',
-        "RETICENT__REDACT__PATTERNS": f'{{NAME = "{HALF_FOUND.lower()}"}}',
+        "RETICENT__REDACT__PATTERNS": f'{{NAME = "{HALF_FOUND.lower()} junior"}}',
     }
     return reticent("run", project / "reticent.toml", "--json", cwd=project, **logged, **settings)
 
@@ -202,6 +204,24 @@ def test_found_secrets_are_nowhere_outside_the_private_root(project: Path, finis
         if secret != MISSED:
             assert not any(_holds(text.encode(), secret) for text in texts), kind
             assert [name for name, data in public if _holds(data, secret)] == [], kind
+
+
+def test_a_held_sentence_is_shown_to_the_trusted_side_only(project: Path, finished: Done) -> None:
+    document = json.loads(finished.stdout.splitlines()[-1])
+    assert document["metrics"]["num_held"] == 1
+    config = project / "reticent.toml"
+    assert "1 rows are held back" in reticent("report", config, cwd=project).stdout
+    assert "held rows      1," in reticent("status", config, cwd=project).stdout
+    shown = reticent("inspect", "gate", "--config", config, "--show-text", "--json", cwd=project).stdout
+    (table,) = json.loads(shown)["tables"]
+    (row,) = table["sample"]
+    assert (row["string"], row["text"]) == (HALF_FOUND.lower(), f"please remind {HALF_FOUND.lower()} of the lamp .")
+    redacted = pl.read_parquet(project / "reticent-store/private/latest/redacted/*.parquet")
+    masked = redacted.filter(doc_id=row["masked_doc_id"], sentence_index=row["masked_sentence_index"])
+    assert masked["redacted_text"].to_list() == ["Hello, this is <MASK>."]
+    private = pl.read_parquet(project / "reticent-store/private/latest/private/*.parquet")
+    assert "please remind <MASK> of the lamp ." in private["redacted_text"].to_list()
+    assert HALF_FOUND.lower() not in reticent("inspect", "gate", "--config", config, cwd=project).stdout
 
 
 def test_missed_secrets_are_only_in_public_redacted_text(project: Path, finished: Done) -> None:

@@ -117,8 +117,10 @@ def test_choice_of_labels_lengths_words_and_exceptions() -> None:
 
 def test_masked_strings_are_distinct_counted_and_sorted() -> None:
     spans = [{"start": 0, "end": 3, "label": "NAME"}, {"start": 4, "end": 5, "label": "CARDINAL"}]
-    rows = [("Zoe 1", spans), ("zoë 2", spans), ("Amy 3", spans)]
-    assert masked_strings(rows, Choice()) == [("amy", "NAME", 1), ("zoe", "NAME", 2)]
+    texts = ("Zoe 1", "zoë 2", "Amy 3")
+    rows = [{"doc_id": "d", "sentence_index": n, "text": text, "spans": spans} for n, text in enumerate(texts)]
+    found = [tuple(vars(string).values()) for string in masked_strings(rows, Choice())]
+    assert found == [("amy", "NAME", 1, "d", 2), ("zoe", "NAME", 2, "d", 0)]
 
 
 # --- the stages ---------------------------------------------------------------------------------------------------
@@ -197,16 +199,15 @@ def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_tabl
     monkeypatch.setattr(search, "CHUNK_STRINGS", chunk)  # also with one pass for each string
     others: list[Row] = [(f"Person {n}xy here", f"<MASK>{' here'}", True) for n in range(3)]
     with pytest.raises(PrivacyGateError) as caught:
-        _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig())
+        _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig(on_hit="stop"))
     told = str(caught.value)
     assert caught.value.exit_code == 4
     assert "NAME 1" in told
     assert "gate.ignore" in told
     assert "zebulon" not in told.lower()
     hits = read_table(tmp_path / "failures" / "hits.parquet", "gate_hits").to_pylist()
-    assert [(h["doc_id"], h["sentence_index"], h["text"], h["string"]) for h in hits] == [
-        ("d1", 1, LEAK[0], "zebulon quackenbush")
-    ]
+    place = ("doc_id", "sentence_index", "text", "string", "masked_doc_id", "masked_sentence_index")
+    assert [tuple(h[name] for name in place) for h in hits] == [("d1", 1, LEAK[0], "zebulon quackenbush", "d0", 0)]
     assert not (tmp_path / "gate" / "passed.json").exists()
 
 
@@ -222,7 +223,7 @@ def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_tabl
     ids=["ignore", "labels", "min_characters", "case", "off"],
 )
 def test_each_setting_can_let_the_same_text_pass(tmp_path: Path, config: GateConfig) -> None:
-    context = _run_gate(tmp_path, [[MASKED, LEAK]], config)
+    context = _run_gate(tmp_path, [[MASKED, LEAK]], config.model_copy(update={"on_hit": "stop"}))
     assert (context.out.folder / "passed.json").exists()
 
 

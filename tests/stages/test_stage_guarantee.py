@@ -14,6 +14,7 @@ from support.contexts import stage_context
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU, not_measured
 from pipelines.stages.dedup import DedupConfig
+from pipelines.stages.gate import GateConfig
 from pipelines.stages.guarantee import GuaranteeConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.report import ReportConfig
@@ -68,6 +69,7 @@ def stated(
             "guarantee": GuaranteeConfig(**(guarantee or {})),
             "dedup": DedupConfig(**(dedup or {})),
             "redact": RedactConfig(**(redact or {})),
+            "gate": GateConfig(),
             "shard": ShardConfig(**(shard or {})),
             "report": ReportConfig(**(report or {})),
         },

@@ -11,19 +11,26 @@ from support.contexts import stage_context
 from support.tables import DEFAULTS, read_table, write_rows
 
 from pipelines.artifacts import Target
-from pipelines.errors import PrivacyGateError
+from pipelines.errors import PrivacyGateError, StageError
 from pipelines.mask import MASK
 from pipelines.policies import sharding
+from pipelines.policies.held import HELD
 from pipelines.policies.sharding import ContentOrder, check_public, content_key, is_private
 from pipelines.stages.shard import ShardConfig, run
+from pipelines.tables import TableWriter
 
 ROW = DEFAULTS["redacted"] | {"doc_id": "d0", "redacted_text": "hello there", "num_tokens": 2}
 
 
-def run_stage(root, rows):
+def run_stage(root, rows, held=()):
     write_rows(root / "redact/redacted.parquet", "redacted", rows, **ROW)
+    (root / "gate").mkdir()
+    with TableWriter(root / "gate/p.parquet", HELD) as writer:
+        for row in held:
+            writer.append(**row)
     more = {"partition": "p", "public_folder": root / "public"}
-    ctx = stage_context("shard", root / "private", {"shard": ShardConfig()}, {"redact": root / "redact"}, **more)
+    inputs = {"redact": root / "redact", "gate": root / "gate"}
+    ctx = stage_context("shard", root / "private", {"shard": ShardConfig()}, inputs, **more)
     counts = run(ctx)
     figures = json.loads((root / "private/figures.json").read_text())
     assert figures == counts
@@ -55,7 +62,26 @@ def test_any_mask_from_any_cause_and_any_flag_is_private(tmp_path):
         "num_public_tokens": 2,
         "num_private_tokens": 12,
         "num_all_mask": 3,
+        "num_held": 0,
     }
+
+
+def test_a_held_row_is_private_and_what_was_found_in_it_is_masked(tmp_path):
+    rows = [{"sentence_index": n, "redacted_text": "ask zoe or zoe", "num_tokens": 4} for n in range(3)]
+    held = [{"doc_id": "d0", "sentence_index": 1, "ranges": [{"start": 4, "end": 7}, {"start": 11, "end": 14}]}]
+    private, public, figures = run_stage(tmp_path, rows, held)
+    assert [(r["sentence_index"], r["redacted_text"], r["num_masked_tokens"]) for r in private] == [
+        (1, f"ask {MASK} or {MASK}", 2)
+    ]
+    assert [r["sentence_index"] for r in public] == [0, 2]
+    assert figures["num_held"] == 1
+
+
+@pytest.mark.parametrize("wrong", [{"sentence_index": 7}, {"sentence_index": 0, "flagged_by_conservative": True}])
+def test_held_rows_that_do_not_fit_are_refused(tmp_path, wrong):
+    held = [{"doc_id": "d0", "sentence_index": wrong["sentence_index"], "ranges": [{"start": 0, "end": 5}]}]
+    with pytest.raises(StageError, match="rerun gate"):
+        run_stage(tmp_path, [{"sentence_index": 0, **wrong} | {"sentence_index": 0}], held)
 
 
 def test_dividing_rows_publishes_none(tmp_path):

@@ -8,6 +8,7 @@ from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
 from pipelines.dedup.tables import DECISIONS, DUPLICATES, KEYS, MASKED
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_STRINGS
 from pipelines.miss_rate.tables import CHOSEN, SAMPLE, STABILITY
+from pipelines.policies.held import HELD
 from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Table, TableWriter
@@ -17,7 +18,7 @@ SCHEMAS = {
     schema.name: schema
     for schema in (
         SENTENCES, DOCUMENTS, REJECTED, GOLD, KEYS, DUPLICATES, DECISIONS, MASKED, REDACTED, SHARD, PUBLISHED,
-        PUBLIC_IDS, SAMPLE, CHOSEN, STABILITY, GATE_STRINGS, GATE_INDEX, GATE_HITS, TOKEN_SCORES, GENERATED,
+        PUBLIC_IDS, SAMPLE, CHOSEN, STABILITY, GATE_STRINGS, GATE_INDEX, GATE_HITS, HELD, TOKEN_SCORES, GENERATED,
     )
 }  # fmt: skip
 

@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.methods.view import View
+from pipelines.policies.held import held_rows
 from pipelines.policies.sharding import SHARD
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Schema, Table
@@ -94,6 +95,7 @@ class TrainingTables:
         screened: the rows that people screened, for views of them.
         documents: the documents tables, where a record is to show that it ends its conversation.
         excluded: rows that are not trained on (`pipelines.training.data.overlay`); none in a release.
+        held: the table of rows that the gate holds, for methods that read masks beside the shards.
     """
 
     public: Sequence[Table]
@@ -103,6 +105,7 @@ class TrainingTables:
     screened: Sequence[Table] = ()
     documents: Sequence[Table] = ()
     excluded: Sequence[Table] = ()
+    held: Sequence[Table] = ()
 
     def with_overlay(self, overlay: Source) -> TrainingTables:
         """The same with the rows of an overlay, as of one more partition, and without those that it leaves out."""
@@ -192,7 +195,7 @@ def read_corpus(
     progress(0, None, "reading rows")
     redacted = tables.redacted if view.marks_tokens else None
     lengths = document_lengths(tables.documents)
-    excluded = Exclusion.of(tables.excluded)
+    excluded, held = Exclusion.of(tables.excluded), held_rows(tables.held)
     sharded = RowStore(scratch, "shards", unit, lengths)
     sharded.add(excluded.kept(shard_rows(tables.public)), is_private=False)
     if view.reads_shards:
@@ -211,7 +214,7 @@ def read_corpus(
     progress(0, None, "encoding rows")
     original_store = RowStore(scratch, "original", unit, lengths)
     if view.reads_original:
-        rows = excluded.kept(original_rows(tables.sentences, "train", redacted))
+        rows = excluded.kept(original_rows(tables.sentences, "train", redacted, held))
         original_store.add(rows, is_private=True, hashed=False)
     original = original_store.records()
 
@@ -225,7 +228,7 @@ def read_corpus(
     elif view.plain in ("screened", "typed"):
         masks = tuple(vocabulary.control.typed_masks)
         is_typed = view.plain == "typed"
-        rows = typed_rows(tables.sentences, tables.redacted, masks) if is_typed else shard_rows(tables.screened)
+        rows = typed_rows(tables.sentences, tables.redacted, masks, held) if is_typed else shard_rows(tables.screened)
         plain_store = RowStore(scratch, view.plain, unit, lengths)
         plain_store.add(excluded.kept(rows), is_private=True)
         plain = plain_store.records()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipelines.errors import StageError
@@ -45,7 +45,13 @@ def shard_rows(tables: Iterable[Table]) -> Iterator[Row]:
             yield from (Row(*values) for values in zip(*columns, strict=True))
 
 
-def original_rows(sentences: Sequence[Table], fold: str, redacted: Sequence[Table] | None = None) -> Iterator[Row]:
+Held = Mapping[tuple[str, int], Sequence[Range]]
+"""What the gate found in rows that it holds, by document and number: as private as if a policy had found it."""
+
+
+def original_rows(
+    sentences: Sequence[Table], fold: str, redacted: Sequence[Table] | None = None, held: Held | None = None
+) -> Iterator[Row]:
     """The rows of one fold as they were before redaction, duplicates included.
 
     Args:
@@ -53,6 +59,7 @@ def original_rows(sentences: Sequence[Table], fold: str, redacted: Sequence[Tabl
         fold: ``train``, ``valid`` or ``test``.
         redacted: the redacted tables of the same partitions in the same order, to mark what is private; None
             marks nothing.
+        held: marked too, of the training fold.
 
     Raises:
         StageError: a redacted table does not hold the same rows in the same order as its sentences.
@@ -60,7 +67,7 @@ def original_rows(sentences: Sequence[Table], fold: str, redacted: Sequence[Tabl
     if redacted is not None and len(redacted) != len(sentences):
         raise StageError(f"{len(sentences)} sentences tables, {len(redacted)} redacted ones; rerun redact")
     for at, table in enumerate(sentences):
-        for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at]):
+        for rows, marks in _in_lockstep(table, None if redacted is None else redacted[at], held):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == fold:
                     yield Row(
@@ -74,16 +81,18 @@ def original_rows(sentences: Sequence[Table], fold: str, redacted: Sequence[Tabl
                     )
 
 
-def typed_rows(sentences: Sequence[Table], redacted: Sequence[Table], masks: Sequence[str]) -> Iterator[Row]:
+def typed_rows(
+    sentences: Sequence[Table], redacted: Sequence[Table], masks: Sequence[str], held: Held | None = None
+) -> Iterator[Row]:
     """The rows of the training fold, redacted, with masks that tell what was masked (an ablation of JFT, A.2).
 
     Args:
-        sentences, redacted: as for `original_rows`.
+        sentences, redacted, held: as for `original_rows`.
         masks: how they are written, such as ``<PERSON>``. A run of any other kind is ``<MASK>``, and so is a row that
             is masked as a whole. A run of several kinds goes by its first.
     """
     for tables in zip(sentences, redacted, strict=True):
-        for rows, marks in _in_lockstep(*tables):
+        for rows, marks in _in_lockstep(*tables, held):
             for row, mark in zip(rows, marks, strict=True):
                 if row["fold"] == "train":
                     text = _typed_text(row["text"], mark, masks)
@@ -105,7 +114,9 @@ def _typed_text(text: str, mark: dict[str, Any], masks: Sequence[str]) -> str:
     return written + text[at:]
 
 
-def _in_lockstep(sentences: Table, redacted: Table | None) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
+def _in_lockstep(
+    sentences: Table, redacted: Table | None, held: Held | None
+) -> Iterator[tuple[list[dict[str, Any]], Sequence[Any]]]:
     if redacted is None:
         for batch in sentences.batches(_SENTENCE_COLUMNS, BATCH_ROWS):
             yield batch.to_pylist(), [None] * batch.num_rows
@@ -113,7 +124,11 @@ def _in_lockstep(sentences: Table, redacted: Table | None) -> Iterator[tuple[lis
     for ours, theirs in side_by_side(
         sentences, _SENTENCE_COLUMNS, redacted, _REDACTED_COLUMNS, BATCH_ROWS, made_by="redact"
     ):
-        yield ours.to_pylist(), theirs.to_pylist()
+        marks = theirs.to_pylist()
+        for mark in marks if held else ():
+            found = held.get((mark["doc_id"], mark["sentence_index"]), ()) if held else ()
+            mark["spans"] += [{"start": start, "end": end, "label": ""} for start, end in found]
+        yield ours.to_pylist(), marks
 
 
 def private_ranges(text: str, mark: dict[str, Any]) -> tuple[Range, ...]:

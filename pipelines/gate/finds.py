@@ -1,0 +1,176 @@
+"""What the gate finds in sentences, pass by pass, and what follows from it: held rows, and why.
+
+Which rows are held is a function of the corpus and of what is searched for: it is the same for any number of passes.
+Memory holds the finds of one partition at a time, and the distinct strings that were found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pipelines.artifacts import Target
+from pipelines.gate.search import TAGS, Hit, Hits, finds_in_tags, public_rows, tag_words, training_rows
+from pipelines.gate.strings import Choice, StringIndex, places_of_words
+from pipelines.policies.held import HELD, Place, Range, digest_of_held, table_of_held
+from pipelines.policies.sharding import is_private
+from pipelines.tables import Table
+
+Found = Mapping[Place, Mapping[str, str]]
+"""Rows with the strings that stand in them, and the labels of these, all sorted."""
+
+
+class Finds:
+    """Finds in files, by partition.
+
+    Args:
+        scratch: an empty folder for the files.
+    """
+
+    def __init__(self, scratch: Target) -> None:
+        self._scratch = scratch
+        self.strings: set[str] = set()
+
+    @contextmanager
+    def writer(self, partition: str) -> Iterator[Callable[[Place, Mapping[str, str]], None]]:
+        """Takes what one pass finds in the rows of a partition: for a row, strings with their labels."""
+        with self._scratch.blob(f"{partition}.jsonl").open("a", encoding="utf-8") as file:
+
+            def add(place: Place, strings: Mapping[str, str]) -> None:
+                file.write(json.dumps([*place, strings]) + "\n")
+                self.strings.update(strings)
+
+            yield add
+
+    def of(self, partition: str) -> Found:
+        """All that was found in the rows of a partition."""
+        found: dict[Place, dict[str, str]] = {}
+        path = self._scratch.blob(f"{partition}.jsonl")
+        if path.exists():
+            with path.open(encoding="utf-8") as lines:
+                for doc_id, sentence_index, strings in map(json.loads, lines):
+                    found.setdefault((doc_id, sentence_index), {}).update(strings)
+        return {place: dict(sorted(strings.items())) for place, strings in sorted(found.items())}
+
+
+def search_rows(
+    table: Table, index: StringIndex, choice: Choice, add: Callable[[Place, Mapping[str, str]], None], in_tags: Hits
+) -> int:
+    """Searches some strings in the rows of a partition that would be public. Returns the number of training rows.
+
+    Args:
+        table: the redacted table.
+        index: what is searched for.
+        choice: how text is compared.
+        add: takes what is found in a row's text.
+        in_tags: takes what is found in a row's speaker, domain or label.
+    """
+    num_training = 0
+    for row in training_rows(table):
+        num_training += 1
+        if is_private(row):
+            continue
+        for hit in finds_in_tags(row, index, choice):
+            in_tags.add(hit)
+        if found := index.find(choice.words(row["redacted_text"])):
+            add((row["doc_id"], row["sentence_index"]), {string: index.labels[string] for string in found})
+    return num_training
+
+
+def first_masked(tables: Sequence[Table], strings: set[str]) -> dict[str, Place]:
+    """Of some strings, the first row in which each is masked; ``tables`` are ``gate_places`` tables in order."""
+    found: dict[str, Place] = {}
+    for table in tables if strings else ():
+        for row in table.rows():
+            if row["string"] in strings:
+                found.setdefault(row["string"], (row["doc_id"], row["sentence_index"]))
+    return found
+
+
+def explained(tables: Mapping[str, Table], finds: Finds, masked: Mapping[str, Place]) -> Iterator[Hit]:
+    """Every find in a sentence: which string, where it stands, and where it is masked.
+
+    Args:
+        tables: the redacted table of each partition.
+        finds: what was found.
+        masked: as `first_masked` gives it.
+    """
+    for partition, table in tables.items():
+        found = finds.of(partition)
+        for row in public_rows(table) if found else ():
+            for string, label in found.get((row["doc_id"], row["sentence_index"]), {}).items():
+                yield Hit(
+                    file="public.parquet",
+                    string=string,
+                    label=label,
+                    text=row["redacted_text"],
+                    doc_id=row["doc_id"],
+                    sentence_index=row["sentence_index"],
+                    masked_doc_id=masked[string][0],
+                    masked_sentence_index=masked[string][1],
+                )
+
+
+def ranges_of(text: str, strings: Mapping[str, str], choice: Choice) -> list[Range]:
+    """Where any of some strings stands in a text, in any spelling that the gate takes for equal.
+
+    Args:
+        text: of a row.
+        strings: as `StringIndex` takes them.
+        choice: how text is compared.
+
+    Returns:
+        Half-open ranges of characters in order; those that only white space parts are one.
+    """
+    words = places_of_words(text, case_sensitive=choice.case_sensitive)
+    found = StringIndex(strings).places([word for word, _, _ in words])
+    merged: list[Range] = []
+    for start, end in sorted((words[first][1], words[stop - 1][2]) for first, stop in found):
+        if merged and not text[merged[-1][1] : start].strip():  # next to each other, or one over the other
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: Choice) -> Counter[str]:
+    """Writes ``<partition>.parquet`` for every partition, ``held.parquet`` and ``held.json``.
+
+    Returns:
+        How many rows are held, by label; one row may count for several.
+    """
+    by_label: Counter[str] = Counter()
+    digests = []
+    with out.table(HELD) as every:
+        for partition, table in tables.items():
+            found = finds.of(partition)
+            held = {}
+            for row in public_rows(table) if found else ():
+                place = (row["doc_id"], row["sentence_index"])
+                if place in found:
+                    text = row["redacted_text"]
+                    held[place] = ranges_of(text, found[place], choice) or [(0, len(text))]  # fails closed
+                    by_label.update({label for labels in found[place].values() for label in labels.split("+")})
+            with out.table(HELD, partition) as writer:
+                for row in table_of_held(held):
+                    writer.append(**row)
+                    every.append(**row)
+            digests += [digest_of_held(held)] if held else []
+    out.json("held.json", {"schema_version": 1, **({"held": digests} if digests else {})})
+    return by_label
+
+
+def public_words(tables: Mapping[str, Table], finds: Finds, choice: Choice) -> tuple[int, set[str]]:
+    """The number of the rows that stay public, and their words."""
+    num_rows, words = 0, set[str]()
+    for partition, table in tables.items():
+        found = finds.of(partition)
+        for row in public_rows(table):
+            if (row["doc_id"], row["sentence_index"]) not in found:
+                num_rows += 1
+                words.update(choice.words(row["redacted_text"]))
+                for column in TAGS:
+                    words.update(tag_words(row[column] or "", choice.case_sensitive))
+    return num_rows, words

@@ -1,0 +1,56 @@
+"""Rows that the gate holds back: they would be public, and hold unmasked what is masked elsewhere.
+
+A held row goes to the private side, and what was found in it is masked there: methods that read redacted text without
+noise must not read it either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pipelines.mask import MASK
+from pipelines.tables import ROW, Table, fields, schema
+
+HELD: Final = schema("held", f"{ROW}, ranges: range[]", range=pa.struct(fields("start: uint32, end: uint32")))
+"""Rows of the training fold that would be public and hold a string that is masked elsewhere; and where in their text it
+stands, as half-open ranges of characters that do not overlap. Of one partition, or of all."""
+
+Place = tuple[str, int]
+"""``doc_id`` and ``sentence_index``."""
+Range = tuple[int, int]
+"""A half-open range of characters."""
+
+
+def masked_text(text: str, ranges: Iterable[Range]) -> str:
+    """A text with a mask in the place of each range; these are in order and do not overlap."""
+    pieces, at = [], 0
+    for start, end in ranges:
+        pieces += [text[at:start], MASK]
+        at = end
+    return "".join((*pieces, text[at:]))
+
+
+def held_rows(tables: Iterable[Table]) -> dict[Place, list[Range]]:
+    """The rows of tables `HELD`, with their ranges."""
+    return {
+        (row["doc_id"], row["sentence_index"]): [(found["start"], found["end"]) for found in row["ranges"]]
+        for table in tables
+        for row in table.rows()
+    }
+
+
+def table_of_held(rows: Mapping[Place, Sequence[Range]]) -> Iterator[dict[str, Any]]:
+    """The inverse of `held_rows`: rows of a table `HELD`."""
+    for (doc_id, sentence_index), ranges in rows.items():
+        pairs = [{"start": start, "end": end} for start, end in ranges]
+        yield dict(zip(HELD.names, (doc_id, sentence_index, pairs), strict=True))
+
+
+def digest_of_held(rows: Mapping[Place, Sequence[Range]]) -> str:
+    """Tells held rows of one partition from others. Private."""
+    return hashlib.sha256(json.dumps([[*place, *ranges] for place, ranges in rows.items()]).encode()).hexdigest()
