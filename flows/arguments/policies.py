@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -183,3 +184,53 @@ def train_policy(
             data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
         )
     emit(document, as_json, train_text(document))
+
+
+@app.command("train-detector")
+def train_detector(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the detector into.")],
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="CoNLL file, or JSON lines with text and spans; - is stdin; may be repeated."),
+    ] = None,
+    gold: Annotated[Path | None, typer.Option("--gold", help="Settings of a project whose corpus has labels.")] = None,
+    reviews: Annotated[
+        Path | None, typer.Option("--reviews", help="Settings of a project: learn from what its reviewers marked.")
+    ] = None,
+    kind: Annotated[str, typer.Option(help="encoder, or spacy: faster, smaller, and it finds less.")] = "encoder",
+    base: Annotated[str, typer.Option(help="Of an encoder: minilm, a folder, or a cached model.")] = "minilm",
+    layers: Annotated[int | None, typer.Option(min=1, help="Keep the encoder's first so many layers.")] = None,
+    language: Annotated[str, typer.Option(help="Language code of the text.")] = "en",
+    recall: Annotated[float, typer.Option(help="Token recall that thresholds are set for.")] = 0.9,
+    held_out: Annotated[float, typer.Option(help="Share of the texts that they are set on.")] = 0.2,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; by default 3, or 15 of spacy.")] = None,
+    noise: Annotated[bool, typer.Option(help="Also learn small letters, typos, hashtags and the like.")] = True,
+    names: Annotated[bool, typer.Option(help="Put other names in place of some persons.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Of all choices.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a detector for the policy token_classifier from labelled text or from reviews."""
+    from flows.commands.train_detector import detector_document, detector_text
+    from flows.running.temporary import temporary_files
+
+    if kind not in ("encoder", "spacy"):
+        raise ConfigError("--kind must be encoder or spacy")
+    with temporary_files():
+        document = detector_document(
+            data or [],
+            gold,
+            reviews,
+            out,
+            os.environ,
+            kind=kind,
+            base=base,
+            layers=layers,
+            language=language,
+            recall=recall,
+            held_out=held_out,
+            epochs=epochs,
+            noise=noise,
+            names=names,
+            seed=seed,
+        )
+    emit(document, as_json, detector_text(document))

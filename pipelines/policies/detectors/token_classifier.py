@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.detectors.token_compact import COMPACT
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 DESCRIPTION: Final = "reticent.json"
@@ -137,7 +138,7 @@ def weights_digest(folder: Path) -> str:
     import hashlib
 
     digest = hashlib.sha256()
-    for name in ("model.safetensors", "ner/model", "tok2vec/model"):
+    for name in ("model.safetensors", COMPACT, "ner/model", "tok2vec/model"):
         if (folder / name).is_file():
             with (folder / name).open("rb") as file:
                 digest.update(name.encode() + bytes.fromhex(hashlib.file_digest(file, "sha256").hexdigest()))

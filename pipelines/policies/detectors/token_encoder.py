@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.token_classifier import DEFAULT_THRESHOLD
+from pipelines.policies.detectors.token_compact import COMPACT, load_compact
 from pipelines.policies.detectors.token_labels import groups_of, thresholds_of
 from pipelines.policies.protocol import Sentence
 from pipelines.pretrained import first_position
@@ -60,7 +62,7 @@ class EncoderReader:
         config = self._model.config
         self._groups = groups_of({int(i): str(name) for i, name in config.id2label.items()}, labels)
         self.labels = frozenset({*self._groups, UNREAD})
-        self._thresholds = thresholds_of(
+        self.thresholds = thresholds_of(
             frozenset(self._groups),
             default=DEFAULT_THRESHOLD,
             given=threshold,
@@ -94,7 +96,7 @@ class EncoderReader:
         """
         scores, unread = self.scores(sentence)
         runs = []
-        for label, threshold in self._thresholds.items():
+        for label, threshold in self.thresholds.items():
             runs += _runs([p if p >= threshold else None for p in scores[label]], label)
         return [*runs, *_runs([1.0 if flag else None for flag in unread], UNREAD)]
 
@@ -189,6 +191,14 @@ def _one_thread(device: str) -> Iterator[None]:
 
 
 def _load(location: str, commit: str | None) -> tuple[Any, Any]:
+    if commit is None and (Path(location) / COMPACT).is_file():
+        try:
+            return load_compact(Path(location))
+        except Exception as error:
+            raise ConfigError(
+                f"redact.token_classifier: the files of the model do not fit together ({type(error).__name__}); copy "
+                "it again, or train it anew"
+            ) from None
     from transformers import AutoConfig, AutoModelForTokenClassification, AutoTokenizer
 
     from pipelines.quiet import quiet_transformers

@@ -1,0 +1,118 @@
+"""What the small English detector finds on text that its recipe did not use, beside the default policies.
+
+    python benchmarks/english_detector.py --data-dir FOLDER --of-btc FOLDER --of-wnut FOLDER [--shipped FOLDER]
+
+The folders are those of `benchmarks/train_english_detector.py`: the one learnt from the Broad Twitter Corpus is judged
+on the dev part of WNUT-17 and the other way round; the one that ships, on presidio-research and MultiDoGO. Tokens are
+those of a run. Precision: what is masked as a person and is one; what is masked and is anything labelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from policy_misses import DOMAINS, Text, presidio_research, sentences_of
+
+from pipelines.policies.judging.apply import Redactor, RedactorSpec
+from pipelines.policies.learning.examples import read_conll
+from pipelines.policies.protocol import Sentence
+
+UNION = ("addresses", "high_entity", "identifiers", "presidio")
+PERSONS = {"PERSON", "name", "NAME"}
+
+
+def conll(path: Path) -> list[Text]:
+    """The texts and labels as they are: handles are persons only where they are labelled so."""
+    with path.open(encoding="utf-8") as lines:
+        return [(example.text, list(example.spans)) for example in read_conll(lines, path.name)]
+
+
+def multidogo(folder: Path, part: str) -> list[Text]:
+    """Turns with their slots, word by word."""
+    made: list[Text] = []
+    for domain in DOMAINS:
+        lines = (folder / "multidogo" / domain / f"{part}.tsv").read_text("utf-8", "replace").splitlines()[1:]
+        for columns in (line.split("\t") for line in lines):
+            if len(columns) == 7 and len(columns[4].split()) == len(columns[5].split()):
+                text = " ".join(columns[4].split())
+                words = [match.span() for match in re.finditer(r"\S+", text)]
+                pairs = zip(words, columns[5].split(), strict=True)
+                made.append((text, [(*word, slot) for word, slot in pairs if slot != "O"]))
+    return made
+
+
+def score(texts: Iterable[Text], policies: tuple[str, ...], folder: Path | None) -> dict[str, Any]:
+    """Token recall of persons and of all, precision, and what is masked."""
+    rows = list(sentences_of(texts, "turns"))
+    options = {} if folder is None else {"token_classifier": str(folder.absolute()), "token_classifier_device": "cpu"}
+    spec = RedactorSpec(policies=policies, options=options, stabilise=True)
+    counts = dict.fromkeys(("person", "persons", "any", "all", "masked", "tokens", "called", "right"), 0)
+    for (request, gold), verdict in zip(
+        rows, Redactor.from_spec(spec).judge([request for request, _ in rows]), strict=True
+    ):
+        sentence = Sentence(*request[:3])
+        persons: set[int] = set()
+        labelled: set[int] = set()
+        for start, end, kind in gold:
+            tokens = set(range(*(sentence.widen(start, end) or (0, 0))))
+            labelled |= tokens
+            persons |= tokens if kind in PERSONS else set()
+        mask = {token for span in verdict.spans for token in range(span.start_token, span.end_token)}
+        called = {t for s in verdict.spans if s.label in PERSONS for t in range(s.start_token, s.end_token)}
+        found = {
+            "person": len(mask & persons),
+            "persons": len(persons),
+            "any": len(mask & labelled),
+            "all": len(labelled),
+            "masked": len(mask),
+            "tokens": sentence.num_tokens,
+            "called": len(called),
+            "right": len(called & persons),
+        }
+        counts = {name: counts[name] + number for name, number in found.items()}
+    return {
+        "num_tokens_of_persons": counts["persons"],
+        "person_recall": round(counts["person"] / counts["persons"], 3),
+        "person_precision": round(counts["right"] / max(1, counts["called"]), 3),
+        "recall": round(counts["any"] / counts["all"], 3),
+        "precision": round(counts["any"] / max(1, counts["masked"]), 3),
+        "masked": round(counts["masked"] / counts["tokens"], 4),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--of-btc", type=Path)
+    parser.add_argument("--of-wnut", type=Path)
+    parser.add_argument("--shipped", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "english_detector.json")
+    given = parser.parse_args()
+    ner = given.data_dir / "ner"
+    sets = [("WNUT-17 dev, learnt from BTC", conll(ner / "wnut17_dev.conll"), given.of_btc)]
+    sets += [("BTC dev, learnt from WNUT-17", conll(ner / "btc_dev.conll"), given.of_wnut)]
+    if given.shipped is not None:
+        research = list(presidio_research(given.data_dir))
+        sets += [("presidio-research", research, given.shipped)]
+        lower = list(presidio_research(given.data_dir, str.lower))
+        sets += [("presidio-research, lower case", lower, given.shipped)]
+        sets += [("MultiDoGO dev", multidogo(given.data_dir, "dev"), given.shipped)]
+    document: dict[str, Any] = {}
+    for name, texts, folder in sets:
+        if folder is not None:
+            document[name] = {
+                "union": score(texts, UNION, None),
+                "detector": score(texts, ("token_classifier",), folder),
+                "union and detector": score(texts, (*UNION, "token_classifier"), folder),
+            }
+            print(name, json.dumps(document[name], indent=1), flush=True)
+    given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

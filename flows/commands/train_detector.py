@@ -1,0 +1,153 @@
+"""``reticent train-detector``: a detector of one's own from labelled text, from gold tables, and from reviews."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flows.commands.redact import opened, records
+from pipelines.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from pipelines.policies.learning.examples import Example
+
+_CONLL = (".conll", ".bio", ".iob", ".iob2")
+
+
+def detector_document(
+    data: Sequence[str],
+    gold: Path | None,
+    reviews: Path | None,
+    out: Path,
+    environ: Mapping[str, str],
+    **options: Any,
+) -> dict[str, Any]:
+    """Trains and writes the folder.
+
+    Args:
+        data: files, CoNLL by their ending, else JSON lines with ``text`` and ``spans``; ``-`` is standard input.
+        gold: settings of a project whose corpus brings labels; those of the training fold are learnt.
+        reviews: settings of a project; what its reviewers decided is learnt.
+        out: the folder to write.
+        environ: the environment.
+        options: as `pipelines.policies.learning.detector.train_detector`.
+
+    Raises:
+        ConfigError, InputError: as there; or nothing to learn from was named; a record that is wrong is named by its
+            number.
+    """
+    from pipelines.policies.learning.detector import train_detector
+
+    examples: list[Example] = []
+    sources = []
+    for name in data:
+        examples += _read(name)
+        sources.append("a CoNLL file" if name.lower().endswith(_CONLL) else "JSON lines")
+    if gold is not None:
+        examples += _of_gold(gold, environ)
+        sources.append("gold labels of a corpus")
+    if reviews is not None:
+        examples += _of_reviews(reviews, environ)
+        sources.append("reviews")
+    if not sources:
+        raise ConfigError("name what to learn from: --data FILE, --gold reticent.toml or --reviews reticent.toml")
+    show = _show if sys.stderr.isatty() else None
+    document = train_detector(examples, out, sources=sources, progress=show, **options)
+    return {**document, "folder": str(out.absolute())}
+
+
+def detector_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    held_out = document["held_out"]
+    lines = [
+        f"{document['num_training_texts']:,} texts; on {held_out['num_texts']:,} held-out ones: token recall "
+        f"{held_out['token_recall']}, precision {held_out['token_precision']}, masked {held_out['masked_share']}"
+    ]
+    lines += [f"  {label}: recall {recall}" for label, recall in held_out["recall_by_label"].items()]
+    return "\n".join(
+        [
+            *lines,
+            f"wrote {document['folder']}",
+            f'next: [redact] policies = [..., "token_classifier"], token_classifier = "{document["folder"]}"; then '
+            "draw another sample (sample.seed): sentences that it learnt from say nothing about what it misses",
+        ]
+    )
+
+
+def _read(name: str) -> Iterator[Example]:
+    from pipelines.policies.judging.scoring import gold_spans
+    from pipelines.policies.learning.examples import make_example, read_conll
+
+    with opened(name) as lines:
+        if name.lower().endswith(_CONLL):
+            try:
+                yield from read_conll((line.decode("utf-8") for line in lines), name)
+            except UnicodeDecodeError:
+                raise InputError(f"{name} is not UTF-8 text") from None
+            return
+        for number, record in enumerate(records(lines, name), 1):
+            try:
+                yield make_example(record["text"], gold_spans(record))
+            except ValueError as error:
+                raise InputError(f"{name}, record {number}: {error}") from None
+
+
+def _of_gold(config: Path, environ: Mapping[str, str]) -> Iterator[Example]:
+    """The sentences of training documents that carry labels. The split stage is run where it is not up to date."""
+    from flows.running.fetching import fetch
+    from flows.settings import load_settings
+    from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
+    from pipelines.policies.learning.examples import make_example
+
+    session, keys = fetch(load_settings(config, environ), "split")
+    found = False
+    for _, key in keys["split"]:
+        files = session.roots.private_files("split", key)
+        documents = files.table(DOCUMENTS)
+        labelled = {
+            row["doc_id"]
+            for batch in documents.batches(["doc_id", "fold", "has_gold"])
+            for row in batch.to_pylist()
+            if row["has_gold"] and row["fold"] == "train"
+        }
+        if not labelled:
+            continue
+        found = True
+        spans: dict[tuple[str, int], list[tuple[int, int, str]]] = defaultdict(list)
+        for batch in files.table(GOLD).batches(["doc_id", "sentence_index", "start", "end", "label"]):
+            for row in batch.to_pylist():
+                spans[row["doc_id"], row["sentence_index"]].append((row["start"], row["end"], row["label"]))
+        for batch in files.table(SENTENCES).batches(["doc_id", "sentence_index", "text"]):
+            for row in batch.to_pylist():
+                if row["doc_id"] in labelled:
+                    yield make_example(row["text"], spans[row["doc_id"], row["sentence_index"]])
+    if not found:
+        raise InputError("--gold: no training document of this project carries labels")
+
+
+def _of_reviews(config: Path, environ: Mapping[str, str]) -> list[Example]:
+    """The reviewed sentences of the sample, and all that reviewers hold sensitive in them; disputed ones are left."""
+    from flows.commands.review import open_items
+    from pipelines.miss_rate.review_log import ballots_of, read_decisions
+    from pipelines.policies.learning.examples import make_example
+    from pipelines.store.reviews import reviews_path
+
+    opened_items = open_items(config, environ, screening=False)
+    path = reviews_path(opened_items.roots)
+    ballots = ballots_of(read_decisions(path)) if path.exists() else {}
+    learnt = []
+    for item in opened_items.items:
+        judgement = ballots[item.key].judgement() if item.key in ballots else None
+        if judgement is not None and not judgement.is_disputed:
+            secrets = [(s.start, s.end, opened_items.labels.of(s.label)) for s in judgement.secrets]
+            learnt.append(make_example(item.text, secrets))
+    if not learnt:
+        raise InputError("--reviews: nobody has judged a sentence of the sample; run `reticent review` first")
+    return learnt
+
+
+def _show(done: int, total: int) -> None:
+    sys.stderr.write(f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

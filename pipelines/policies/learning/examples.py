@@ -1,0 +1,169 @@
+"""Texts with labelled spans, from CoNLL files and from tables, and what they look like with noise."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipelines.corpus.split import Splitter
+from pipelines.errors import InputError
+from pipelines.policies.detectors.keywords import label_of
+from pipelines.policies.detectors.model_options import OUTSIDE
+from pipelines.policies.detectors.token_labels import USUAL, ungrouped
+from pipelines.policies.protocol import LABEL_PATTERN, Sentence
+
+Spans = tuple[tuple[int, int, str], ...]
+"""Half-open runs of characters and their label, sorted, not overlapping."""
+
+_NO_SPACE_BEHIND: Final = frozenset("@#")
+_MAX_CHARACTERS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text and what is sensitive in it."""
+
+    text: str
+    spans: Spans
+
+
+def make_example(text: str, spans: Iterable[tuple[int, int, str]]) -> Example:
+    """An example with labels as policies write them; of spans that overlap, the first and longer one is kept.
+
+    Raises:
+        InputError: a label has no usable name.
+    """
+    kept: list[tuple[int, int, str]] = []
+    for start, end, label in sorted(spans, key=lambda span: (span[0], -span[1], span[2])):
+        name = USUAL.get(label_of(label), label_of(label))
+        if LABEL_PATTERN.fullmatch(name) is None:
+            raise InputError("a label has no letter to name it by; labels must be like PERSON")
+        if start < end and (not kept or start >= kept[-1][1]):
+            kept.append((start, end, name))
+    return Example(text, tuple(kept))
+
+
+def sentences_of(examples: Iterable[Example], language: str = "en") -> Iterator[tuple[Sentence, Spans]]:
+    """Examples as policies see text: with tokens, and the spans ``(start_token, end_token, label)``."""
+    splitter = Splitter(language=language)
+    for example in examples:
+        sentence = Sentence(example.text, *splitter.tokens(example.text))
+        spans = ((sentence.widen(start, end), label) for start, end, label in example.spans)
+        taken: list[tuple[int, int, str]] = []
+        for tokens, label in spans:
+            if tokens is not None and (not taken or tokens[0] >= taken[-1][1]):
+                taken.append((*tokens, label))
+        yield sentence, tuple(taken)
+
+
+def read_conll(lines: Iterable[str], source: str) -> Iterator[Example]:
+    """Examples of a CoNLL file: a token and, last, its tag a line; an empty line between texts.
+
+    Tokens are joined by spaces, but ``@`` and ``#`` stand at the word behind them.
+
+    Raises:
+        InputError: a line has no tag.
+    """
+    words: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip("\r\n")
+        if line.startswith("-DOCSTART-"):
+            continue
+        if line.strip():
+            token, parted, tag = line.rpartition("\t") if "\t" in line else line.rpartition(" ")
+            if not parted or not tag.strip():
+                raise InputError(f"{source}, line {number}: a token and its tag, parted by a tab or a space")
+            words += [(word, tag.strip()) for word in token.split()[:1]]  # a token of white space is none
+        elif words:
+            yield _joined(words)
+            words = []
+    if words:
+        yield _joined(words)
+
+
+def _joined(words: Sequence[tuple[str, str]]) -> Example:
+    text = ""
+    spans: list[tuple[int, int, str]] = []
+    before = ""
+    for word, tag in words:
+        text += " " if text and before not in _NO_SPACE_BEHIND else ""
+        label = ungrouped(tag)
+        if label != OUTSIDE:
+            goes_on = spans and spans[-1][2] == label and (tag[:2] in ("I-", "L-", "E-", "M-") or before == "@")
+            start = spans.pop()[0] if goes_on else len(text)
+            spans.append((start, len(text) + len(word), label))
+        text, before = text + word, word
+    return make_example(text, spans)
+
+
+Noise = Callable[[random.Random, str], str]
+
+
+def noisy(example: Example, rng: random.Random, names: Callable[[random.Random], str] | None = None) -> Example:
+    """The example with one kind of noise, or none, and other names in place of some persons.
+
+    Args:
+        example: as it was.
+        rng: of all choices.
+        names: makes a person's name; None keeps the names.
+    """
+    noise = rng.choice(NOISES)
+    text, spans, at = "", [], 0
+    for start, end, label in example.spans:
+        text += noise(rng, example.text[at:start])
+        value = example.text[start:end]
+        if names is not None and label == "PERSON" and rng.random() < 0.4 and not value.startswith("@"):
+            value = names(rng)
+        value = noise(rng, value).strip() or value
+        spans.append((len(text), len(text) + len(value), label))
+        text, at = text + value, end
+    return Example(text + noise(rng, example.text[at:]), tuple(spans))
+
+
+def _typos(rng: random.Random, text: str) -> str:
+    def changed(letter: re.Match[str]) -> str:
+        kind = rng.random()
+        return letter[0] if kind > 0.04 else "" if kind < 0.015 else letter[0] * 2
+
+    return re.sub(r"(?<=[A-Za-z])[a-z]", changed, text)
+
+
+def _hashtags(rng: random.Random, text: str) -> str:
+    return re.sub(r"(?<![\w@#])[A-Za-z]{4,}", lambda word: "#" * (rng.random() < 0.1) + word[0], text)
+
+
+def _plain(rng: random.Random, text: str) -> str:
+    del rng
+    return text
+
+
+def _lower(rng: random.Random, text: str) -> str:
+    return _plain(rng, text).lower()
+
+
+def _upper(rng: random.Random, text: str) -> str:
+    return _plain(rng, text).upper()
+
+
+def _no_apostrophes(rng: random.Random, text: str) -> str:
+    return re.sub(r"(?<=\w)['’](?=\w)", "", _plain(rng, text))
+
+
+NOISES: Final[tuple[Noise, ...]] = (_plain, _plain, _lower, _lower, _upper, _no_apostrophes, _typos, _hashtags)
+
+
+def checked(examples: Sequence[Example], least: int) -> list[Example]:
+    """The examples that can be learnt from: not empty, not longer than is sensible.
+
+    Raises:
+        InputError: there are too few, or none has a span.
+    """
+    kept = [e for e in examples if e.text.strip() and len(e.text) <= _MAX_CHARACTERS]
+    if len(kept) < least:
+        raise InputError(f"training a detector needs at least {least} texts; there are {len(kept)}")
+    if not any(example.spans for example in kept):
+        raise InputError("no text has a labelled span, so there is nothing to learn")
+    return kept
