@@ -198,7 +198,7 @@ GRAPH: Mapping[str, Stage] = {
             step="search",
             module=f"{_STAGES}.gate",
             configs={"gate": GATE},
-            inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all")),
+            inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all"), Input(REVIEWS)),
             packages=("pyarrow", "faker"),
             tables=(Table("held", "hits.parquet"),),
         ),

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
+from pipelines.errors import ConfigError
 
 
 @app.command()
@@ -59,6 +60,10 @@ def review(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the default browser.")] = True,
     screening: Annotated[bool, typer.Option("--screening", help="Review JFT's manual-screening set instead.")] = False,
+    held: Annotated[
+        bool,
+        typer.Option("--held", help="Review what the gate holds: is it a secret? What is none is searched no more."),
+    ] = False,
     adjudicate: Annotated[bool, typer.Option("--adjudicate", help="Decide where reviewers disagree.")] = False,
     overlap: Annotated[float, typer.Option(help="Share of the sentences that every reviewer judges.")] = 1.0,
     status: Annotated[
@@ -78,15 +83,18 @@ def review(
     from flows.commands import review as reviewing
 
     name = reviewer or reviewing.login_name()
+    if screening and held:
+        raise ConfigError("--screening and --held are two reviews; choose one")
+    asked: reviewing.Asked = "screening" if screening else "held" if held else "sample"
     if status:
-        document = reviewing.status_document(config, os.environ, screening=screening)
+        document = reviewing.status_document(config, os.environ, asked=asked)
         emit(document, as_json, reviewing.status_text(document))
     elif export is not None:
-        document = reviewing.export_document(config, os.environ, export, file_format, screening=screening)
+        document = reviewing.export_document(config, os.environ, export, file_format, asked=asked)
         written = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
         emit(document, as_json, f"{written}\nthe file holds secrets: keep it where the corpus is kept")
     elif import_file is not None:
-        document = reviewing.import_document(config, os.environ, import_file, file_format, name, screening=screening)
+        document = reviewing.import_document(config, os.environ, import_file, file_format, name, asked=asked)
         emit(document, as_json, reviewing.import_text(document))
     else:
         document = reviewing.serve(
@@ -94,7 +102,7 @@ def review(
             os.environ,
             reviewer=name,
             port=port,
-            screening=screening,
+            asked=asked,
             adjudicate=adjudicate,
             overlap=overlap,
             announce=lambda url, count: reviewing.announce_page(url, count, open_browser=browser),

@@ -10,7 +10,7 @@ import sys
 import webbrowser
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from flows.review.session import ReviewSession
 from flows.running.fetching import fetch
@@ -18,12 +18,14 @@ from flows.running.signals import Terminated
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
+from pipelines.gate.tables import GATE_HITS
 from pipelines.miss_rate.learnt import DRAW_ANEW, read_learnt, sampled_keys
 from pipelines.miss_rate.review_files import FORMATS, export_reviews, find_format, import_reviews
-from pipelines.miss_rate.review_items import Item, agreement, load_items
+from pipelines.miss_rate.review_items import Item, agreement, load_held_items, load_items
 from pipelines.miss_rate.review_log import DecisionLog, ballots_of, read_decisions, sentence_key
 from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
+from pipelines.policies.held import HELD
 from pipelines.policies.labels import ReviewLabels
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import Roots, private_umask
@@ -38,6 +40,10 @@ def login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"user {os.getuid()}"
+
+
+Asked = Literal["sample", "screening", "held"]
+"""Which sentences are reviewed: of the sample, of the manual-screening set, or what the gate holds."""
 
 
 class Opened(NamedTuple):
@@ -56,30 +62,42 @@ class Opened(NamedTuple):
     drawn: frozenset[str]
 
 
-def open_items(config: Path, environ: Mapping[str, str], *, screening: bool) -> Opened:
+def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked) -> Opened:
     """The sentences to review, with what is masked in them now.
 
     Args:
         config: the settings file; stages that are not up to date are run.
-        screening: those of the manual-screening set instead of the sample.
+        asked: which sentences.
 
     Raises:
         ReticentError: as the stages raise it.
         InputError: there is no sentence to review, or none that the policies did not learn from.
     """
-    session, keys = fetch(load_settings(config, environ), "sample", "redact", "split")
+    source = "gate" if asked == "held" else "sample"
+    session, keys = fetch(load_settings(config, environ), source, "redact", "split")
     roots = session.roots
     opened, redacted = roots.private_files, dict(keys["redact"])
     partitions = [
         Partition(name or "", opened("split", key), opened("redact", redacted[name])) for name, key in keys["split"]
     ]
-    ((_, sample),) = keys["sample"]
-    table = roots.private_files("sample", sample).table(SAMPLE, "screening" if screening else None)
     configs: Any = session.configs
     labels = configs["estimate"].review_labels(configs["redact"].policies)
-    items = load_items(table, partitions, lambda text: sentence_key(roots.secret, text), labels)
+    ((_, key),) = keys[source]
+    made = roots.private_files(source, key)
+
+    def key_of(text: str) -> str:
+        return sentence_key(roots.secret, text)
+
+    if asked == "held":
+        held = {partition.name: made.table(HELD, partition.name) for partition in partitions}
+        items = load_held_items(held, made.table(GATE_HITS, "hits"), partitions, key_of, labels)
+        if not items:
+            raise InputError("the gate holds no sentence")
+        return Opened(items, roots, labels, frozenset(item.key for item in items))
+    table = made.table(SAMPLE, "screening" if asked == "screening" else None)
+    items = load_items(table, partitions, key_of, labels)
     learnt = read_learnt(configs["redact"].learnt_from(), roots.secret)
-    if items and not screening and all(item.key in learnt for item in items):
+    if items and asked == "sample" and all(item.key in learnt for item in items):
         raise InputError(DRAW_ANEW)
     if not items:
         raise InputError(
@@ -107,7 +125,7 @@ def serve(
     *,
     reviewer: str,
     port: int,
-    screening: bool,
+    asked: Asked,
     adjudicate: bool,
     overlap: float,
     announce: Callable[[str, int], None],
@@ -118,7 +136,7 @@ def serve(
         config: the settings file.
         reviewer: who reviews.
         port: to listen on; 0 takes a free one.
-        screening: review the manual-screening set.
+        asked: which sentences.
         adjudicate: show what reviewers disagree on.
         overlap: the share of the sentences that every reviewer judges.
         announce: told the address to open, and how many sentences there are.
@@ -134,7 +152,7 @@ def serve(
     reviewer = check_reviewer(reviewer)
     if not 0 <= overlap <= 1:
         raise ConfigError(f"--overlap is a share from 0 to 1, not {overlap:g}")
-    items, roots, labels, _ = open_items(config, environ, screening=screening)
+    items, roots, labels, _ = open_items(config, environ, asked=asked)
     log = DecisionLog(reviews_path(roots))
     mode = "adjudicate" if adjudicate else "review"
     session = ReviewSession(items, log, reviewer, labels=labels, mode=mode, overlap=overlap)  # type: ignore[arg-type]
@@ -154,9 +172,9 @@ def serve(
     return {name: state[name] for name in ("reviewer", "mode", "num_done", "num_total", "num_put_off", "agreement")}
 
 
-def status_document(config: Path, environ: Mapping[str, str], *, screening: bool) -> dict[str, Any]:
+def status_document(config: Path, environ: Mapping[str, str], *, asked: Asked) -> dict[str, Any]:
     """How far the review is, and how far reviewers agree. Quotes nothing."""
-    items, roots, _, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, asked=asked)
     ballots = ballots_of(read_decisions(reviews_path(roots)))
     judgements = {item.key: ballots[item.key].judgement() for item in items if item.key in ballots}
     done = [item for item in items if not item.needs_review(judgements.get(item.key))]
@@ -186,7 +204,7 @@ def status_text(document: Mapping[str, Any]) -> str:
 
 
 def export_document(
-    config: Path, environ: Mapping[str, str], file: Path, format: str | None, *, screening: bool
+    config: Path, environ: Mapping[str, str], file: Path, format: str | None, *, asked: Asked
 ) -> dict[str, Any]:
     """Writes sentences and reviews to a file, which holds secrets and is readable by its owner only.
 
@@ -199,7 +217,7 @@ def export_document(
     """
     format = format or _BY_SUFFIX.get(file.suffix.lower(), FORMATS[0])
     _check_format(format)
-    items, roots, _, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, asked=asked)
     decisions = read_decisions(reviews_path(roots))
     text, num_reviews = export_reviews(items, decisions, format)
     try:
@@ -210,7 +228,7 @@ def export_document(
 
 
 def import_document(
-    config: Path, environ: Mapping[str, str], file: Path, format: str | None, reviewer: str, *, screening: bool
+    config: Path, environ: Mapping[str, str], file: Path, format: str | None, reviewer: str, *, asked: Asked
 ) -> dict[str, Any]:
     """Adds the reviews of a file to those in the private root.
 
@@ -224,7 +242,7 @@ def import_document(
     if format is not None:
         _check_format(format)
     reviewer = check_reviewer(reviewer)
-    items, roots, _, _ = open_items(config, environ, screening=screening)
+    items, roots, _, _ = open_items(config, environ, asked=asked)
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

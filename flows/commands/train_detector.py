@@ -135,7 +135,7 @@ def _of_reviews(config: Path, environ: Mapping[str, str]) -> list[Example]:
     from pipelines.policies.learning.examples import make_example
     from pipelines.store.reviews import reviews_path
 
-    opened_items = open_items(config, environ, screening=False)
+    opened_items = open_items(config, environ, asked="sample")
     path = reviews_path(opened_items.roots)
     ballots = ballots_of(read_decisions(path)) if path.exists() else {}
     learnt = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
 from pipelines.artifacts import Target
@@ -32,6 +32,12 @@ class Finds:
     def __init__(self, scratch: Target) -> None:
         self._scratch = scratch
         self.strings: set[str] = set()
+        self._dismissed: set[str] = set()
+
+    def dismiss(self, strings: Set[str]) -> None:
+        """Leaves strings out from now on: they are no secrets."""
+        self._dismissed |= strings
+        self.strings -= strings
 
     @contextmanager
     def writer(self, partition: str) -> Iterator[Callable[[Place, Mapping[str, str]], None]]:
@@ -51,7 +57,8 @@ class Finds:
         if path.exists():
             with path.open(encoding="utf-8") as lines:
                 for doc_id, sentence_index, strings in map(json.loads, lines):
-                    found.setdefault((doc_id, sentence_index), {}).update(strings)
+                    if left := {s: label for s, label in strings.items() if s not in self._dismissed}:
+                        found.setdefault((doc_id, sentence_index), {}).update(left)
         return {place: dict(sorted(strings.items())) for place, strings in sorted(found.items())}
 
 
@@ -77,6 +84,31 @@ def search_rows(
         if found := index.find(choice.words(row["redacted_text"])):
             add((row["doc_id"], row["sentence_index"]), {string: index.labels[string] for string in found})
     return num_training
+
+
+def judged_to_be_none(
+    tables: Mapping[str, Table], finds: Finds, choice: Choice, secrets_of: Callable[[str], Sequence[Range] | None]
+) -> set[str]:
+    """The strings that reviewers said are no secret: in a sentence that they judged, and in none otherwise.
+
+    Args:
+        tables: the redacted table of each partition.
+        finds: what was found.
+        choice: how text is compared.
+        secrets_of: the characters of a sentence that reviewers call sensitive; None where nobody judged it.
+    """
+    none, some = set[str](), set[str]()
+    for partition, table in tables.items():
+        found = finds.of(partition)
+        for row in public_rows(table) if found else ():
+            strings = found.get((row["doc_id"], row["sentence_index"]), {})
+            if not strings or (secrets := secrets_of(row["redacted_text"])) is None:
+                continue
+            for string, label in strings.items():
+                places = ranges_of(row["redacted_text"], {string: label}, choice)
+                is_secret = any(start < end and one < other for start, other in places for one, end in secrets)
+                (some if is_secret else none).add(string)
+    return none - some
 
 
 def first_masked(tables: Sequence[Table], strings: set[str]) -> dict[str, Place]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -50,6 +50,14 @@ class Hits:
         if len(self.kept) < _MAX_HITS:
             self.kept.append(hit)
 
+    def without(self, strings: Set[str]) -> Hits:
+        """The same without those of some strings."""
+        left = Hits()
+        for hit in self.kept:
+            if hit.string not in strings:
+                left.add(hit)
+        return left
+
     def refuse(self, what: str, failures: Target, why: str = "") -> PrivacyGateError:
         """Writes the kept hits to a private table ``hits``, and makes the error that tells counts only.
 
@@ -71,7 +79,11 @@ class Hits:
 
 
 def chunks_of(
-    tables: Sequence[Table], choice: Choice, left_out: Counter[str], searched: Counter[str]
+    tables: Sequence[Table],
+    choice: Choice,
+    left_out: Counter[str],
+    searched: Counter[str],
+    dismissed: Set[str] = frozenset(),
 ) -> Iterator[dict[str, str]]:
     """The strings of all partitions, at most `CHUNK_STRINGS` distinct ones at a time.
 
@@ -80,6 +92,7 @@ def chunks_of(
         choice: what is searched for.
         left_out: counts strings that are not searched for by reason, once a table.
         searched: counts those that are by label, once a table.
+        dismissed: further strings that are not searched for.
 
     Yields:
         String to labels, several joined by ``+``, in the order of their first occurrence.
@@ -90,8 +103,8 @@ def chunks_of(
             columns = (batch.column(name).to_pylist() for name in ("string", "label"))
             for string, label in zip(*columns, strict=True):
                 reason = choice.reason_against(string)
-                if reason is not None:
-                    left_out[reason] += 1
+                if reason is not None or string in dismissed:
+                    left_out[reason or "judged"] += 1
                     continue
                 searched[label] += 1
                 known = chunk.get(string)

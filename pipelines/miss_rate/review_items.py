@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from pipelines.miss_rate.review_log import Ballot, Judgement, Range, Secret, asks_again, covered
 from pipelines.miss_rate.sampling import Partition, SentenceId, joined, read_sample, rows_of
+from pipelines.policies.held import held_rows
 from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.redact import masked_runs
 from pipelines.tables import Table
@@ -50,7 +51,8 @@ class Item:
         row: document and sentence number of the copy shown.
         first_replicate: the first replicate that it stands in.
         before, after: its neighbours in the document of the copy shown, in order.
-        kind: why it is asked about; ``sample`` for sentences of the sample or of the screening set.
+        kind: why it is asked about; ``sample`` for sentences of the sample or of the screening set, ``held`` for
+            those that the gate holds.
     """
 
     key: str
@@ -97,6 +99,41 @@ def load_items(
             if known is None or item.first_replicate < known.first_replicate:
                 found[item.key] = item
     return sorted(found.values(), key=lambda item: (item.first_replicate, item.key))
+
+
+def load_held_items(
+    held: Mapping[str, Table],
+    hits: Table,
+    partitions: Sequence[Partition],
+    key_of: Callable[[str], str],
+    labels: ReviewLabels,
+) -> list[Item]:
+    """For each string that the gate found, the first sentence that is held for it; what was found counts as masked.
+
+    A reviewer who calls such a mask wrong says that the string is no secret, and the gate searches for it no more.
+
+    Args:
+        held: what the gate holds, by partition.
+        hits: its finds.
+        partitions, key_of, labels: as for `load_items`.
+
+    Raises:
+        StageError: a held row is missing from the tables.
+    """
+    asked: dict[SentenceId, str] = {}
+    known: set[str] = set()
+    for hit in hits.rows(("string", "label", "doc_id", "sentence_index")):
+        if hit["string"] not in known:
+            known.add(hit["string"])
+            asked.setdefault((hit["doc_id"], hit["sentence_index"]), hit["label"].split("+")[0])
+    found: dict[str, Item] = {}
+    for partition in partitions:
+        ranges = {row: pairs for row, pairs in held_rows([held[partition.name]]).items() if row in asked}
+        for item in _items({row: [0] for row in ranges}, partition, key_of, labels):
+            label = labels.first([(asked[item.row], None)])
+            masks = tuple(Mask(start, end, label) for start, end in ranges[item.row])
+            found.setdefault(item.key, replace(item, masks=masks, kind="held"))
+    return sorted(found.values(), key=lambda item: item.key)
 
 
 def _items(

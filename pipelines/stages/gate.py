@@ -7,7 +7,7 @@ stand unmasked in another one that is published. A sentence in which it does is 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -17,6 +17,7 @@ from pipelines.context import StageContext
 
 if TYPE_CHECKING:
     from pipelines.gate.strings import Choice
+    from pipelines.miss_rate.review_log import Decision, Range
 
 
 class GateConfig(StageConfig):
@@ -84,6 +85,8 @@ class GateConfig(StageConfig):
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes to the private root: the strings searched for; held rows, of each partition and of all; finds; counts.
 
+    A string of which reviewers said that it is no secret, in a sentence that is held for it, is searched for no more.
+
     ``passed.json`` is the same whatever was searched for, so that later stages run again only for their own reasons.
     ``held.json`` has the same bytes where no row is held, and others for other held rows: it enters the key of
     trainings that read the text of held rows elsewhere than in the shards (`TrainConfig.files_read`).
@@ -92,17 +95,26 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a
             sentence, where finds stop the run; or in too many of them. Where it stands is told in a private table.
     """
-    from pipelines.gate.finds import Finds, explained, first_masked, public_words, search_rows, write_held
+    from pipelines.gate.finds import (
+        Finds,
+        explained,
+        first_masked,
+        judged_to_be_none,
+        public_words,
+        search_rows,
+        write_held,
+    )
     from pipelines.gate.search import Hits, chunks_of, write_index
     from pipelines.gate.strings import StringIndex, fragments
     from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
+    from pipelines.miss_rate.review_log import read_decisions
     from pipelines.policies.tables import REDACTED
 
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
     left_out: Counter[str] = Counter()
     searched: Counter[str] = Counter()
-    in_tags, num_training = Hits(), 0
+    in_tags, num_training, dismissed = Hits(), 0, set[str]()
     strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
     tables = {artifact.partition or "": artifact.table(REDACTED) for artifact in ctx.inputs["redact"]}
     with ctx.out.scratch.emptied("finds") as scratch:
@@ -114,6 +126,10 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 ctx.run.progress(done, len(tables), "partitions searched for masked strings")
                 with finds.writer(partition) as found:
                     num_training += search_rows(table, index, choice, found, in_tags)
+        if ctx.outside.reviews is not None:
+            secrets_of = _reviewed(read_decisions(*ctx.outside.reviews), ctx.run.secret)
+            finds.dismiss(dismissed := judged_to_be_none(tables, finds, choice, secrets_of))
+            in_tags, left_out["judged"] = in_tags.without(dismissed), len(dismissed)
         if in_tags.by_label:
             raise in_tags.refuse("nothing of this run", ctx.out.failures, ", in a speaker's name, a domain or a label")
         num_held = sum(len(finds.of(partition)) for partition in tables)
@@ -130,7 +146,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         by_label = write_held(ctx.out, tables, finds, choice)
         num_public, words = public_words(tables if config.enabled else {}, finds, choice)
     with ctx.out.table(GATE_INDEX, "index") as writer:
-        again = chunks_of(strings, choice, Counter(), Counter()) if config.enabled else ()
+        again = chunks_of(strings, choice, Counter(), Counter(), dismissed) if config.enabled else ()
         num_strings = write_index(writer, ((chunk, fragments(StringIndex(chunk).singles, words)) for chunk in again))
     figures = {
         "enabled": config.enabled,
@@ -147,6 +163,20 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     ctx.out.json("passed.json", {"schema_version": 1})
     ctx.out.json("figures.json", figures)
     return {"num_strings": num_strings, "num_public_rows": num_public, "num_held_rows": num_held}
+
+
+def _reviewed(decisions: Sequence[Decision], secret: bytes) -> Callable[[str], list[Range] | None]:
+    """What reviewers call sensitive in a sentence; None of one that nobody judged."""
+    from pipelines.miss_rate.review_log import ballots_of, sentence_key
+
+    ballots = ballots_of(decisions)
+
+    def secrets_of(text: str) -> list[Range] | None:
+        ballot = ballots.get(sentence_key(secret, text))
+        judgement = ballot.judgement() if ballot is not None else None
+        return None if judgement is None else [(start, end) for start, end, _ in judgement.secrets]
+
+    return secrets_of
 
 
 def _why_stop(config: GateConfig, num_held: int, num_training: int) -> str | None:

@@ -41,8 +41,10 @@ class Outcome:
         self.figures = json.loads((folder / "gate/figures.json").read_text())
 
 
-def through_the_gate(folder: Path, partitions, config, label="NAME"):
+def through_the_gate(folder: Path, partitions, config, label="NAME", **outside):
     """Runs the stages on partitions of rows: (text, half-open ranges of masked characters, whether it is flagged).
+
+    ``outside`` is given to the gate's context.
 
     Raises:
         PrivacyGateError: as the gate does.
@@ -75,7 +77,7 @@ def through_the_gate(folder: Path, partitions, config, label="NAME"):
         strings.append(artifact("gate_strings", out, f"p{number}"))
     inputs = {"gate_strings": strings, "redact": [part["redact"] for part in parts]}
     failures = folder / "failures"
-    gate.run(stage_context("gate", folder / "gate", {"gate": config}, inputs, failures_folder=failures))
+    gate.run(stage_context("gate", folder / "gate", {"gate": config}, inputs, failures_folder=failures, **outside))
     for part in parts:
         partition = part["redact"].partition
         read = {"redact": part["redact"], "gate": artifact("gate", folder / "gate")}
