@@ -28,6 +28,17 @@ class StageConfig(BaseModel):
         del stage
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in self.UNKEYED}
 
+    def check(self, stage: str) -> None:
+        """Refuses what ``stage`` would refuse when it runs, as far as that can be told without data.
+
+        Asked before the first stage of a run that builds the stage, and by ``plan``. It may import plug-ins, and make
+        what the stage would make of these settings.
+
+        Raises:
+            ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
+        """
+        del stage
+
     def code_references(self) -> tuple[str, ...]:
         """Modules (``package.module``) or files that these settings select, for the code digest.
 

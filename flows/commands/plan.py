@@ -15,7 +15,7 @@ from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.inputs import CorpusState
 from pipelines.store.ledger import read_ledger
-from pipelines.store.plan import make_plan
+from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
 
@@ -53,7 +53,10 @@ def plan_document(
     session = make_session(spec, create=read)
     previous = runs.latest(roots)
     unread = corpus.partitions is None
-    rows = _unread_plan(corpus) if unread else [p.to_json() for p in make_plan(session, previous)]
+    plan = [] if unread else make_plan(session, previous)
+    if read:
+        check_settings(session, plan)
+    rows = _unread_plan(corpus) if unread else [p.to_json() for p in plan]
     shown = {(GRAPH[name].table, GRAPH[name].step) for name in selected}
     rows = [row for row in rows if (row["stage"], row["step"]) in shown]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None

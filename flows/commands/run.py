@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from flows.running.lifecycle import fail, finish, retire, running, silence_libraries
+from flows.running.lifecycle import fail, finish, refuse_settings, retire, running, silence_libraries
 from flows.running.progress import Console
 from flows.running.spec import begin, selection, stages_named
 from flows.running.unchanged import finish_unchanged
@@ -77,7 +77,10 @@ def child_run(
 
 
 def _run_begun(run: str, console: Console) -> dict[str, Any]:
-    record = finish_unchanged(run) or _run_flow(run, console)
+    record = finish_unchanged(run)
+    if record is None:
+        refuse_settings(run)
+        record = _run_flow(run, console)
     console.close()
     return record
 

@@ -22,6 +22,8 @@ from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
 from pipelines.store.locks import store_lock
+from pipelines.store.plan import check_settings, make_plan
+from pipelines.store.roots import private_umask
 from pipelines.store.session import open_session
 from pipelines.store.superseded import remove_superseded
 from pipelines.store.views import publish_views
@@ -73,7 +75,9 @@ def _begin(config: str, selected: Sequence[str]) -> str:
     """
     kind: type[ReticentError] = StoreError
     try:
-        return begin(Path(config), os.environ, selected=selected)
+        run = begin(Path(config), os.environ, selected=selected)
+        refuse_settings(run)
+        return run
     except ReticentError as error:
         kind, shown = type(error), type(error).__name__
     except Exception as error:
@@ -83,6 +87,17 @@ def _begin(config: str, selected: Sequence[str]) -> str:
         f"the run could not begin ({shown}). The message may name input files or quote settings, so it is not shown "
         f"here: `reticent plan {config}` on the worker's machine shows it"
     )
+
+
+def refuse_settings(run: str) -> None:
+    """Stops a run before its first stage where a later one would refuse its settings.
+
+    Raises:
+        ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
+    """
+    session = open_session(run)
+    with private_umask():
+        check_settings(session, make_plan(session, None))
 
 
 @contextmanager

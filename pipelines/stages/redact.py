@@ -165,6 +165,11 @@ class RedactConfig(
         plugins = ((name, registry.spec(name)) for name in self._selected() if name not in SPECS)
         return {name: spec.description for name, spec in plugins if spec is not None}
 
+    def check(self, stage: str) -> None:
+        """Makes the policies, and loads the model that they read."""
+        if stage == "redact":
+            self.redactor_spec().make()
+
     def code_references(self) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
         modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")

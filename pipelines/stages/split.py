@@ -174,6 +174,13 @@ class CorpusConfig(StageConfig):
         fields = set(ReadOptions.__dataclass_fields__) - {"plugin", "sources"}
         return ReadOptions(**self.model_dump(include=fields), plugin=json.dumps(self.options, sort_keys=True))
 
+    def check(self, stage: str) -> None:
+        """Makes a plug-in reader."""
+        if stage == "split" and formats.is_plugin(self.format):
+            from pipelines.corpus.plugin import make_reader
+
+            make_reader(self.format, self.read_options())
+
     def code_references(self) -> tuple[str, ...]:
         """The module of a plug-in reader, and what its options select."""
         if not formats.is_plugin(self.format):
@@ -220,6 +227,13 @@ class SplitConfig(StageConfig):
         if self.valid_fraction + self.test_fraction >= 1:
             raise ValueError("valid_fraction and test_fraction leave nothing to train on; their sum must be below 1")
         return self
+
+    def check(self, stage: str) -> None:
+        """Makes the splitter, unless nothing of it may be missing."""
+        if stage == "split" and (self.language != "en" or self.mode in ("senter", "parser")):
+            from pipelines.corpus.split import Splitter
+
+            Splitter(self.language, self.mode, self.max_sentence_tokens, self.model)
 
     def package_references(self) -> tuple[str, ...]:
         """The model's distribution."""

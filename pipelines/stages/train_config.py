@@ -101,6 +101,13 @@ class TrainConfig(TrainSettings):
             return {"model": "a folder"}  # whose files count by content
         return {"model_commit": hub_commit(self.model, self.model_revision)} if origin == "hub" else {}
 
+    def check(self, stage: str) -> None:
+        """Finds a pretrained model."""
+        if stage == "train" and self.is_pretrained():
+            from pipelines.training.models.sources import find_model
+
+            find_model(self.model, self.model_revision)
+
     def data_files(self) -> tuple[str, ...]:
         """The files of a model in a folder, which count by content."""
         from pipelines.training.models.sources import model_files

@@ -67,6 +67,19 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
     return plan
 
 
+def check_settings(session: Session, plan: Iterable[Planned]) -> None:
+    """Refuses what a stage that may be built would refuse, as far as its settings alone tell that.
+
+    Raises:
+        ConfigError: see `pipelines.config.StageConfig.check`.
+    """
+    planned = {p.stage for p in plan if p.action in ("run", "maybe") and p.stage in session.spec.selected}
+    for stage in GRAPH.values():
+        if stage.name in planned:
+            for table in stage.configs:
+                session.configs[table].check(stage.name)
+
+
 def _plan_one(
     session: Session,
     stage: Stage,
