@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit, emit_run, simulate_app
-from pipelines.errors import ReticentError
+from pipelines.errors import ConfigError, ReticentError
 
 
 @simulate_app.command("customersim")
@@ -40,7 +40,8 @@ def init(
     from flows.commands.init import write_starter
 
     path = write_starter(folder, inputs or [], dialogues=dialogues, seed=seed, say=typer.echo)
-    typer.echo(f"wrote {path}\nnext: reticent run {path}")
+    first = f"first look: reticent run {path} --sample 1%\n" if inputs else ""
+    typer.echo(f"wrote {path}\n{first}next: reticent run {path}")
 
 
 @app.command()
@@ -51,11 +52,25 @@ def run(
     force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
     verify: Annotated[str | None, typer.Option(help="Check cached files by 'full' hashes or by 'size'.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop.")] = False,
+    sample: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Only show what redaction does to a share of the documents (1%); publishes nothing."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Bring everything up to date: prepare, train, state the guarantee, report. Runs only what changed."""
     from flows.commands.run import requested, run_job
 
+    if sample is not None:
+        from flows.commands.run_sample import run_sample, sample_text
+
+        if from_stage or only or force or dry_run:
+            raise ConfigError("--sample runs no stage: leave --from, --only, --force and --dry-run out")
+        found = run_sample(config, sample)
+        emit({"sample": found}, as_json, sample_text(found, config))
+        return
     if dry_run:
         from flows.commands.plan import plan_document, plan_text
 

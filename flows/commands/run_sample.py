@@ -1,0 +1,283 @@
+"""``reticent run --sample``: what redaction does to a few documents, in about a minute.
+
+It shows counts. Examples, which quote the text, go to a file in the private root. Nothing is published or trained, the
+ledger is not written, and the store's artifacts stay as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from flows.running.spec import open_store, read_corpus
+from flows.settings import Settings, load_settings
+from pipelines.context import Progress, pseudonym, silent
+from pipelines.corpus.items import Document
+from pipelines.errors import ConfigError, InputError
+from pipelines.mask import MASK
+from pipelines.store.inputs import CorpusState
+from pipelines.store.roots import Roots, private_umask
+
+FOLDER: Final = "first_look"
+"""Folder of the private root that holds the examples."""
+
+_MIN_DOCUMENTS = 50
+_MAX_TOKENS = 60_000
+_MAX_READ = 200_000
+_MAX_EXAMPLES = 200
+_CONFIDENCE = 0.95
+_PROXY = "conservative"
+_NO_SUSPICION = frozenset({"WORD"})  # a word that is merely not one of every day
+
+
+def fraction_of(text: str) -> float:
+    """``1%`` or ``0.01`` as a share.
+
+    Raises:
+        ConfigError: it is no share above 0 and at most 1.
+    """
+    number = re.fullmatch(r"\s*([0-9.]+)\s*(%?)\s*", text)
+    try:
+        value = float(number[1]) / (100 if number[2] else 1) if number else 0.0
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise ConfigError(f"--sample {text}: give a share of the documents, such as 1% or 0.01")
+    return value
+
+
+def run_sample(
+    config: Path, sample: str, *, environ: Mapping[str, str] | None = None, progress: Progress = silent
+) -> dict[str, Any]:
+    """Redacts a sample of the documents as a run would, with copies left out, and tells what it did in counts.
+
+    Args:
+        config: the settings file.
+        sample: share of the documents; at least 50 are taken, and no more than some 60,000 tokens.
+        environ: where overrides are read; None for the process's own environment.
+        progress: told how far the reading is.
+
+    Returns:
+        Counts, and ``examples``, the path of a private file.
+
+    Raises:
+        ConfigError: as the stages raise it.
+        InputError: no document can be used.
+    """
+    fraction = fraction_of(sample)
+    settings = load_settings(config, os.environ if environ is None else environ)
+    split: Any = settings.stages["split"]
+    corpus: Any = settings.stages["corpus"]
+    redact: Any = settings.stages["redact"]
+    for table in (corpus, split, redact):
+        for stage in ("split", "redact"):
+            table.check(stage)
+    roots = open_store(settings)
+    state = read_corpus(settings, roots, read=True, progress=progress)
+    reasons: Counter[str] = Counter()
+    documents, num_read = _draw(settings, roots, state, fraction, reasons)
+    if not documents:
+        raise InputError(f"the sample holds no usable document ({dict(reasons) or 'there is no text'})")
+    others: Counter[str] = Counter()
+    rows, gold, num_documents = _rows(settings, documents, others)
+    found = _redacted(redact, corpus, rows, gold)
+    lines = found.pop("lines")
+    with private_umask():
+        folder = roots.private / FOLDER
+        folder.mkdir(exist_ok=True)
+        path = folder / "examples.txt"
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+    return {
+        "fraction": fraction,
+        "num_documents": num_documents,
+        "num_documents_read": num_read,
+        "rejected_by_reason": dict(reasons),
+        "documents_by_other_language": dict(sorted(others.items())),
+        "left_out_files": dict(state.left_out),
+        "examples": str(path),
+        **found,
+    }
+
+
+def _draw(
+    settings: Settings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
+) -> tuple[list[Document], int]:
+    """Documents by a keyed hash of where they stand, whatever they hold; of a large corpus from some partitions."""
+    from pipelines.corpus.readers import read_documents
+
+    corpus: Any = settings.stages["corpus"]
+    options = corpus.read_options()
+    partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, FOLDER, p.name))
+    most = len(partitions) * corpus.partition_documents
+    if most > _MAX_READ:  # ten times what is wanted, so that the sample is not one partition's
+        kept = max(1, round(len(partitions) * min(1.0, max(10 * fraction, _MAX_READ / most))))
+        fraction = min(1.0, fraction * len(partitions) / kept)
+        partitions = partitions[:kept]
+    drawn: list[tuple[float, int, Document]] = []
+    fewest: list[tuple[float, int, Document]] = []  # a heap of those with the smallest numbers, largest first
+    num_read = 0
+    for piece in (piece for partition in partitions for piece in partition.pieces):
+        for item in read_documents(piece, options):
+            if not isinstance(item, Document):
+                reasons[item.reason] += 1
+                continue
+            num_read += 1
+            digest = hashlib.sha256(f"{pseudonym(roots.secret, FOLDER, item.name, str(item.row))}".encode()).digest()
+            place = int.from_bytes(digest[:8], "big") / 2**64
+            if place < fraction:
+                drawn.append((place, num_read, item))
+            heapq.heappush(fewest, (-place, num_read, item))
+            if len(fewest) > _MIN_DOCUMENTS:
+                heapq.heappop(fewest)
+    if len(drawn) < len(fewest):
+        drawn = [(-place, number, item) for place, number, item in fewest]
+    return [item for _, _, item in sorted(drawn, key=lambda entry: entry[:2])], num_read
+
+
+def _rows(
+    settings: Settings, documents: Sequence[Document], others: Counter[str]
+) -> tuple[list[dict[str, Any]], dict[Any, Any], int]:
+    """The rows of documents up to the limit, each once, and the known secrets in them."""
+    from pipelines.corpus.documents import map_gold
+    from pipelines.corpus.languages import other_language
+    from pipelines.corpus.split import Splitter
+
+    split: Any = settings.stages["split"]
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
+    expected = split.languages or (split.language,)
+    rows: list[dict[str, Any]] = []
+    gold: dict[Any, Any] = {}
+    seen: set[tuple[str | None, str]] = set()
+    num_tokens = num_documents = 0
+
+    def kept() -> Iterator[Document]:
+        for item in documents:
+            language = other_language(item.text, expected)
+            if language is not None:
+                others[language] += 1
+            if language is None or split.other_languages == "name":
+                yield item
+
+    for item, sentences in splitter.split_each(kept(), lambda item: (item.text, item.layout)):
+        if num_tokens >= _MAX_TOKENS:
+            break
+        num_documents += 1
+        labels = map_gold(item.gold or (), sentences)
+        for index, sentence in enumerate(sentences):
+            num_tokens += len(sentence.token_starts)
+            if (sentence.speaker, sentence.text) in seen or num_tokens > 2 * _MAX_TOKENS:
+                continue
+            seen.add((sentence.speaker, sentence.text))
+            gold[len(rows)] = [row for row in labels if row.sentence_index == index]
+            rows.append(
+                {
+                    "doc_id": str(num_documents),
+                    "sentence_index": index,
+                    "text": sentence.text,
+                    "token_starts": sentence.token_starts,
+                    "token_ends": sentence.token_ends,
+                    "speaker": sentence.speaker,
+                    "domain": item.domain,
+                    "fold": "train",
+                    "label": item.label,
+                    "is_duplicate": False,
+                }
+            )
+    return rows, gold, num_documents
+
+
+def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold: Mapping[int, Any]) -> dict[str, Any]:
+    from pipelines.intervals import clopper_pearson_upper
+    from pipelines.policies.english.wrong_language import check_text
+    from pipelines.policies.judging.apply import Redactor, RedactorSpec
+    from pipelines.policies.judging.judge import Request
+    from pipelines.policies.judging.tables import RedactionFigures, redacted_row
+    from pipelines.policies.redact import token_mask
+
+    warnings: list[str] = []
+    if redact.check_language:
+        try:
+            check_text([row["text"] for row in rows], redact.language)
+        except ConfigError as error:
+            warnings.append(str(error))
+    figures = RedactionFigures(policies=redact.policies, conservative=redact.conservative)
+    requests = [Request(row["text"], row["token_starts"], row["token_ends"]) for row in rows]
+    with Redactor.from_spec(redact.redactor_spec(corpus.separator())) as redactor:
+        verdicts = redactor.judge(requests, [row["doc_id"] for row in rows])
+    with Redactor.from_spec(RedactorSpec(policies=(_PROXY,), stabilise=False)) as proxy:
+        suspicions = proxy.judge(requests)
+    lines: list[str] = []
+    num_public = num_suspected_rows = num_suspected = num_known = num_missed = 0
+    for number, (row, verdict, suspicion) in enumerate(zip(rows, verdicts, suspicions, strict=True)):
+        out = redacted_row(row, verdict, collapse=redact.collapse)
+        figures.add(out, verdict)
+        mask = [True] * out["num_tokens"] if verdict.failed_closed else token_mask(out["num_tokens"], verdict.spans)
+        spans = [span for span in suspicion.spans if span.label not in _NO_SUSPICION]
+        open_tokens = sum(s and not m for s, m in zip(token_mask(out["num_tokens"], spans), mask, strict=True))
+        num_suspected += open_tokens
+        num_suspected_rows += open_tokens > 0
+        num_public += not (out["flagged_by_conservative"] or MASK in out["redacted_text"])
+        num_known += len(gold[number])
+        num_missed += sum(not all(mask[g.start_token : g.end_token]) for g in gold[number])
+        if len(lines) < 4 * _MAX_EXAMPLES:
+            labels = ", ".join(sorted({span.label for span in verdict.spans})) or "nothing"
+            lines += [f"masked: {labels}", f"  original: {row['text']}", f"  redacted: {out['redacted_text']}", ""]
+    return {
+        "num_rows": len(rows),
+        "num_tokens": figures.num_tokens,
+        "num_masked_tokens": figures.num_masked_tokens,
+        "masked_share": figures.num_masked_tokens / max(1, figures.num_tokens),
+        "masked_tokens_by_label": dict(figures.masked_tokens_by_label.most_common()),
+        "num_public_rows": num_public,
+        "num_failed_closed": figures.num_failed_closed,
+        "suspected": {
+            "is_proxy": True,
+            "policy": _PROXY,
+            "num_tokens": num_suspected,
+            "num_rows": num_suspected_rows,
+            "rows_upper": clopper_pearson_upper(num_suspected_rows, max(1, len(rows)), _CONFIDENCE),
+            "confidence": _CONFIDENCE,
+        },
+        "known_secrets": {"num": num_known, "num_missed": num_missed} if num_known else None,
+        "warnings": warnings,
+        "lines": lines,
+    }
+
+
+def sample_text(found: Mapping[str, Any], config: Path) -> str:
+    """What was found, for people; no text of the corpus."""
+    by_label = list(found["masked_tokens_by_label"].items())
+    shown = ", ".join(f"{label} {number:,}" for label, number in by_label[:12]) or "nothing"
+    suspected, num_rows = found["suspected"], max(1, found["num_rows"])
+    lines = [
+        f"a first look at {found['num_documents']:,} documents: {found['num_rows']:,} rows that differ, "
+        f"{found['num_tokens']:,} tokens",
+        f"  masked tokens        {found['num_masked_tokens']:,} ({found['masked_share']:.1%})",
+        f"  by label             {shown}",
+        f"  would be public      {found['num_public_rows']:,} rows ({found['num_public_rows'] / num_rows:.1%})",
+        f"  probably still open  at most {suspected['rows_upper']:.1%} of the rows (95 %), by a proxy: in "
+        f"{suspected['num_rows']:,} of them it suspects a number, a sign or a name unmasked. Most of these are no "
+        "secrets, and it misses others; `reticent review` measures",
+    ]
+    if known := found["known_secrets"]:
+        lines.append(f"  known secrets        {known['num_missed']:,} of {known['num']:,} have an unmasked token")
+    if found["num_failed_closed"]:
+        lines.append(f"  policies failed on   {found['num_failed_closed']:,} rows, which are masked whole")
+    if reasons := found["rejected_by_reason"]:
+        listed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
+        lines.append(f"  rejected rows        {listed}")
+    if others := found["documents_by_other_language"]:
+        listed = ", ".join(f"{number:,} {language}" for language, number in others.items())
+        lines.append(f"  other languages      {listed} (split.other_languages)")
+    lines += [f"  warning: {text}" for text in found["warnings"]]
+    lines += [
+        f"  examples             {found['examples']}  (private: it quotes your text)",
+        f"nothing was published, trained or entered in the ledger. All of it: reticent run {config}",
+    ]
+    return "\n".join(lines)

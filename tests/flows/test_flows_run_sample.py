@@ -1,0 +1,79 @@
+"""``reticent run --sample``: a first look that publishes nothing and quotes the text in a private file alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.arguments import app
+from flows.commands.run_sample import fraction_of, run_sample, sample_text
+from pipelines.corpus.customersim import write_customersim
+from pipelines.errors import ConfigError, InputError
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("job")
+    write_customersim(folder / "corpus", 120, 3)
+    (folder / "corpus" / "notes.pdf").write_text("x")
+    path = folder / "reticent.toml"
+    path.write_text('[redact]\npolicies = ["customersim"]\nconservative = "conservative"\n')
+    return path
+
+
+def test_counts_are_shown_and_text_is_private(config: Path) -> None:
+    found = run_sample(config, "10%", environ={})
+    assert 50 <= found["num_documents"] <= 60  # at least 50
+    assert found["num_documents_read"] == 120
+    assert 0 < found["masked_share"] < 0.6
+    assert 0 < found["num_public_rows"] < found["num_rows"]
+    assert found["masked_tokens_by_label"]
+    assert found["left_out_files"] == {".pdf": 1, "readme or licence": 1}
+    assert found["suspected"]["is_proxy"] is True
+    assert found["suspected"]["rows_upper"] > found["suspected"]["num_rows"] / found["num_rows"]
+    assert found["known_secrets"]["num"] > found["known_secrets"]["num_missed"]
+
+    store = config.parent / "reticent-store"
+    path = Path(found["examples"])
+    assert path.is_relative_to(store / "private")
+    assert path.stat().st_mode & 0o077 == 0
+    assert path.parent.stat().st_mode & 0o077 == 0
+    originals = [line.removeprefix("  original: ") for line in path.read_text().splitlines() if "original: " in line]
+    shown = sample_text(found, config) + json.dumps(found)
+    assert originals
+    assert not [text for text in originals if len(text) > 30 and text in shown]
+    assert "by a proxy" in shown
+
+    made = {p.relative_to(store).parts[:2] for p in store.rglob("*") if p.is_file()}
+    assert made == {("private", "cache"), ("private", "first_look"), ("private", "secret"), ("private", "store.json")}
+    again = run_sample(config, "10%", environ={})
+    assert again == found
+
+
+def test_a_larger_share_holds_the_smaller_one(config: Path) -> None:
+    everything = run_sample(config, "1", environ={})
+    assert everything["num_documents"] == 120
+    assert everything["num_rows"] > run_sample(config, "0.3", environ={})["num_rows"]
+
+
+@pytest.mark.parametrize("text", ["0", "2", "-1%", "101%", "one", "", "1%%", "."])
+def test_what_is_no_share_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="--sample"):
+        fraction_of(text)
+    assert fraction_of("1%") == fraction_of("0.01") == 0.01
+
+
+def test_it_runs_no_stage(config: Path) -> None:
+    done = CliRunner().invoke(app, ["run", str(config), "--sample", "5%", "--only", "split"])
+    assert isinstance(done.exception, ConfigError)
+
+
+def test_a_corpus_without_a_usable_document(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"no": "text"}\n')
+    path = tmp_path / "reticent.toml"
+    path.write_text('[corpus]\ninputs = ["a.jsonl"]\n')
+    with pytest.raises(InputError, match="missing_text"):
+        run_sample(path, "1%", environ={})
