@@ -95,7 +95,7 @@ def choose_fields(form: str, rows: Sequence[Mapping[str, Any]], num_bytes: int, 
     said = [f"text: {text}"]
     others = [f"text_field = {json.dumps(name)}" for name in dict.fromkeys([*named, *ranked]) if name != text]
     for key, names_of, fits in (
-        ("id_field", _ID_NAMES, _is_id),
+        ("id_field", (*_ID_NAMES, *(name for name in by_name if name.endswith(("_id", "-id", " id")))), _is_id),
         ("fold_field", _FOLD_NAMES, _is_fold),
         ("gold_field", _GOLD_NAMES, _is_gold),
     ):

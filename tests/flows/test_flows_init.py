@@ -114,7 +114,7 @@ def test_the_settings_that_are_written_read_the_files(tmp_path: Path, name: str)
 def test_a_folder_of_several_kinds_gets_a_source_for_each(tmp_path: Path) -> None:
     files = {
         "calls/a.txt": DIALOGUE * 4,
-        "orders.csv": "nr,comment\n" + "".join(f'{i},"{PROSE}"\n' for i in range(30)),
+        "orders.csv": "order_id,comment\n" + "".join(f'{i},"{PROSE}"\n' for i in range(30)),
         "people.csv": "name,city\nAnn Lee,New York\nBob Ray,Oslo\n",
         "tickets.jsonl": lines(*({"key": i, "message": GERMAN} for i in range(6))),
         "photo.png": b"\x89PNG\0\0",
