@@ -76,7 +76,7 @@ def _written(row: Mapping[str, Any], text: str) -> list[Secret]:
 
 def screen(corpus: str, config: Path, environ: Mapping[str, str]) -> None:
     """Has the oracle review the manual-screening set, by way of a file, as `reticent review --import` does."""
-    items, _ = open_items(config, environ, screening=True)
+    items = open_items(config, environ, asked="screening").items
     rows = [
         {"text": item.text, "reviews": [decision.to_json()]}
         for item, decision in zip(items, oracle(corpus, config, items), strict=True)

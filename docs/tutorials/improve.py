@@ -204,7 +204,7 @@ def run(given: argparse.Namespace, work: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number in range(1, given.rounds + 1):
         config = settings(work, number, given.fraction, model)
-        opened = open_items(config, os.environ, screening=False)
+        opened = open_items(config, os.environ, asked="sample")
         gold = gold_of(config)
         num_marks = review(opened, gold)
         row = {"round": number, "num_marks": num_marks, **rates(config)}

@@ -62,12 +62,13 @@ class Opened(NamedTuple):
     drawn: frozenset[str]
 
 
-def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked) -> Opened:
+def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evidence: bool = True) -> Opened:
     """The sentences to review, with what is masked in them now.
 
     Args:
         config: the settings file; stages that are not up to date are run.
         asked: which sentences.
+        is_evidence: refuse a sample that the policies learnt from, where nothing else is left of it.
 
     Raises:
         ReticentError: as the stages raise it.
@@ -97,7 +98,7 @@ def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked) -> Ope
     table = made.table(SAMPLE, "screening" if asked == "screening" else None)
     items = load_items(table, partitions, key_of, labels)
     learnt = read_learnt(configs["redact"].learnt_from(), roots.secret)
-    if items and asked == "sample" and all(item.key in learnt for item in items):
+    if items and is_evidence and asked == "sample" and all(item.key in learnt for item in items):
         raise InputError(DRAW_ANEW)
     if not items:
         raise InputError(

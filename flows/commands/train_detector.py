@@ -14,6 +14,8 @@ from pipelines.errors import ConfigError, InputError
 if TYPE_CHECKING:
     from pipelines.policies.learning.examples import Example
 
+Noted = dict[bytes, set[str]]
+"""Keys of the sentences that are learnt from, by the secret of their store (`pipelines.miss_rate.learnt`)."""
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
 
 
@@ -39,23 +41,32 @@ def detector_document(
         ConfigError, InputError: as there; or nothing to learn from was named; a record that is wrong is named by its
             number.
     """
+    from pipelines.miss_rate.learnt import write_learnt
     from pipelines.policies.learning.detector import train_detector
 
     examples: list[Example] = []
     sources = []
+    learnt_from: Noted = {}
     for name in data:
         examples += _read(name)
         sources.append("a CoNLL file" if name.lower().endswith(_CONLL) else "JSON lines")
     if gold is not None:
-        examples += _of_gold(gold, environ)
+        examples += _of_gold(gold, environ, learnt_from)
         sources.append("gold labels of a corpus")
     if reviews is not None:
-        examples += _of_reviews(reviews, environ)
+        examples += _of_reviews(reviews, environ, learnt_from)
         sources.append("reviews")
     if not sources:
         raise ConfigError("name what to learn from: --data FILE, --gold reticent.toml or --reviews reticent.toml")
+    if len(learnt_from) > 1:
+        raise ConfigError("--gold and --reviews are of two stores, of which estimates could know one only: name one")
+
+    def note(folder: Path) -> None:
+        for secret, keys in learnt_from.items():
+            write_learnt(folder, secret, keys)
+
     show = _show if sys.stderr.isatty() else None
-    document = train_detector(examples, out, sources=sources, progress=show, **options)
+    document = train_detector(examples, out, sources=sources, progress=show, beside=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 
@@ -72,7 +83,7 @@ def detector_text(document: Mapping[str, Any]) -> str:
             *lines,
             f"wrote {document['folder']}",
             f'next: [redact] policies = [..., "token_classifier"], token_classifier = "{document["folder"]}"; then '
-            "draw another sample (sample.seed): sentences that it learnt from say nothing about what it misses",
+            "draw another sample (sample.draw): sentences that it learnt from say nothing about what it misses",
         ]
     )
 
@@ -95,14 +106,17 @@ def _read(name: str) -> Iterator[Example]:
                 raise InputError(f"{name}, record {number}: {error}") from None
 
 
-def _of_gold(config: Path, environ: Mapping[str, str]) -> Iterator[Example]:
+def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator[Example]:
     """The sentences of training documents that carry labels. The split stage is run where it is not up to date."""
     from flows.running.fetching import fetch
     from flows.settings import load_settings
     from pipelines.corpus.tables import DOCUMENTS, GOLD, SENTENCES
+    from pipelines.miss_rate.review_log import sentence_key
     from pipelines.policies.learning.examples import make_example
 
     session, keys = fetch(load_settings(config, environ), "split")
+    secret = session.roots.secret
+    known = noted.setdefault(secret, set())
     found = False
     for _, key in keys["split"]:
         files = session.roots.private_files("split", key)
@@ -123,27 +137,36 @@ def _of_gold(config: Path, environ: Mapping[str, str]) -> Iterator[Example]:
         for batch in files.table(SENTENCES).batches(["doc_id", "sentence_index", "text"]):
             for row in batch.to_pylist():
                 if row["doc_id"] in labelled:
+                    known.add(sentence_key(secret, row["text"]))
                     yield make_example(row["text"], spans[row["doc_id"], row["sentence_index"]])
     if not found:
         raise InputError("--gold: no training document of this project carries labels")
 
 
-def _of_reviews(config: Path, environ: Mapping[str, str]) -> list[Example]:
-    """The reviewed sentences of the sample, and all that reviewers hold sensitive in them; disputed ones are left."""
+def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[Example]:
+    """What reviewers hold sensitive in sentences of this draw and of those before; disputed sentences are left."""
     from flows.commands.review import open_items
+    from flows.settings import load_settings
     from pipelines.miss_rate.review_log import ballots_of, read_decisions
     from pipelines.policies.learning.examples import make_example
     from pipelines.store.reviews import reviews_path
 
-    opened_items = open_items(config, environ, asked="sample")
-    path = reviews_path(opened_items.roots)
-    ballots = ballots_of(read_decisions(path)) if path.exists() else {}
     learnt = []
-    for item in opened_items.items:
-        judgement = ballots[item.key].judgement() if item.key in ballots else None
-        if judgement is not None and not judgement.is_disputed:
-            secrets = [(s.start, s.end, opened_items.labels.of(s.label)) for s in judgement.secrets]
-            learnt.append(make_example(item.text, secrets))
+    last: Any = load_settings(config, environ).stages["sample"]
+    for draw in range(1, last.draw + 1):
+        of_draw = {**environ, "RETICENT__SAMPLE__DRAW": str(draw)}
+        opened_items = open_items(config, of_draw, asked="sample", is_evidence=False)
+        path = reviews_path(opened_items.roots)
+        ballots = ballots_of(read_decisions(path)) if path.exists() else {}
+        found = []
+        for item in opened_items.items:
+            judgement = ballots[item.key].judgement() if item.key in ballots else None
+            if judgement is not None and not judgement.is_disputed:
+                secrets = [(s.start, s.end, opened_items.labels.of(s.label)) for s in judgement.secrets]
+                found.append(make_example(item.text, secrets))
+        if found:  # a sample that nobody has reviewed can still be evidence
+            noted.setdefault(opened_items.roots.secret, set()).update(opened_items.drawn)
+        learnt += found
     if not learnt:
         raise InputError("--reviews: nobody has judged a sentence of the sample; run `reticent review` first")
     return learnt

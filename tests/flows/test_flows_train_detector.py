@@ -13,7 +13,9 @@ from flows.commands.init import write_starter
 from flows.commands.review import open_items
 from flows.commands.train_detector import _of_gold, _of_reviews, detector_document
 from pipelines.errors import ConfigError, InputError
+from pipelines.miss_rate.learnt import LEARNT, read_learnt
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret
+from pipelines.stages.redact import RedactConfig
 from pipelines.store.reviews import reviews_path
 
 
@@ -60,7 +62,10 @@ def test_bad_records_are_named_and_not_quoted(base, tmp_path):
 
 @pytest.mark.slow
 def test_gold_labels_of_a_corpus_are_learnt_sentence_by_sentence(project):
-    learnt = list(_of_gold(project, os.environ))
+    noted = {}
+    learnt = list(_of_gold(project, os.environ, noted))
+    ((_, keys),) = noted.items()
+    assert len(keys) == len({example.text for example in learnt})
     assert len(learnt) > 100
     labels = {label for example in learnt for *_, label in example.spans}
     assert {"PERSON", "PHONE"} <= labels
@@ -70,8 +75,8 @@ def test_gold_labels_of_a_corpus_are_learnt_sentence_by_sentence(project):
 @pytest.mark.slow
 def test_what_reviewers_marked_is_learnt_and_nothing_else(project):
     with pytest.raises(InputError, match="run `reticent review` first"):
-        _of_reviews(project, os.environ)
-    opened = open_items(project, os.environ, screening=False)
+        _of_reviews(project, os.environ, {})
+    opened = open_items(project, os.environ, asked="sample")
     first, second = opened.items[:2]
     secret = Secret(first.starts[0], first.ends[0], "PERSON")
     common = {"at": "2026-11-22T00:00:00+00:00", "reviewer": "ann"}
@@ -79,7 +84,23 @@ def test_what_reviewers_marked_is_learnt_and_nothing_else(project):
     log.append(
         [Decision(id="1", key=first.key, secrets=(secret,), **common), Decision(id="2", key=second.key, **common)]
     )
-    learnt = {example.text: example.spans for example in _of_reviews(project, os.environ)}
+    noted = {}
+    learnt = {example.text: example.spans for example in _of_reviews(project, os.environ, noted)}
+    assert noted == {opened.roots.secret: set(opened.drawn)}  # all of the sample, copies and unreviewed ones too
     assert learnt == {first.text: ((secret.start, secret.end, "PERSON"),), second.text: ()}
     log.append([Decision(id="3", key=second.key, secrets=(Secret(0, 1, "ID"),), **{**common, "reviewer": "bob"})])
-    assert {example.text for example in _of_reviews(project, os.environ)} == {first.text}  # they disagree
+    assert {example.text for example in _of_reviews(project, os.environ, {})} == {first.text}  # they disagree
+    second_draw = {**os.environ, "RETICENT__SAMPLE__DRAW": "2"}
+    noted = {}
+    assert {example.text for example in _of_reviews(project, second_draw, noted)} >= {first.text}
+    assert opened.drawn <= noted[opened.roots.secret]
+
+
+@pytest.mark.slow
+def test_a_detector_says_which_sentences_of_the_store_it_learnt_from(project, tmp_path):
+    out = tmp_path / "detector"
+    detector_document([], project, None, out, os.environ, kind="spacy", epochs=1)
+    config = RedactConfig(policies=("digits", "token_classifier"), token_classifier=str(out))
+    assert config.learnt_from() == (out / LEARNT,)
+    roots = open_items(project, os.environ, asked="sample").roots
+    assert len(read_learnt(config.learnt_from(), roots.secret)) > 100

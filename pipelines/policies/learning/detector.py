@@ -39,6 +39,7 @@ def train_detector(
     seed: int = 0,
     sources: Sequence[str] = (),
     progress: Progress | None = None,
+    beside: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
     """Trains on most of the texts, and writes a folder that ``redact.token_classifier`` may name.
 
@@ -55,6 +56,7 @@ def train_detector(
         seed: of everything random; the same on one machine gives the same weights.
         sources: where the texts are from, for the model card.
         progress: called with steps done and in all.
+        beside: called with the folder before it appears, to write more into it.
 
     Returns:
         Counts and figures; no text.
@@ -99,6 +101,8 @@ def train_detector(
         }
         write_json(folder / DESCRIPTION, document)
         (folder / _CARD).write_text(_card(document, sources), encoding="utf-8")
+        if beside is not None:
+            beside(folder)
         _publish(folder, out)
     return document
 
