@@ -84,7 +84,7 @@ def screen(corpus: str, config: Path, environ: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "oracle.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        found = import_document(config, environ, file, "jsonl", "oracle", screening=True)
+        found = import_document(config, environ, file, "jsonl", "oracle", asked="screening")
     print(corpus, "screened:", len(items), "new:", found["num_reviews"], flush=True)
 
 
