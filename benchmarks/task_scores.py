@@ -304,8 +304,8 @@ def generated(config: Path, run_id: str) -> tuple[list[str], list[list[str]]]:
     """What the model of a run wrote, and what people did."""
     roots = open_store(load_settings(config, os.environ))
     record = runs.resolve(roots, run_id)
-    key = next(key for stage, _, key in record["artifacts"] if stage == "train")
-    rows = roots.private_files("train", key).table(GENERATED).read().to_pylist()
+    key = next(key for stage, _, key in record["artifacts"] if stage == "evaluate")
+    rows = roots.private_files("evaluate", key).table(GENERATED).read().to_pylist()
     return [row["text"] for row in rows], [row["references"] for row in rows]
 
 

@@ -8,7 +8,7 @@ from flows.prepare import prepare
 from flows.running.lifecycle import run_of
 from flows.running.spec import TRAINING
 from flows.running.wiring import Outputs, whole
-from tasks.stages import guarantee, report, train_phase1, train_utility
+from tasks.stages import evaluate, guarantee, report, train_phase1, train_utility
 from tasks.stages import train as train_model
 
 
@@ -26,6 +26,7 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
         rows = {"split": p["split"], **redacted}
         first = whole(train_phase1, run, **rows, estimate=p["estimate"])  # JFT, section 4.1; nothing for the others
         model = whole(train_model, run, train_phase1=first, **rows, gate=p["gate"])  # lines 5 to 8
-        scores = whole(train_utility, run, train=model, redact=p["redact"])
+        scores = whole(evaluate, run, train=model, split=p["split"], redact=p["redact"])
+        utility = whole(train_utility, run, evaluate=scores, redact=p["redact"])
         claims = whole(guarantee, run, train=model, estimate=p["estimate"], **redacted)  # Theorem 8
-        whole(report, run, **p, train=model, train_utility=scores, guarantee=claims)
+        whole(report, run, **p, train=model, evaluate=scores, train_utility=utility, guarantee=claims)

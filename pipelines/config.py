@@ -39,12 +39,13 @@ class StageConfig(BaseModel):
         """
         del stage
 
-    def code_references(self) -> tuple[str, ...]:
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """Modules (``package.module``) or files that these settings select, for the code digest.
 
         A stage that looks policies or methods up by name returns the modules that the names stand for, so that
-        editing one policy reruns only the runs that use it.
+        editing one policy reruns only the runs that use it. ``stage`` is as for `keyed`.
         """
+        del stage
         return ()
 
     def data_files(self) -> tuple[str, ...]:

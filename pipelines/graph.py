@@ -25,7 +25,8 @@ TRAIN = f"{_STAGES}.train_config:TrainConfig"
 GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
 REPORT = f"{_STAGES}.report:ReportConfig"
 
-_TRAINING_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "dp-accounting")
+_MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+_TRAINING_PACKAGES = (*_MODEL_PACKAGES, "dp-accounting")
 
 SENTENCES = "sentences.parquet"
 DECISIONS = "decisions.parquet"
@@ -34,6 +35,7 @@ MASKED = "masked.parquet"
 REDACTED = "redacted.parquet"
 FIGURES = "figures.json"
 SCREENED = "screened.parquet"
+GENERATED = "generated.parquet"
 SCORES = "token_scores.parquet"
 PASSED = "passed.json"
 PRIVATE = "private.parquet"
@@ -55,6 +57,12 @@ _READ_OPTIONS = (
     "max_document_chars",
 )
 """How another corpus is read, too (`pipelines.corpus.options`)."""
+
+_SCORED_WITH = (
+    *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
+    *("evaluate_fold", "max_eval_sentences", "max_new_tokens", "num_beams", "max_generated"),
+    *("template", "classes", "label_words"),
+)
 
 GRAPH: Mapping[str, Stage] = {
     stage.name: stage
@@ -266,9 +274,25 @@ GRAPH: Mapping[str, Stage] = {
             ),
             roots=("private", "public"),
             packages=_TRAINING_PACKAGES,
-            tables=(Table("generated", "generated.parquet"),),
             is_release=True,
             has_recipe=True,
+        ),
+        # The rest of what a finished model is scored with stands in its folder.
+        Stage(
+            name="evaluate",
+            title="What the finished model scores on held-out text, and the text that it generates.",
+            table="train",
+            step="evaluate",
+            module=f"{_STAGES}.evaluate",
+            configs={"train": TRAIN},
+            fields={"train": _SCORED_WITH},
+            inputs=(
+                Input("train"),
+                Input("split", (SENTENCES,), "all"),
+                Input("redact", (REDACTED,), "all"),
+            ),
+            packages=(*_MODEL_PACKAGES, "nltk", "rouge-score", "sacrebleu"),
+            tables=(Table("generated", GENERATED), Table("token_scores", SCORES)),
         ),
         Stage(
             name="train_utility",
@@ -277,7 +301,7 @@ GRAPH: Mapping[str, Stage] = {
             step="utility",
             module=f"{_STAGES}.train_utility",
             configs={},
-            inputs=(Input("train", (SCORES,)), Input("redact", (REDACTED,), "all")),
+            inputs=(Input("evaluate", (SCORES,)), Input("redact", (REDACTED,), "all")),
             packages=("pyarrow",),
         ),
         Stage(
@@ -328,6 +352,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES,)),
                 Input("shard", (FIGURES,), "all"),
                 Input("train", (FIGURES, "events.json", "curves.json")),
+                Input("evaluate", (FIGURES,)),
                 Input("train_utility"),
                 Input("guarantee"),
                 Input("gate", (PASSED,)),

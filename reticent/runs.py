@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Artifact", "Claim", "Release", "Run", "RunSummary", "Store", "open_run", "open_store"]
 
 _SETTINGS = "reticent.toml"
+_EVALUATES = "evaluate"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +180,7 @@ class Run:
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that it has."""
-        had = {stage for stage, _, _ in self._artifacts}
-        return tuple(table.name for stage in GRAPH.values() if stage.name in had for table in stage.tables)
+        return tuple(table.name for stage in GRAPH.values() if self._made_by(stage.name) for table in stage.tables)
 
     def table(self, name: str) -> pl.LazyFrame:
         """A table over all partitions; `docs/inspecting.md` has its columns. Nothing is read before it is collected.
@@ -194,9 +194,9 @@ class Run:
         """
         for stage in GRAPH.values():
             for table in stage.tables:
-                keys = [key for found, _, key in self._artifacts if found == stage.name]
-                if table.name == name and keys:
-                    files = [self._roots.object_dir(table.root, stage.name, key) / table.file for key in keys]
+                found = self._made_by(stage.name)
+                if table.name == name and found:
+                    files = [self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in found]
                     self._check_there(*files)
                     return pl.scan_parquet(files, glob=False)
         raise ConfigError(f"the run has no table {name!r}; it has {', '.join(self.tables) or 'none'}")
@@ -237,6 +237,8 @@ class Run:
     def figures(self, stage: str, partition: str | None = None) -> Mapping[str, Any]:
         """The figures of a stage, as JSON values: ``train`` has perplexities, ``estimate`` m, γ and δ₂.
 
+        Those of ``train`` are with those of ``train.evaluate``, which measures the finished model.
+
         Args:
             stage, partition: as for `artifact`.
 
@@ -250,7 +252,8 @@ class Run:
         found = read_json(path)
         if not isinstance(found, dict):
             raise ConfigError(f"{stage} has no figures")
-        return found
+        has_more = name == "train" and any(made_by == _EVALUATES for made_by, _, _ in self._artifacts)
+        return {**found, **self.figures(_EVALUATES)} if has_more else found
 
     @property
     def claims(self) -> tuple[Claim, ...]:
@@ -300,6 +303,12 @@ class Run:
         if folder is None:
             raise ConfigError("the run has no model: it trained none, or `reticent gc` has removed it")
         return open_trained(folder, device=device, task=self.figures("train").get("task"))
+
+    def _made_by(self, stage: str) -> list[tuple[str, str]]:
+        """The artifacts that hold what a stage makes, each with the stage that made it."""
+        found = [(stage, key) for made_by, _, key in self._artifacts if made_by == stage]
+        is_older = stage == _EVALUATES and not found  # a training evaluated its model itself
+        return self._made_by("train") if is_older else found
 
     def _key(self, shown: str, partition: str | None) -> tuple[str, str]:
         names = [stage.name for stage in GRAPH.values() if shown in (stage.shown_name, stage.name)]

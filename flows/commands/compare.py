@@ -186,11 +186,8 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = roots.private_files(stage, str(runs.key_in(record, stage))).find_json(file) or {}
         return found
 
-    figures, events, claims = (
-        read("train", "figures.json"),
-        read("train", "events.json"),
-        read("guarantee", "claims.json"),
-    )
+    figures = read("train", "figures.json") | read("evaluate", "figures.json")
+    events, claims = read("train", "events.json"), read("guarantee", "claims.json")
     headline = claims["claims"][claims["headline"]] if claims.get("headline") is not None else None
     builds = [load(roots, name, key) for name, _, key in record["artifacts"] if name in ("train_phase1", "train")]
     return {

@@ -90,7 +90,7 @@ def diff_document(
         "counts": _pairs(_counts(one), _counts(two)),
         "miss_rate": _pairs(_miss_rate(roots, one), _miss_rate(roots, two)),
         "guarantee": _claims(roots, one, two),
-        "utility": _pairs(_figures(roots, one, "train", _UTILITY), _figures(roots, two, "train", _UTILITY)),
+        "utility": _pairs(_utility(roots, one), _utility(roots, two)),
     }
 
 
@@ -248,6 +248,11 @@ def _read(roots: Roots, run: _Run, stage: str, file: str) -> dict[str, Any]:
 def _figures(roots: Roots, run: _Run, stage: str, names: Sequence[str]) -> dict[str, Any]:
     figures = _read(roots, run, stage, "figures.json")
     return {name: figures[name] for name in names if name in figures}
+
+
+def _utility(roots: Roots, run: _Run) -> dict[str, Any]:
+    """Of the training and its evaluation; before that was a stage of its own, trainings told all of it."""
+    return _figures(roots, run, "train", _UTILITY) | _figures(roots, run, "evaluate", _UTILITY)
 
 
 def _miss_rate(roots: Roots, run: _Run) -> dict[str, Any]:

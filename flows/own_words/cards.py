@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any, Final
@@ -37,6 +37,7 @@ from pipelines.training.models.sources import THE_FOLDER, WHEELS
 from pipelines.training.outputs import events_document
 from pipelines.training.run import warnings_about
 from pipelines.training.scoring.evaluation import REASONS, Evaluation, unscored
+from pipelines.training.scoring.figures import figures_document
 from pipelines.training.scoring.text_metrics import ADVICE, MATCHING, TextScores
 from pipelines.training.tasks.registry import TASKS
 from pipelines.training.tasks.spec import ClassificationSettings
@@ -112,10 +113,13 @@ def runs() -> Iterator[Any]:
     for head, has_prefix in itertools.product(_HEADS, (False, True)):
         yield _run(head=head, has_prefix=has_prefix)
     yield _run(is_lstm=True)
-    for after in _evaluations():
-        yield _run(after=after)
-    for scores in _scores():
-        yield _run(scores=scores)
+
+
+def evaluations() -> Iterator[dict[str, Any]]:
+    """What finished models score, as the report reads it."""
+    cases = [(_SCORED, scores) for scores in ({}, *_scores())] + [(found, {}) for found in _evaluations()]
+    for found, scores in cases:
+        yield figures_document(found, scores, evaluate_fold="test", num_available=1)
 
 
 def _run(
@@ -134,8 +138,6 @@ def _run(
     is_lstm: bool = False,
     target_epsilon: float | None = 3.0,
     spent: Spent | None = None,
-    after: Evaluation | None = None,
-    scores: Mapping[str, Any] | None = None,
 ) -> Any:
     """What `pipelines.training.outputs` looks at in a run; nothing was trained."""
     written = _written(control)
@@ -162,14 +164,12 @@ def _run(
             "target_delta": 1e-6,
             "max_grad_norm": 1.0,
             "insecure_test_seed": True,
-            "evaluate_fold": "test",
             "epochs": 1,
         },
         corpus=SimpleNamespace(
             vocabulary=vocabulary,
             plain=_Records(range(has_public)),
             noised=_Records(),
-            held_out=SimpleNamespace(num_available=1),
             plain_order="content_hash",
         ),
         account=SimpleNamespace(
@@ -191,8 +191,6 @@ def _run(
         noise_multiplier=1.0,
         outcome=SimpleNamespace(num_steps=1),
         before=_SCORED,
-        after=after or _SCORED,
-        scores=scores or {},
         context_length=128,
         warnings=warnings_about(
             num_private=1, target_delta=1.0, insecure_test_seed=True, noise_multiplier=0.0, unprotected_by="no_dp"

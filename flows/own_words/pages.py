@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any, Final
 
 from flows.own_words import settings
-from flows.own_words.cards import runs
+from flows.own_words.cards import evaluations, runs
 from flows.own_words.cases import few_cases, reasons
 from flows.own_words.claims import documents
 from flows.own_words.variants import choices
@@ -88,6 +88,8 @@ def _runs() -> Iterator[tuple[Sources, Any, bool]]:
         yield replace(plain, estimate=estimate, redact=({"policies": [], "conservative": None},), shard=()), None, True
     for run in runs():
         yield replace(plain, train=figures_document(run), events=events_document(run)), None, False
+    for figures in evaluations():
+        yield replace(plain, train=figures), None, False
     for case in few_cases():
         for document in documents(case):
             yield replace(plain, claims=document), document, case.publication.publishes_counts

@@ -137,8 +137,9 @@ class EstimateConfig(StageConfig):
             raise ValueError("'proxy' and source = \"proxy\" need each other: give both or neither")
         return self
 
-    def code_references(self) -> tuple[str, ...]:
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """The modules of the proxy policies."""
+        del stage
         return (*registry.policy_modules(self.proxy), "pipelines.policies.registry") if self.proxy else ()
 
     def package_references(self) -> tuple[str, ...]:

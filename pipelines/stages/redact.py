@@ -170,8 +170,9 @@ class RedactConfig(
         if stage == "redact":
             self.redactor_spec().make()
 
-    def code_references(self) -> tuple[str, ...]:
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """The modules of the selected policies, the table that finds them, and the files that they read."""
+        del stage
         modules = (*registry.policy_modules(self._selected()), "pipelines.policies.registry")
         return (*modules, *self._files(), *map(str, self.learnt_from()))
 

@@ -181,8 +181,9 @@ class CorpusConfig(StageConfig):
 
             make_reader(self.format, self.read_options())
 
-    def code_references(self) -> tuple[str, ...]:
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
         """The module of a plug-in reader, and what its options select."""
+        del stage
         if not formats.is_plugin(self.format):
             return ()
         own = check_options(formats.format_spec(self.format).options, self.options, "options")

@@ -112,9 +112,6 @@ def _train(
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
     from pipelines.training.run import Run
-    from pipelines.training.scoring.evaluation import Evaluation
-    from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
-    from pipelines.training.scoring.token_scores import write_token_scores
 
     config: TrainConfig = ctx.configs["train"]
     first, start, corpus, task, training = prepared
@@ -130,11 +127,6 @@ def _train(
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
         if before is None or not is_first:
             return {}
-        scores = task.scores(network, corpus.held_out, ctx.run.progress)
-        with ctx.out.table(GENERATED) as writer:
-            scores.write_texts(writer)
-        with ctx.out.table(TOKEN_SCORES) as writer:
-            write_token_scores(writer, network, corpus.held_out)
     outputs.write_outputs(
         Run(
             config=config.model_dump(mode="json"),
@@ -146,12 +138,10 @@ def _train(
             sample_rate=training.sample_rate,
             noise_multiplier=noise_multiplier,
             before=before,
-            after=Evaluation(**outcome.curve[-1]["evaluation"]),
             network=network,
             base=start.base,
             context_length=start.context_length,
             head=config.head(),
-            scores=scores.figures,
             spent=spent,
         ),
         private=ctx.out,

@@ -149,6 +149,8 @@ class TrainConfig(TrainSettings):
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """What the chosen method does not read."""
+        if stage == "evaluate":
+            return frozenset() if self.view().marks_tokens else frozenset({"redact"})
         phase, learns = self.method_spec().first_phase, self.tokenizer_kind() == "bpe_public"
         if stage == "train_phase1":
             if phase is None:
@@ -165,7 +167,8 @@ class TrainConfig(TrainSettings):
         """
         return {"gate": ("held.json",)} if stage == "train" and self.view().reads_masks else {}
 
-    def code_references(self) -> tuple[str, ...]:
-        """The modules of the chosen method and task, and those that describe them."""
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
+        """The modules of the chosen method and task, and those that describe them; to evaluate needs no method's."""
         told = (methods.module_of(self.method), tasks.module_of(self.task))
-        return (self.method_spec().module, self.task_spec().module, *told)
+        trains = () if stage == "evaluate" else (self.method_spec().module,)
+        return (*trains, self.task_spec().module, *told)

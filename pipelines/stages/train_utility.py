@@ -17,7 +17,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.training.scoring.utility import split_utility
 
     found = split_utility(
-        ctx.input("train").table(TOKEN_SCORES),
+        ctx.input("evaluate").table(TOKEN_SCORES),
         [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]],
     )
     ctx.out.json("figures.json", found)

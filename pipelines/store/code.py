@@ -40,6 +40,9 @@ def _strip_docstrings(tree: ast.Module) -> None:
 def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
     found: set[str] = set()
     package = module if is_package else module.rpartition(".")[0]
+    for node in ast.walk(tree) if module.split(".")[0] == _PACKAGE else ():  # models are keyed by others' as it was
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []  # no run executes it
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
@@ -55,9 +58,9 @@ def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
 def scan_source(path: Path, module: str) -> dict[str, Any]:
     """Digest of one Python file's meaning, and the names of the modules that it may import."""
     tree = ast.parse(path.read_bytes(), filename=path.name)
-    imports = _imports(tree, module, path.name == "__init__.py")
     _strip_docstrings(tree)
     digest = hashlib.sha256(ast.dump(tree, include_attributes=False).encode()).hexdigest()
+    imports = _imports(tree, module, path.name == "__init__.py")
     return {"digest": digest, "imports": sorted(imports)}
 
 
@@ -156,7 +159,7 @@ class CodeDigests:
         path = _locate(name, root)
         if path is None:
             return {}, []  # a name inside a module, or a package that is not ours
-        scan = self._cache.get(path, f"code:{name}", functools.partial(scan_source, module=name))
+        scan = self._cache.get(path, f"run code:{name}", functools.partial(scan_source, module=name))
         if name.split(".")[0] == _FRONT:
             behind = (i for i in scan["imports"] if i.split(".")[0] == _PACKAGE and path.name != "__init__.py")
             return {}, [parent for i in behind for parent in _with_parents(i)]

@@ -40,7 +40,7 @@ def _keyed_config(stage: Stage, configs: Mapping[str, StageConfig]) -> dict[str,
     for table in stage.configs:
         fields = configs[table].keyed(stage.name)
         if table in stage.fields:
-            fields = {name: fields[name] for name in stage.fields[table]}
+            fields = {name: fields[name] for name in stage.fields[table] if name in fields}  # not all are used
         keyed[table] = fields
     return keyed
 
@@ -97,7 +97,7 @@ def _selecting(session: Session, stage: Stage) -> list[StageConfig]:
 def code_of_others(session: Session, stage_name: str) -> dict[str, str]:
     """Digests of the code of other packages that a stage's settings name."""
     stage = GRAPH[stage_name]
-    selected = [r for config in _selecting(session, stage) for r in config.code_references()]
+    selected = [r for config in _selecting(session, stage) for r in config.code_references(stage_name)]
     # What other packages say of themselves counts wherever their settings are read: claims rest on it.
     described = [r for table in stage.configs for r in session.configs[table].plugin_references()]
     return session.code.of_others([*selected, *described])
@@ -107,7 +107,7 @@ def built_with(session: Session, stage_name: str) -> dict[str, Any]:
     """Code, data files and environment of a stage: ingredients of its key, or lineage where it has a recipe."""
     stage = GRAPH[stage_name]
     own = _selecting(session, stage)
-    references = [stage.module, *(r for config in own for r in config.code_references())]
+    references = [stage.module, *(r for config in own for r in config.code_references(stage_name))]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
     code = session.code.of(references) | code_of_others(session, stage_name)
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
@@ -16,6 +16,8 @@ from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session
 
 Action = Literal["hit", "stale", "run", "maybe"]
+_MEASURES: Final = "pipelines/training/scoring/"
+"""Code that measures a model and makes none: when it changes, the stage `evaluate` runs, and no model is stale."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
         first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
         then, now = old.get("recipe", first), own["recipe"]
         reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
-    reasons += [f"code: {name}" for name in _changed(old["code"], own["code"])]
+    code = _changed(old["code"], own["code"])
+    reasons += [f"code: {name}" for name in code if not ("recipe" in own and name.startswith(_MEASURES))]
     then, now = old["environment"], own["environment"]
     reasons += [
         f"package: {name} {then['packages'].get(name, 'absent')} → {now['packages'].get(name, 'absent')}"

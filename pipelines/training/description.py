@@ -46,6 +46,10 @@ _SINGLE: Final = (
 _NAMED: Final = ("speakers", "domains", "typed_masks")
 
 
+class UntoldEncodingError(ConfigError):
+    """A folder of version 1 does not say how its records were encoded, and its tokenizer does not show it."""
+
+
 def describe(run: Run) -> dict[str, Any]:
     """The document of a finished training."""
     vocabulary = run.corpus.vocabulary
@@ -126,7 +130,7 @@ def _told_by_order(tokenizer: Any, asks_for_mask: bool) -> ControlTokens:
     own = [text for text, number in special.items() if border is not None and number > border]
     typed = [text for text, number in special.items() if (border is None or number < border) and _TYPED.fullmatch(text)]
     if OTHER_DOMAIN in vocabulary or typed:
-        raise ConfigError(
+        raise UntoldEncodingError(
             "the model was written by version 0.1.0, which did not note which control tokens are speakers, and which "
             "domains or masks; train it again to open it"
         )

@@ -23,10 +23,6 @@ CURVES_NOTE = (
     "Losses and counts of private records, un-noised: a release of its own that epsilon does not cover. Keep it on "
     "the trusted side."
 )
-EVALUATED_ON = (
-    "original (unredacted) sentences of the held-out fold, which are taken to be public, as in JFT, appendix A.2; "
-    "figures on them are no part of the guarantee if they are not"
-)
 
 
 def write_outputs(run: Run, *, private: Target, model: Target) -> None:
@@ -125,7 +121,7 @@ def events_document(run: Run) -> dict[str, Any]:
 
 
 def figures_document(run: Run) -> dict[str, Any]:
-    """What the report reads. Private: it counts private records.
+    """What the report reads of the training; `scoring.figures` says how good the model is. Private: it counts records.
 
     Raises:
         StageError: training took another number of private steps than the one that is accounted for.
@@ -135,31 +131,14 @@ def figures_document(run: Run) -> dict[str, Any]:
             f"training took {run.outcome.num_steps} private steps, and {run.planned_steps} are accounted for; nothing "
             "is published. Run train again"
         )
-    corpus, after, config = run.corpus, run.after, run.config
+    corpus, config = run.corpus, run.config
     return {
         "method": config["method"],
         "variant": run.account.variant,
         "task": config["task"],
         "record": config["record"],
-        "perplexity": after.perplexity,
-        "perplexity_per_word": after.perplexity_per_word,
-        "bits_per_byte": after.bits_per_byte,
         "perplexity_at_initialisation": run.before.perplexity,
-        "perplexity_reason": after.reason,
-        "loss_per_token": after.loss,
-        "loss_per_token_standard_error": after.loss_standard_error,
-        "next_token_accuracy": after.next_token_accuracy,
-        "next_word_accuracy": after.next_word_accuracy,
-        "accuracy": after.accuracy,
-        "accuracy_standard_error": after.accuracy_standard_error,
-        "accuracy_by_class": after.accuracy_by_class,
         "accuracy_at_initialisation": run.before.accuracy,
-        "scores": dict(run.scores),
-        "evaluate_fold": config["evaluate_fold"],
-        "evaluated_on": EVALUATED_ON,
-        "num_eval_sentences": after.num_sentences,
-        "num_eval_sentences_available": corpus.held_out.num_available,
-        "num_eval_tokens": after.num_tokens,
         "base_model": run.base,
         "adaptation": config["adaptation"] if run.base is not None else "scratch",
         **dict(zip(("num_trained_parameters", "num_parameters"), count_parameters(run.network), strict=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines.context import Spent
@@ -51,11 +51,10 @@ class Run:
         outcome: what it did.
         planned_steps, sample_rate: the private steps as they were planned.
         noise_multiplier: of each; None without private steps.
-        before, after: evaluations at initialisation and at the end.
+        before: the evaluation at initialisation.
         network: the model.
         context_length: the longest record.
         head: what the model computes: ``causal``, ``masked`` or ``classification``.
-        scores: of the text that the finished model generates, where the task asks for that.
         base: the model that it began with, as the public may call it; None where its weights began at random.
         spent: what it costs together with earlier releases; None where no ledger was kept.
     """
@@ -69,12 +68,10 @@ class Run:
     sample_rate: float
     noise_multiplier: float | None
     before: Evaluation
-    after: Evaluation
     network: Any
     context_length: int
     head: str = "causal"
     base: str | None = None
-    scores: Mapping[str, Any] = field(default_factory=dict)
     spent: Spent | None = None
 
     @property

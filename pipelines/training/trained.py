@@ -7,30 +7,25 @@ Losses are in nats.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import torch
-import transformers
-from safetensors import SafetensorError
 
 from pipelines.dp.language import token_losses
 from pipelines.errors import ConfigError
-from pipelines.quiet import quiet_transformers
 from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.row_store import RecordRows
-from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
-from pipelines.training.description import read_description
-from pipelines.training.devices import choose_device, cpu_threads_for
+from pipelines.training.data.vocabulary import Vocabulary
+from pipelines.training.devices import cpu_threads_for
 from pipelines.training.encoded import EncodedRecords, FloatArray, IntArray, Losses, MemoryEncoder, Record, sums_of
+from pipelines.training.model_folder import open_folder
 from pipelines.training.models.adaptation import count_parameters
-from pipelines.training.models.lstm import LSTMLanguageModel, load_lstm
+from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.lstm_texts import draw_texts
-from pipelines.training.models.saving import PREFIX_FOLDER
-from pipelines.training.tasks.generation import BeamSearch, Sampling, generate_each, never_written, text_of
+from pipelines.training.scoring.generation import BeamSearch, Sampling, generate_each, never_written, text_of
 from pipelines.training.tasks.registry import TASKS
 
 _MOST_TOKENS: Final = 16_384
@@ -232,48 +227,15 @@ def open_trained(folder: str | Path, *, device: str = "auto", task: str | None =
         ConfigError: the folder holds no model that was trained here, a classifier, a model for a task of another
             package, or a damaged model; or there is no such device.
     """
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ConfigError("there is no model folder at the path that was given")
-    where = choose_device(device)
-    try:
-        tokenizer, is_lstm = _tokenizer_of(folder)
-        document, control = read_description(folder, tokenizer, task)
-        if document["task"] not in TASKS:
-            raise ConfigError(
-                "the model was trained for a task of another package, whose options its folder does not hold; the Auto "
-                "classes of transformers load it"
-            )
-        if not TASKS[document["task"]].writes_text:
-            raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")
-        model = load_lstm(folder) if is_lstm else _transformer(folder)
-    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
-        raise ConfigError("the model folder cannot be read: files are missing or damaged") from error
-    model.requires_grad_(False)
-    model.to(where).eval()
-    vocabulary = Vocabulary(
-        tokenizer=tokenizer,
-        control=control,
-        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
-        kind=document["vocabulary"],
-        trained_on=document["trained_on"],
-    )
-    return TrainedModel(model, vocabulary, document)
+    loaded, description = open_folder(Path(folder), device=device, task=task, check=_check_writes_text)
+    return TrainedModel(loaded.model, loaded.vocabulary, description)
 
 
-def _tokenizer_of(folder: Path) -> tuple[Any, bool]:
-    is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
-    read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
-    with quiet_transformers():
-        return read.from_pretrained(folder, local_files_only=True), is_lstm
-
-
-def _transformer(folder: Path) -> Any:
-    with quiet_transformers():
-        model = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-        model.config.pad_token_id = None  # with it, the model would look for padding in every input
-        if (folder / PREFIX_FOLDER).is_dir():
-            import peft
-
-            model = peft.PeftModel.from_pretrained(model, folder / PREFIX_FOLDER)
-    return model
+def _check_writes_text(task: str) -> None:
+    if task not in TASKS:
+        raise ConfigError(
+            "the model was trained for a task of another package, whose options its folder does not hold; the Auto "
+            "classes of transformers load it"
+        )
+    if not TASKS[task].writes_text:
+        raise ConfigError("the folder holds a classifier; the Auto classes of transformers load it")

@@ -23,7 +23,11 @@ def run(project: Path) -> reticent.Run:
 
 def test_every_table_has_the_rows_of_latest(run: reticent.Run) -> None:
     assert set(run.tables) >= {"sentences", "redacted", "private", "public"}
-    for name in run.tables:
+    assert run.table("token_scores").select(pl.len()).collect().item() > 0  # the training of 0.1.0 wrote it
+    views = {
+        path.name for folder in (run.store.private_root, run.store.public_root) for path in folder.glob("latest/*")
+    }
+    for name in views & set(run.tables):  # nor had it a view of all that there are views of now
         root = run.store.public_root if name == "public" else run.store.private_root
         latest = pl.scan_parquet(f"{root}/latest/{name}/*.parquet").select(pl.len()).collect().item()
         frame = run.table(name)

@@ -90,7 +90,7 @@ def test_an_audit_changes_nothing_that_is_public_and_no_claim(config: Path) -> N
     before = ledger_document(config, {})
 
     run_id, built = child(config, "audit", repetition=1)
-    assert built == {"train", "train_utility", "guarantee", "report"}  # what prepares is shared
+    assert built == {"train", "evaluate", "train_utility", "guarantee", "report"}  # what prepares is shared
 
     assert snapshot(roots.public) == public
     assert snapshot(roots.private / "latest") == latest
@@ -161,7 +161,7 @@ def test_canaries_and_held_out_records_are_an_audits_own(config: Path) -> None:
     plain, _ = child(config, "audit")
     with_canaries, built = child(config, "audit", overlay)
     without_records, also_built = child(config, "audit", held)
-    assert built == also_built == {"train", "train_utility", "guarantee", "report"}
+    assert built == also_built == {"train", "evaluate", "train_utility", "guarantee", "report"}
     one, more, fewer = (figures(config, run_id) for run_id in (plain, with_canaries, without_records))
     assert (more["num_private_records"], more["num_public_records"]) == (
         one["num_private_records"] + 5,

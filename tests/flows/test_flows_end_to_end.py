@@ -199,7 +199,7 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
     assert _planned(project)["hit"] >= {"split", "train", "report"}
     epochs = _planned(project, RETICENT__TRAIN__EPOCHS="2")
     assert epochs["run"] == {"train"}
-    assert epochs["maybe"] == {"train.utility", "guarantee", "report"}
+    assert epochs["maybe"] == {"train.evaluate", "train.utility", "guarantee", "report"}
     redact = _planned(project, RETICENT__REDACT__POLICIES='["digits"]')
     assert redact["run"] == {"redact"}
     after = {
@@ -210,6 +210,7 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
         "shard",
         "shard.publish",
         "train",
+        "train.evaluate",
         "train.utility",
         "guarantee",
         "report",

@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from support.evaluations import figures_of
 from support.extending import blocks, write_entry_points, write_modules
 from test_stage_train_methods import SMALL, corpus, read, run
 
@@ -117,7 +118,7 @@ def test_the_task_of_the_documentation(tmp_path, monkeypatch):
     changes = settings("A task")
     ctx = run(tmp_path, corpus(tmp_path / "corpus"), "dpsgd", **{**changes, "epochs": 12, "noise_multiplier": 0.1,
                                                                 "target_epsilon": None})  # fmt: skip
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["task"] == "completing:SPEC"
     assert figures["perplexity"] < figures["perplexity_at_initialisation"] / 2
     assert "the first words" in (ctx.out.public_folder / "model/README.md").read_text("utf-8")

@@ -10,6 +10,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from support.contexts import artifact, stage_context
+from support.evaluations import figures_of
 from support.tables import read_table, write_rows
 from transformers import AutoTokenizer
 
@@ -135,7 +136,7 @@ def test_the_noise_meets_the_target(trained):
 
 
 def test_held_out_text_is_predicted_better_than_at_the_start(trained):
-    figures = read(trained[0], "figures.json")
+    figures = figures_of(trained[0])
     gain = math.log(figures["perplexity_at_initialisation"]) - figures["loss_per_token"]
     assert gain > 2 * figures["loss_per_token_standard_error"] > 0
     assert figures["perplexity"] == pytest.approx(math.exp(figures["loss_per_token"]))
@@ -212,7 +213,7 @@ def test_two_runs_differ_unless_the_seed_is_the_insecure_one(tmp_path, trained):
 def test_all_private_uses_bytes_and_still_trains(tmp_path):
     ctx = context(tmp_path, public=[], private=rows("private") + rows("public"), epochs=2, noise_multiplier=0.5)
     run(ctx)
-    events, figures = read(ctx, "events.json"), read(ctx, "figures.json")
+    events, figures = read(ctx, "events.json"), figures_of(ctx)
     assert events["tokenizer"] == {"kind": "bytes", "trained_on": "none"}
     assert events["target_epsilon"] is None
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
@@ -229,7 +230,7 @@ def test_all_public_has_no_event(tmp_path):
 def test_an_empty_test_fold_gives_null_and_a_reason(tmp_path):
     ctx = context(tmp_path, folds=("train",) * 10, epochs=1, noise_multiplier=1.0)
     run(ctx)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["perplexity"] is None
     assert figures["perplexity_at_initialisation"] is None
     assert figures["perplexity_reason"]
@@ -335,7 +336,6 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
         sample_rate=0.0,
         noise_multiplier=None,
         before=nothing,
-        after=nothing,
         network=torch.nn.Module(),
         context_length=48,
     )

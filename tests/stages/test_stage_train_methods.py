@@ -6,6 +6,7 @@ import math
 import pytest
 from stage_corpora import MASK, Row, artifacts, head_of, write_corpus
 from support.contexts import artifact, stage_context
+from support.evaluations import figures_of
 from support.tables import table_writer
 from transformers import AutoModelForCausalLM
 
@@ -130,7 +131,7 @@ SLOW = ("jft light_noise", "jft conservative_light_noise", "redaction_schedule",
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in METHODS])
 def test_every_method_learns_and_says_what_it_did(finished, name):
     ctx = finished(name)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["perplexity"] < 0.7 * figures["perplexity_at_initialisation"]
     facts = parse_training(read(ctx, "events.json"))
     assert facts.method == name.partition(" ")[0]
@@ -205,7 +206,7 @@ def test_the_second_phase_starts_where_the_first_ended(tmp_path):
     tiny_steps = {"private_learning_rate": 1e-12, "noise_multiplier": 0.0, "target_epsilon": None}
     ctx = run(tmp_path / "run", inputs, "jft direct", **tiny_steps)
     first = json.loads((tmp_path / "run/first/phase.json").read_text())
-    assert read(ctx, "figures.json")["perplexity"] == pytest.approx(first["curve"][-1]["evaluation"]["perplexity"])
+    assert figures_of(ctx)["perplexity"] == pytest.approx(first["curve"][-1]["evaluation"]["perplexity"])
     assert math.isfinite(first["curve"][-1]["public_loss"])
 
 
@@ -238,7 +239,7 @@ def test_repetitions_differ_in_public_randomness(tmp_path):
 def test_the_lstm_is_a_model_like_any_other(tmp_path, method):
     quick = {"epochs": 2, "noise_multiplier": 1.0, "target_epsilon": None, "model": "lstm"}
     ctx = run(tmp_path / "run", corpus(tmp_path / "corpus"), method, **quick)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
     model = (ctx.out.folder if method == "no_dp" else ctx.out.public_folder) / "model"
     assert load_lstm(model).embedding.num_embeddings == figures["vocab_size"]

@@ -8,6 +8,7 @@ import peft
 import pytest
 import torch
 from pydantic import ValidationError
+from support.evaluations import figures_of
 from test_stage_train_methods import SMALL, corpus, read, run
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -53,7 +54,7 @@ def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, famili
     ctx = pretrained(
         tmp_path / "run", corpus(tmp_path / "corpus"), method, families[family], adaptation=adaptation, prefix_length=3
     )
-    figures, events = read(ctx, "figures.json"), read(ctx, "events.json")
+    figures, events = figures_of(ctx), read(ctx, "events.json")
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
     assert figures["base_model"] == (None if adaptation == "scratch" else "a model in a folder")
     assert figures["tokenizer"] == "pretrained"
@@ -91,7 +92,7 @@ def test_the_second_phase_begins_with_the_same_new_rows_as_the_first(tmp_path, f
     first = json.loads((tmp_path / "run/first/phase.json").read_text())
     end = first["curve"][-1]["evaluation"]["perplexity"]
     assert end < 0.99 * first["before"]["perplexity"]
-    assert read(ctx, "figures.json")["perplexity"] == pytest.approx(end)
+    assert figures_of(ctx)["perplexity"] == pytest.approx(end)
     frozen = 10 * sum(p.stat().st_size for p in (tmp_path / "run/first").glob("*.safetensors"))
     assert frozen < sum(t.numel() * 4 for t in weights(families["llama"]).values())  # what is not trained is not stored
 
@@ -179,7 +180,7 @@ def test_a_pretrained_model_with_no_public_or_no_private_rows(tmp_path, families
     with table_writer(tmp_path / f"corpus/shard/{which}.parquet", "shard"):
         pass
     ctx = pretrained(tmp_path / "run", inputs, "crt", families["llama"], adaptation="lora", epochs=1)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures[f"num_{which}_records"] == 0
     assert figures["perplexity"] < figures["perplexity_at_initialisation"]
     facts = parse_training(read(ctx, "events.json"))
@@ -215,7 +216,7 @@ def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, fam
         shutil.rmtree(tmp_path / "a" / folder)
     resumed = pretrained(tmp_path / "a", inputs, "crt", families["llama"], **settings)
     whole = pretrained(tmp_path / "b", inputs, "crt", families["llama"], **settings)
-    assert read(resumed, "figures.json") == read(whole, "figures.json")
+    assert figures_of(resumed) == figures_of(whole)
     one, other = (weights(ctx.out.public_folder / "model") for ctx in (resumed, whole))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -236,7 +237,7 @@ def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, monk
     changes |= {"expected_batch_size": 2, "public_batch_size": 4, "target_epsilon": 8.0, "noise_multiplier": None}
     changes |= {"public_learning_rate": 2e-3, "private_learning_rate": 1e-3}
     ctx = pretrained(tmp_path / "run", corpus(tmp_path / "corpus"), "crt", "smollm2", **changes)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["num_steps"] == 24
     assert figures["base_model"] == "smollm2"
     assert figures["num_trained_parameters"] < figures["num_parameters"] / 200

@@ -8,9 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from support.evaluations import evaluated, figures_of
 from support.old_stores import COMMITS, unpack
 from support.tables import table_at
-from test_stage_train_methods import corpus, read, run
+from test_stage_train_methods import corpus, run
 from test_stage_train_models import QUICK, SIZES
 from test_stage_train_tasks import train
 
@@ -81,13 +82,13 @@ SLOW = ("domains", "low-rank additions", "lstm with marked tokens")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in MODELS])
 def test_the_opened_model_scores_what_training_said(opened, name):
     ctx, rows, trained = opened(name)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     losses = trained.losses(record for _, record in rows)
     assert losses.perplexity == pytest.approx(figures["perplexity"], rel=1e-5)
     assert int(losses.num_tokens.sum()) == figures["num_eval_tokens"]
     assert (trained.method, trained.task) == (figures["method"], figures["task"])
     assert np.exp(losses.mean @ losses.num_tokens / losses.num_tokens.sum()) == pytest.approx(losses.perplexity)
-    scores = pl.read_parquet(ctx.out.folder / "token_scores.parquet")
+    scores = pl.read_parquet(evaluated(ctx).out.folder / "token_scores.parquet")
     columns = scores.select("doc_id", "sentence_index", "losses", "end_losses").iter_rows()
     of_training = {(doc_id, index): [*tokens, *ends] for doc_id, index, tokens, ends in columns}
     for number, ([key], _) in enumerate(rows):
@@ -104,7 +105,7 @@ def test_so_it_does_for_other_tasks(tmp_path, families, name):
     rows = held_out(tmp_path / "corpus", tmp_path / "rows", "sentence" if name == "table_to_text" else "dialogue")
     trained = open_trained(model_of(ctx), device="cpu")
     losses = trained.losses(record for _, record in rows)
-    assert losses.perplexity == pytest.approx(read(ctx, "figures.json")["perplexity"], rel=1e-5)
+    assert losses.perplexity == pytest.approx(figures_of(ctx)["perplexity"], rel=1e-5)
     prompt = "name : The Mill" if name == "table_to_text" else Record(texts=["hello", ""], speakers=["PARTNER", "SELF"])
     assert len(trained.generate([prompt], num=2, max_new_tokens=4, seed=1)[0]) == 2
 

@@ -36,13 +36,14 @@ TOLERANCE = 5e-4
 
 def computed(ctx) -> dict[str, object]:
     """Figures of a training that change with every step, by enough to be told from rounding."""
+    at_the_end = by_method.read(ctx, "curves.json")["epochs"][-1]["evaluation"]
     figures, facts = by_method.read(ctx, "figures.json"), parse_training(by_method.read(ctx, "events.json"))
     folder = ctx.out.folder if (ctx.out.folder / "model").is_dir() else ctx.out.public_folder
     weights = load_file(folder / "model/model.safetensors")
-    names = ("perplexity_at_initialisation", "perplexity", "accuracy_at_initialisation", "accuracy")
     return {
         "weights": {name: float(weight.double().norm()) for name, weight in sorted(weights.items())},
-        **{name: figures.get(name) for name in names},
+        **{name: figures[name] for name in ("perplexity_at_initialisation", "accuracy_at_initialisation")},
+        **{name: at_the_end[name] for name in ("perplexity", "accuracy")},
         "phases": [[phase.name, phase.rows, repr(phase.event)] for phase in facts.phases],
         "records": [facts.num_private_records, facts.num_public_records],
     }

@@ -6,6 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from stage_corpora import artifacts, write_corpus
+from support.evaluations import evaluated, figures_of
 from support.tables import read_table, table_writer
 from test_stage_train_methods import SMALL, read, run
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
@@ -93,7 +94,7 @@ def train(folder, families, name, method, rows=None, **changes):
 )
 def test_every_method_learns_every_task_that_makes_sense(tmp_path, families, method, name):
     ctx = train(tmp_path, families, name, method)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     task = TASKS[name][1]["task"]
     assert figures["task"] == task
     if task == "classification":
@@ -121,7 +122,7 @@ def test_a_classifier_learns(tmp_path, families, name, method):
     # With hardly any noise, clipped sums teach what plain ones do.
     little_noise = {"noise_multiplier": 0.01, "expected_batch_size": 24}
     ctx = train(tmp_path, families, name, method, rows, epochs=40, public_batch_size=32, **little_noise)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures["accuracy"] == 1.0
     assert figures["accuracy_by_class"] == {"negative": 1.0, "positive": 1.0}
     assert figures["accuracy_at_initialisation"] < 1
@@ -133,7 +134,7 @@ def test_a_classifier_learns(tmp_path, families, name, method):
 def test_a_wholly_masked_row_counts_and_teaches_nothing(tmp_path, families):
     for name in ("table_to_text", "infilling"):
         ctx = train(tmp_path / name, families, name, "crt", epochs=1)
-        figures = read(ctx, "figures.json")
+        figures = figures_of(ctx)
         assert figures["num_all_mask_records"] == 1
         assert figures["num_private_records"] == 13
 
@@ -143,7 +144,7 @@ def test_a_task_with_no_public_or_no_private_rows(tmp_path, families, name, whic
     rows = rows_of(TASKS[name][1]["task"])
     kept = [row for row in rows if row[6] == "test" or (row[3] is None) == (which == "private")]
     ctx = train(tmp_path, families, name, "crt", kept, epochs=1)
-    figures = read(ctx, "figures.json")
+    figures = figures_of(ctx)
     assert figures[f"num_{which}_records"] == 0
     assert (figures["num_steps"] == 0) == (which == "private")
     assert figures["num_eval_sentences"] == 6
@@ -165,7 +166,7 @@ def test_what_a_classifier_is_saved_as(tmp_path, families):
 def test_the_published_classifier_has_the_accuracy_that_is_stated(tmp_path, families, name):
     """By what a reader of its card does, with nothing of ours: a count by hand."""
     ctx = train(tmp_path, families, name, "crt", epochs=2, max_eval_sentences=6)
-    figures, folder = read(ctx, "figures.json"), ctx.out.public_folder / "model"
+    figures, folder = figures_of(ctx), ctx.out.public_folder / "model"
     tokenizer = AutoTokenizer.from_pretrained(folder)
     kind = AutoModelForMaskedLM if name == "infilling" else AutoModelForSequenceClassification
     model = kind.from_pretrained(folder).eval()
@@ -193,29 +194,29 @@ def test_what_is_generated_is_kept_with_every_reference_of_the_fold(tmp_path, fa
         rows.append((100 + number, 0, f"{table} || {text}", None, None, None, "test"))
     for most, tables in ((1, 1), (3, 2)):
         ctx = train(tmp_path / str(most), families, "table_to_text", "no_dp", rows, epochs=1, max_eval_sentences=most)
-        found = read_table(ctx.out.folder / "generated.parquet", "generated").to_pylist()
-        assert len(found) == tables == read(ctx, "figures.json")["scores"]["num_outputs"]
+        found = read_table(evaluated(ctx).out.folder / "generated.parquet", "generated").to_pylist()
+        assert len(found) == tables == figures_of(ctx)["scores"]["num_outputs"]
         expected = {"a : b": ["One.", "Two."], "c : d": ["Three."]}
         for row in found:
             table = row["given"].replace("<|endoftext|>", "")
             assert sorted(row["references"]) == expected[table]
     ctx = train(tmp_path / "classes", families, "head", "no_dp", epochs=1)
-    assert read_table(ctx.out.folder / "generated.parquet", "generated").num_rows == 0
+    assert read_table(evaluated(ctx).out.folder / "generated.parquet", "generated").num_rows == 0
 
 
 def test_labels(tmp_path, families):
     rows = [list(row) for row in rows_of("classification")]
     for row in rows:
         row[5] = {"negative": "0", "positive": "1"}[row[5]]  # as in GLUE's files
-    assert read(train(tmp_path / "numbers", families, "infilling", "crt", rows, epochs=1), "figures.json")["accuracy"]
+    assert figures_of(train(tmp_path / "numbers", families, "infilling", "crt", rows, epochs=1))["accuracy"]
 
     held_out = [*rows, [40, 0, "It was great", None, None, None, "test"]]
     ctx = train(tmp_path / "unlabelled", families, "infilling", "crt", held_out, epochs=1)
-    assert read(ctx, "figures.json")["num_eval_sentences"] == 6  # one without a label is not scored
+    assert figures_of(ctx)["num_eval_sentences"] == 6  # one without a label is not scored
 
     only_negative = [row for row in rows if row[6] == "test" or row[5] == "0"]
     ctx = train(tmp_path / "unseen", families, "infilling", "no_dp", only_negative, epochs=1)
-    assert set(read(ctx, "figures.json")["accuracy_by_class"]) == {"negative", "positive"}  # known, and never seen
+    assert set(figures_of(ctx)["accuracy_by_class"]) == {"negative", "positive"}  # known, and never seen
 
     strange = [*rows, [41, 0, "It was great", None, None, "mixed", "train"]]
     with pytest.raises(InputError, match="none of negative, positive") as error:

@@ -265,7 +265,7 @@ def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
     toy.edit(
         "count",
         "    modulus: int = 3",
-        "    modulus: int = 3\n    def code_references(self):\n        return ('no_such_plug_in.module',)",
+        "    modulus: int = 3\n    def code_references(self, stage=None):\n        return ('no_such_plug_in.module',)",
     )
     drive(toy.session())
     assert ran(drive(toy.session())) == {"count"}

@@ -17,8 +17,10 @@ from pipelines.context import Runtime
 from pipelines.graph import GRAPH
 from pipelines.methods.registry import METHODS
 from pipelines.store import code
-from pipelines.store.keys import own_ingredients
+from pipelines.store.keys import built_with, own_ingredients
+from pipelines.store.plan import explain
 from pipelines.store.session import RunSpec, Session, make_session
+from pipelines.training.tasks.registry import TASKS
 
 ROOT = Path(pipelines.__file__).parents[1]
 REVIEWED = Path(__file__).with_name("reruns.json")
@@ -101,6 +103,30 @@ def test_a_model_hangs_on_no_module(opened: Session, method: str) -> None:
     with_method = session(opened.roots.private.parent, method=method)
     for stages in hanging_on(with_method).values():
         assert not {"train", "train_phase1"} & set(stages)
+
+
+@pytest.mark.parametrize("task", sorted(TASKS))
+def test_an_edit_of_what_measures_evaluates_anew_and_leaves_every_model_as_it_is(tmp_path: Path, task: str) -> None:
+    """Neither does a training run, nor is its model called stale."""
+    settings = {"task": task, **({"model": "minilm", "template": "sst2"} if task == "classification" else {})}
+    settings |= {"model": "smollm2"} if TASKS[task].generates else {}
+    opened = session(tmp_path, **settings)
+    listed = hanging_on(opened)
+    own = {**own_ingredients(opened, "train"), **built_with(opened, "train")}
+    for module in (f"pipelines/training/scoring/{name}.py" for name in ("evaluation", "text_metrics", "generation")):
+        assert "evaluate" in listed[module]
+        assert not set(listed[module]) & {"train", "train_phase1"}
+        assert explain({**own, "code": {**own["code"], module: "edited"}}, own, None) == []
+    edited = {**own, "code": {**own["code"], "pipelines/training/loop.py": "edited"}}
+    assert explain(edited, own, None) == ["code: pipelines/training/loop.py"]
+
+
+def test_what_a_type_checker_alone_imports_counts_for_plug_ins_only(tmp_path: Path) -> None:
+    """Models were keyed by it; ours have recipes."""
+    path = tmp_path / "module.py"
+    path.write_text("if TYPE_CHECKING:\n    import seen\nelse:\n    import run\n")
+    assert code.scan_source(path, "pipelines.module")["imports"] == ["run"]
+    assert code.scan_source(path, "plugin.module")["imports"] == ["run", "seen"]
 
 
 def test_no_stage_hangs_on_what_is_above_the_library(opened: Session) -> None:

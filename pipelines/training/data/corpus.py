@@ -5,9 +5,8 @@ Which text that is says `pipelines.methods.view`, and what is held in memory `pi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -19,37 +18,13 @@ from pipelines.policies.sharding import SHARD
 from pipelines.policies.tables import REDACTED
 from pipelines.tables import Schema, Table
 from pipelines.training.data.control import RESERVED, common_names, name_token
-from pipelines.training.data.held_out import HeldOut
+from pipelines.training.data.held_out import Encoder, HeldOut, read_held_out
 from pipelines.training.data.overlay import EXCLUDED, Exclusion
 from pipelines.training.data.record_unit import RecordUnit
-from pipelines.training.data.records import Examples, IntArray
-from pipelines.training.data.row_store import RowStore, StoredRecords, document_lengths
+from pipelines.training.data.records import Examples
+from pipelines.training.data.row_store import RowStore, document_lengths
 from pipelines.training.data.rows import original_rows, shard_rows, typed_rows
 from pipelines.training.data.vocabulary import Vocabulary
-
-
-class Encoder(Protocol):
-    """How records become what a model reads; a part of `pipelines.training.tasks.base.Task`."""
-
-    def encode(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
-    ) -> Examples:
-        """Encodes the chosen records, in that order.
-
-        Args:
-            stored: where their rows are.
-            chosen: which records.
-            scratch, name: where its files go, and what they are called.
-            marked: whether to encode private pieces apart and mark their ids.
-        """
-        ...
-
-    def encode_held_out(
-        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
-    ) -> HeldOut:
-        """Encodes the chosen records to be scored on."""
-        ...
-
 
 VocabularyMaker = Callable[[tuple[str, ...], tuple[str, ...], Iterable[str] | None], Vocabulary]
 """Makes a vocabulary of the names of speakers, of domains, and the texts of public rows, None where there are none."""
@@ -144,29 +119,6 @@ class CorpusSettings:
     min_speaker_rows: int
     evaluate_fold: str
     max_eval_sentences: int
-
-
-def read_held_out(
-    sentences: Sequence[Table],
-    redacted: Sequence[Table] | None,
-    *,
-    fold: str,
-    most: int,
-    unit: RecordUnit,
-    encoder: Encoder,
-    scratch: Target,
-    lengths: Mapping[bytes, int] | None = None,
-) -> HeldOut:
-    """Encodes at most ``most`` records of ``fold``, original text.
-
-    Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
-    one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
-    """
-    store = RowStore(scratch, "held_out", unit, lengths)
-    store.add(original_rows(sentences, fold, redacted), is_private=True, hashed=False)
-    stored = store.records()
-    chosen = stored.sample(most)
-    return encoder.encode_held_out(stored, chosen, scratch, marked=redacted is not None)
 
 
 def read_corpus(

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from pipelines.artifacts import Target
+from pipelines.tables import Table
 from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.records import Examples, IntArray
-from pipelines.training.data.row_store import RecordRows
+from pipelines.training.data.row_store import RecordRows, RowStore, StoredRecords
+from pipelines.training.data.rows import original_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +47,49 @@ class HeldOut:
     starts_word: npt.NDArray[np.bool_] | None = None
     rows: Sequence[RecordRows] = ()
     references: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class Encoder(Protocol):
+    """How records become what a model reads; a part of `pipelines.training.tasks.base.Task`."""
+
+    def encode(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
+    ) -> Examples:
+        """Encodes the chosen records, in that order.
+
+        Args:
+            stored: where their rows are.
+            chosen: which records.
+            scratch, name: where its files go, and what they are called.
+            marked: whether to encode private pieces apart and mark their ids.
+        """
+        ...
+
+    def encode_held_out(
+        self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
+    ) -> HeldOut:
+        """Encodes the chosen records to be scored on."""
+        ...
+
+
+def read_held_out(
+    sentences: Sequence[Table],
+    redacted: Sequence[Table] | None,
+    *,
+    fold: str,
+    most: int,
+    unit: RecordUnit,
+    encoder: Encoder,
+    scratch: Target,
+    lengths: Mapping[bytes, int] | None = None,
+) -> HeldOut:
+    """Encodes at most ``most`` records of ``fold``, original text.
+
+    Those with the smallest digest of their identity are taken: it is no function of what they say, so that copies of
+    one sentence are not drawn together. ``lengths`` are those of `row_store.document_lengths`.
+    """
+    store = RowStore(scratch, "held_out", unit, lengths)
+    store.add(original_rows(sentences, fold, redacted), is_private=True, hashed=False)
+    stored = store.records()
+    chosen = stored.sample(most)
+    return encoder.encode_held_out(stored, chosen, scratch, marked=redacted is not None)

@@ -23,11 +23,12 @@ from pipelines.training.models.sources import ModelSource, find_model, shown
 
 Kind = Literal["causal", "masked", "classification"]
 
-_CLASSES: Final = {
+MODEL_CLASSES: Final = {
     "causal": transformers.AutoModelForCausalLM,
     "masked": transformers.AutoModelForMaskedLM,
     "classification": transformers.AutoModelForSequenceClassification,
 }
+"""What of ``transformers`` loads a model, by what it computes."""
 _NAMES: Final = {
     "causal": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     "masked": modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
@@ -190,7 +191,7 @@ def complete_model(
         if model is None:
             _settle(config, control, kind)
             config.vocab_size = max(vocabulary.tokenizer.get_vocab().values()) + 1
-            model = _CLASSES[kind].from_config(config, attn_implementation=opened.attention)
+            model = MODEL_CLASSES[kind].from_config(config, attn_implementation=opened.attention)
         else:
             _settle(model.config, control, kind)
             make_room(model, new_ids, seed)
@@ -271,7 +272,7 @@ def _settle(config: Any, control: ControlTokens, kind: Kind) -> None:
 def _pretrained(source: ModelSource, kind: Kind, config: Any, attention: str) -> Any:
     model, report = read_model(
         source,
-        _CLASSES[kind].from_pretrained,
+        MODEL_CLASSES[kind].from_pretrained,
         config=config,
         dtype=torch.float32,
         attn_implementation=attention,

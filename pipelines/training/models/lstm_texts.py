@@ -27,7 +27,7 @@ def draw_texts(
         model: the model.
         prompts: token ids, each at least one long; all are continued at once.
         temperature: what logits are divided by; at 0 the likeliest token is taken.
-        top_k, top_p, max_new_tokens: see `pipelines.training.tasks.generation.Sampling`.
+        top_k, top_p, max_new_tokens: see `pipelines.training.scoring.generation.Sampling`.
         forbidden: ids that are never drawn.
         end: the id of the end token.
         generator: on the model's device.

@@ -22,8 +22,8 @@ from pipelines.training.data.vocabulary import Vocabulary
 from pipelines.training.models.loading import LoadedModel
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import Evaluation, evaluate
+from pipelines.training.scoring.generation import BeamSearch, generate
 from pipelines.training.scoring.text_metrics import score_texts
-from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.spec import GenerationSettings, TaskSettings
 
 Progress = Callable[[int, int | None, str], None]
@@ -82,13 +82,13 @@ class Task(Protocol):
     def encode(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Examples:
-        """See `pipelines.training.data.corpus.Encoder`."""
+        """See `pipelines.training.data.held_out.Encoder`."""
         ...
 
     def encode_held_out(
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, *, marked: bool = False
     ) -> HeldOut:
-        """See `pipelines.training.data.corpus.Encoder`."""
+        """See `pipelines.training.data.held_out.Encoder`."""
         ...
 
     def example_losses(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:

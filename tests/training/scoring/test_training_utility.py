@@ -13,8 +13,8 @@ from support.tiny import ADDED, SHAPE, TOKENIZER, all_ids, corpus_of, tiny_model
 from pipelines.artifacts import Target
 from pipelines.training.data.alignment import NO_WORD, right_words, starts_word, word_numbers
 from pipelines.training.data.control import AddedTokens
-from pipelines.training.data.corpus import read_held_out
 from pipelines.training.data.encoding import RecordEncoder
+from pipelines.training.data.held_out import read_held_out
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.data.tokenizer import loadable, train_bpe
 from pipelines.training.data.vocabulary import control_tokens_of, vocabulary_of

@@ -14,9 +14,9 @@ from pipelines.training.models.adaptation import Adaptation
 from pipelines.training.models.loading import padding_of
 from pipelines.training.models.losses import example_losses
 from pipelines.training.scoring.evaluation import evaluate, evaluate_classes
+from pipelines.training.scoring.generation import BeamSearch, generate
 from pipelines.training.tasks.classification import Classification, class_number
 from pipelines.training.tasks.dialogue import dialogue_example
-from pipelines.training.tasks.generation import BeamSearch, generate
 from pipelines.training.tasks.head import HeadClassification
 from pipelines.training.tasks.infilling import Infilling
 from pipelines.training.tasks.registry import TASKS

@@ -1,0 +1,88 @@
+"""Reads a model folder that a training wrote: the network, and the vocabulary that its records are encoded with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+
+from pipelines.errors import ConfigError
+from pipelines.quiet import quiet_transformers
+from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
+from pipelines.training.description import read_description
+from pipelines.training.devices import choose_device
+from pipelines.training.models.loading import MODEL_CLASSES, Kind, LoadedModel
+from pipelines.training.models.lstm import load_lstm
+from pipelines.training.models.saving import PREFIX_FOLDER
+
+
+def open_folder(
+    folder: Path,
+    *,
+    device: str,
+    task: str | None,
+    kind: Kind = "causal",
+    attention: str | None = None,
+    check: Callable[[str], None] = lambda task: None,
+) -> tuple[LoadedModel, Mapping[str, Any]]:
+    """Reads a model folder: the model, in float32, and what `read_description` gives. Nothing is fetched.
+
+    Args:
+        folder: the folder.
+        device: as ``runtime.device``.
+        task: what the model was trained for; needed only where the folder does not say it.
+        kind: what it computes.
+        attention: that of ``transformers``; None for its own choice.
+        check: is given the task before the weights are read; to refuse it, it raises a `ConfigError`.
+
+    Raises:
+        UntoldEncodingError: a folder of version 0.1.0 does not say how records were encoded.
+        ConfigError: the folder holds no model that was trained here, or a damaged one; or there is no such device.
+    """
+    if not folder.is_dir():
+        raise ConfigError("there is no model folder at the path that was given")
+    where = choose_device(device)
+    try:
+        tokenizer, is_lstm = _tokenizer_of(folder)
+        document, control = read_description(folder, tokenizer, task)
+        check(document["task"])
+        model = load_lstm(folder) if is_lstm else _transformer(folder, kind, attention)
+    except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
+        raise ConfigError("the model folder cannot be read: files are missing or damaged") from error
+    model.requires_grad_(False)
+    model.to(where).eval()
+    vocabulary = Vocabulary(
+        tokenizer=tokenizer,
+        control=control,
+        encoder=TextEncoder(tokenizer.backend_tokenizer, control, tokenizer.unk_token_id),
+        kind=document["vocabulary"],
+        trained_on=document["trained_on"],
+    )
+    length = document["context_length"]
+    loaded = LoadedModel(model=model, vocabulary=vocabulary, kind=kind, context_length=length, num_new_tokens=0)
+    return loaded, document
+
+
+def _tokenizer_of(folder: Path) -> tuple[Any, bool]:
+    is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
+    read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
+    with quiet_transformers():
+        return read.from_pretrained(folder, local_files_only=True), is_lstm
+
+
+def _transformer(folder: Path, kind: Kind, attention: str | None) -> Any:
+    how = {} if attention is None else {"attn_implementation": attention}
+    with quiet_transformers():
+        model = MODEL_CLASSES[kind].from_pretrained(folder, local_files_only=True, dtype=torch.float32, **how)
+        if kind == "causal":
+            model.config.pad_token_id = None  # with it, the model would look for padding in every input
+        if (folder / PREFIX_FOLDER).is_dir():
+            import peft
+
+            model = peft.PeftModel.from_pretrained(model, folder / PREFIX_FOLDER)
+    return model

@@ -1,0 +1,38 @@
+"""What the figures of a finished model are called: in ``figures.json`` of its evaluation, and in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pipelines.training.scoring.evaluation import Evaluation
+
+EVALUATED_ON: Final = (
+    "original (unredacted) sentences of the held-out fold, which are taken to be public, as in JFT, appendix A.2; "
+    "figures on them are no part of the guarantee if they are not"
+)
+
+
+def figures_document(
+    found: Evaluation, scores: Mapping[str, Any], *, evaluate_fold: str, num_available: int
+) -> dict[str, Any]:
+    """What the report reads of an evaluation, of the scores of generated text, and of a fold of so many records."""
+    return {
+        "perplexity": found.perplexity,
+        "perplexity_per_word": found.perplexity_per_word,
+        "bits_per_byte": found.bits_per_byte,
+        "perplexity_reason": found.reason,
+        "loss_per_token": found.loss,
+        "loss_per_token_standard_error": found.loss_standard_error,
+        "next_token_accuracy": found.next_token_accuracy,
+        "next_word_accuracy": found.next_word_accuracy,
+        "accuracy": found.accuracy,
+        "accuracy_standard_error": found.accuracy_standard_error,
+        "accuracy_by_class": found.accuracy_by_class,
+        "scores": dict(scores),
+        "evaluate_fold": evaluate_fold,
+        "evaluated_on": EVALUATED_ON,
+        "num_eval_sentences": found.num_sentences,
+        "num_eval_sentences_available": num_available,
+        "num_eval_tokens": found.num_tokens,
+    }
