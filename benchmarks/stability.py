@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
+from flows.commands.init import OWN_POLICIES
 from pipelines.corpus import split
 from pipelines.corpus.customersim import simulate
 from pipelines.corpus.datasets import multidogo
@@ -61,7 +62,9 @@ from pipelines.policies.registry import make_policy
 MODEL = "en_core_web_sm"
 DOMAINS = ("airline", "insurance", "media")
 OTHER_WORDS = ("Alex", "Paris", "Google", "____", "Xyz")
-SPEED = (("high_entity",), ("customersim", "high_entity"), ("high_entity", "presidio"), ("high_contextual",))
+SPEED = (
+    ("high_entity",), ("customersim", "high_entity"), ("high_entity", "presidio"), ("high_contextual",), OWN_POLICIES,
+)  # fmt: skip
 
 Labelled = tuple[str, list[GoldSpan]]
 """A document and its secrets."""
@@ -296,7 +299,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2, help="processes; the speed is measured in one")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "stability.json")
+    parser.add_argument("--only-speed", action="store_true", help="prints the speed and writes nothing")
     given = parser.parse_args()
+    if given.only_speed:
+        print(json.dumps(speed(given.data_dir, given.lines, given.rounds), indent=1))
+        return
     chosen = f"--dialogues {given.dialogues} --seed {given.seed} --lines {given.lines} --rounds {given.rounds}"
     began = time.perf_counter()
     document: dict[str, Any] = {
