@@ -2,12 +2,12 @@
 
     python benchmarks/propagation.py --data-dir FOLDER [--dialogues 300] [--seed 0] [--out FILE]
 
-Dialogues of MultiDoGO's three domains (test part, FOLDER/multidogo) and of the built-in simulator are redacted without
-and with it, every caught secret is masked by hand, alone, in its characters and in its whole tokens, and the whole
-dialogue is redacted again by the functions that the stage `stability` uses. A secret is unstable where its own sentence
-changes, and unstable elsewhere where another sentence of its dialogue does: with one of the latter among the reviewed
-ones a claim is refused altogether, so that is what decides. gamma counts a secret that is not masked, or unstable in
-either way.
+Dialogues of MultiDoGO's three domains (test part, FOLDER/multidogo) and of the built-in simulator, and a third as many
+mails (`pii_mails`), are redacted without and with it. Every caught secret is masked by hand, alone, in its characters
+and in its whole tokens, and the whole document is redacted again by the functions that the stage `stability` uses. A
+secret is unstable where its own sentence changes, and unstable elsewhere where another sentence of its document does:
+with one of the latter among the reviewed ones a claim is refused altogether, so that is what decides. gamma counts a
+secret that is not masked, or unstable in either way.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pii_mails import mails
 from stability import Corpus, Labelled, Row, Secret, conversations, redactor_of, requests_of, rows_of
 
 from flows.commands.init import OWN_POLICIES
@@ -94,6 +95,7 @@ def main() -> None:
     corpora = {
         "MultiDoGO test": Corpus("turns", (), lambda: _spread(given.data_dir, given.dialogues)),
         "built-in simulator": Corpus("auto", (), simulated),
+        "mails, made": Corpus("rules", (), lambda: _mails(given.dialogues // 3, given.seed)),
     }
     document: dict[str, Any] = {
         "schema_version": 1,
@@ -114,6 +116,12 @@ def main() -> None:
     text = json.dumps(document, indent=1) + "\n"
     given.out.write_text(text, encoding="utf-8")
     print(text)
+
+
+def _mails(number: int, seed: int) -> Iterable[Labelled]:
+    """Longer documents, in which persons and accounts return."""
+    for text, spans in mails("B", number, seed):
+        yield text, [GoldSpan(*span) for span in spans]
 
 
 def _spread(folder: Path, number: int) -> Iterable[Labelled]:
