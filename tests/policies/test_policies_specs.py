@@ -199,6 +199,8 @@ def test_word_lists_count_as_code_of_what_reads_them(tmp_path):
     assert {"conservative.py", "common_words.toml", "triggers.toml"} <= files(
         "pipelines.policies.detectors.conservative"
     )
+    assert {"words.toml", "weights.npz"} <= files("pipelines.policies.detectors.calibrated")
+    assert "weights.npz" not in files("pipelines.policies.detectors.conservative")
     assert "common_words.toml" not in files("pipelines.policies.detectors.digits")
     assert "common_words.toml" not in files("pipelines.policies.english.wrong_language")
     assert "templates.toml" in files("pipelines.corpus.customersim")

@@ -28,20 +28,20 @@ from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
-_PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
-_EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U0001f3fb-\U0001f3ff]")
+PUNCTUATION: Final = frozenset(".,!?;:'\"()’‘“”…")
+EMOTICONS: Final = re.compile("[\U0001f600-\U0001f64f\u2764\U0001f44d\ufe0f\U0001f3fb-\U0001f3ff]")
 """Faces, hearts and thumbs, and what varies them: unlike other pictures they stand for no thing and no place."""
 
 _STRETCHED: Final = re.compile(r"([^\W\d_])\1{2,}")
-_ENDS_SENTENCE: Final = frozenset(".!?…")
-_DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
+ENDS_SENTENCE: Final = frozenset(".!?…")
+DIVIDES: Final = {**{mark: f"{mark} " for mark in ".,!?;:…"}, "(": ": ", ")": ", "}
 """Marks that divide a sentence, as `find_triggered` reads them."""
 
-_PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
+PRONOUN_I: Final = frozenset({"i", "i'm", "i've", "i'd", "i'll", "ok"})
 _HEALTH: Final = word_lists("common_words")["health"]
 """Words of every day that an illness is named by ("heart failure", "trouble sleeping")."""
 
-_MIN_SHOUTED: Final = 3
+MIN_SHOUTED: Final = 3
 """So many words, all in capitals, are a sentence without case, not names."""
 
 _BEFORE_A_NUMBER: Final = word_lists("common_words")["before_a_number"]
@@ -80,29 +80,29 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
     lower: list[str] = []
     gaps: list[str] = []
     starts_sentence, gap = True, ". "
-    has_case = not text.isupper() or len(matches) < _MIN_SHOUTED
+    has_case = not text.isupper() or len(matches) < MIN_SHOUTED
     for match in matches:
         token = match[0]
         if not token[0].isalpha():
-            if token in _PUNCTUATION:
-                starts_sentence = starts_sentence or token in _ENDS_SENTENCE
-                gap = _DIVIDES.get(token, gap)
-            elif _EMOTICONS.fullmatch(token) is None:
+            if token in PUNCTUATION:
+                starts_sentence = starts_sentence or token in ENDS_SENTENCE
+                gap = DIVIDES.get(token, gap)
+            elif EMOTICONS.fullmatch(token) is None:
                 found.append((match.start(), match.end(), "CHARACTER"))
                 gap = ", "
             continue
         word = token.lower().replace("’", "'")
         if word not in _EVERYDAY:
-            word = _unstretched(word)
+            word = unstretched(word)
         if word not in _EVERYDAY:
             found.append((match.start(), match.end(), "WORD"))
-        elif has_case and word not in _PRONOUN_I and not (token.islower() or (starts_sentence and token[1:].islower())):
+        elif has_case and word not in PRONOUN_I and not (token.islower() or (starts_sentence and token[1:].islower())):
             found.append((match.start(), match.end(), "CAPITAL"))
         words.append(match)
         lower.append(word)
         gaps.append(gap)
         starts_sentence, gap = False, " "
-    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in _numbers(lower)]
+    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in number_positions(lower)]
     found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
     found += [(words[i].start(), words[i].end(), label) for i, label in find_triggered(lower, gaps)]
     is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
@@ -111,7 +111,7 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def _unstretched(word: str) -> str:
+def unstretched(word: str) -> str:
     """A word of at least three letters without its letters that are written thrice or more ("pleeease", "sooo")."""
     for kept in (r"\1", r"\1\1"):
         short = _STRETCHED.sub(kept, word)
@@ -120,7 +120,7 @@ def _unstretched(word: str) -> str:
     return word
 
 
-def _numbers(words: list[str]) -> Iterator[int]:
+def number_positions(words: list[str]) -> Iterator[int]:
     """Positions of the number words, and of letters said one by one, that may be somebody's number."""
     if NUMBER_WORDS.isdisjoint(words) and all(len(word) > 1 or word in "ai" for word in words):
         return

@@ -310,6 +310,15 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             labels=frozenset(_FLAGS),
             review_labels=dict.fromkeys(_FLAGS, labels.OTHER),
         ),
+        PolicySpec(
+            name="calibrated",
+            reference=f"{_HERE}.calibrated:CalibratedPolicy",
+            description="a sentence counts as public only if every word of it is a known one, and none scores like a "
+            "part of a secret where it stands, by a model that was fitted on public labelled text",
+            is_fitted=True,
+            labels=frozenset({*_FLAGS, "CONTEXT"} - {"BARE"}),
+            review_labels=dict.fromkeys({*_FLAGS, "CONTEXT"} - {"BARE"}, labels.OTHER),
+        ),
     )
 }
 """Built-in policies by name, from those of the entity levels on."""

@@ -1,0 +1,157 @@
+"""A fitted conservative policy: a sentence is public only if no word of it scores like a part of a secret.
+
+It knows ten times as many words as `conservative`, and reads where they stand, by a model that was fitted on public
+labelled text (`pipelines.policies.english.contexts`). Its limits were set on text that the model was not fitted on
+(``benchmarks/calibrated_policy.py``), and its misses counted on text that neither had seen
+(``benchmarks/public_side.py``). A bound from such a count holds with its confidence for sentences that are exchangeable
+with those: drawn as they were. It says nothing sure of another corpus. So it is an estimate, and no claim rests on it;
+what a run states comes from its own labels.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from pipelines.policies.detectors.conservative import (
+    DIVIDES,
+    EMOTICONS,
+    ENDS_SENTENCE,
+    MIN_SHOUTED,
+    PRONOUN_I,
+    PUNCTUATION,
+    ConservativePolicy,
+    number_positions,
+    unstretched,
+)
+from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COURTESY_WORDS, FUNCTION_WORDS
+from pipelines.policies.english.contexts import KNOWN, UNITS_PER_NAT, Words, scores
+from pipelines.policies.english.everyday_use import name_like
+from pipelines.policies.english.triggers import find_triggered
+from pipelines.policies.english.word_lists import word_lists
+from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+
+LIMITS: Final = {
+    # (the sentence begins with a capital, `conservative` finds nothing)
+    (True, True): -UNITS_PER_NAT // 4,
+    (True, False): -3 * UNITS_PER_NAT // 4,
+    (False, True): -UNITS_PER_NAT // 2,
+    (False, False): -2 * UNITS_PER_NAT,
+}
+"""The highest score that a word of a public sentence may have. Who begins a sentence with a capital writes names with
+one too, and a capital inside a sentence is forbidden already; so the limits are lower where there is none."""
+
+_TOKEN: Final = re.compile(r"@[-,.]@|[^\W\d_]+(?:['’][^\W\d_]+)*|\S")
+_JOINERS: Final = PUNCTUATION | {"-", "–", "—", "@-@"}
+"""Marks that say nothing; WikiText-2 writes a hyphen as "@-@"."""
+
+_GAPS: Final = {**DIVIDES, "–": ", ", "—": ", "}
+_CLITICS: Final = frozenset({"s", "t", "ll", "ve", "re", "d", "m", "n't"})
+"""What is left of "it's" or "don't" where marks stand apart, as in text that was cut into tokens."""
+
+_OPENS_SPEECH: Final = frozenset({'"', "“", ":"})
+_WRITTEN: Final = KNOWN - word_lists("common_words")["health"]
+
+Find = tuple[int, int, str]
+
+
+class Reading:
+    """A sentence as the model reads it, and what forbids it whatever the model says.
+
+    Attributes:
+        forbidden: characters ``(start, end, label)``.
+        places: characters of each word.
+        seen: the words.
+        is_cased: it begins with a capital, and is not all in capitals.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.forbidden: list[Find] = []
+        self.places: list[tuple[int, int]] = []
+        tokens = list(_TOKEN.finditer(text))
+        lower, gaps = self._words(text, tokens)
+        begins = [gap != " " for gap in gaps]
+        notes: list[set[str]] = [set() for _ in lower]
+        for i in name_like(lower, begins):
+            notes[i].add("NAME_WORD")
+        for i in number_positions(lower):
+            self.forbidden.append((*self.places[i], "NUMBER_WORDS"))
+        for i, label in find_triggered(lower, gaps):
+            self.forbidden.append((*self.places[i], label))
+        is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
+        is_bare = bool(lower) and (not is_sentence or tokens[0][0] in ",;:.'’)")
+        self.seen = Words(lower, begins, notes, is_bare)
+        self.is_cased = bool(lower) and text[self.places[0][0]].isupper() and not text.isupper()
+
+    def _words(self, text: str, tokens: list[re.Match[str]]) -> tuple[list[str], list[str]]:
+        """Words in lower case, and what stands before each, as `find_triggered` wants it."""
+        lower: list[str] = []
+        gaps: list[str] = []
+        starts_sentence, opens_speech, gap = True, False, ". "
+        has_case = not text.isupper() or len(tokens) < MIN_SHOUTED
+        for match in tokens:
+            written, place = match[0], match.span()
+            if not written[0].isalpha():
+                if written in _JOINERS:
+                    starts_sentence = starts_sentence or written in ENDS_SENTENCE
+                    opens_speech = written in _OPENS_SPEECH
+                    gap = _GAPS.get(written, gap)
+                elif EMOTICONS.fullmatch(written) is None:
+                    self.forbidden.append((*place, "CHARACTER"))
+                    gap = ", "
+                continue
+            word = _known(written.lower().replace("’", "'"))
+            is_clitic = word in _CLITICS and text[: match.start()].rstrip()[-1:] in ("'", "’", "´")
+            if is_clitic:
+                word = word if word == "n't" else f"'{word}"
+            elif word not in _WRITTEN and word != "n't":
+                self.forbidden.append((*place, "WORD"))
+            elif has_case and word not in PRONOUN_I and not written.islower():
+                opens = starts_sentence or (opens_speech and word in FUNCTION_WORDS - AMBIGUOUS_WORDS)
+                if not (opens and (written[1:].islower() or written == "A")):
+                    self.forbidden.append((*place, "CAPITAL"))
+            self.places.append(place)
+            lower.append(word)
+            gaps.append(gap)
+            starts_sentence, opens_speech, gap = False, False, " "
+        return lower, gaps
+
+
+def _known(word: str) -> str:
+    """The word, or what it is short for where only that is known: without stretched letters, without "'s"."""
+    if word in _WRITTEN:
+        return word
+    short = unstretched(word)
+    if short in _WRITTEN:
+        return short
+    return word[:-2] if word.endswith("'s") and word[:-2] in _WRITTEN else word
+
+
+class CalibratedPolicy:
+    """Flags a sentence by finding anything in it; each find says why.
+
+    Reasons (the labels):
+        CHARACTER, WORD, CAPITAL, NUMBER_WORDS, NAME_WORD, TIES: as `ConservativePolicy`, with more words, hyphens, and
+            a capital where speech begins; NAME_WORD only behind a trigger such as "my name is".
+        CONTEXT: a word whose score is above the limit: it is used as a name, a place or an answer may be.
+    """
+
+    needs: ClassVar[frozenset[str]] = SPECS["calibrated"].components
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self._name = options.name
+        self._everyday = ConservativePolicy(options)
+
+    def find(self, sentence: Sentence) -> list[Span]:
+        """Why the sentence may not be public; empty when it may."""
+        reading = Reading(sentence.text)
+        if reading.forbidden or not reading.places:
+            return sentence.spans(reading.forbidden, self._name)
+        limit = LIMITS[reading.is_cased, not self._everyday.find(sentence)]
+        found = (
+            (*place, "CONTEXT")
+            for place, score in zip(reading.places, scores(reading.seen), strict=True)
+            if score > limit
+        )
+        return sentence.spans(found, self._name)

@@ -1,0 +1,156 @@
+"""How likely a word of plain written English, where it stands, is part of a secret: a linear model of words in context.
+
+A word is seen as itself and as its class (which list it is on, and its ending), together with two or three words or
+classes to either side. Weights are whole numbers in a hashed table, so that scores are the same on every machine. Lists
+and weights are made by ``benchmarks/calibrated_policy.py`` from public labelled text, and from nobody's corpus.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any, Final, NamedTuple
+
+from pipelines.policies.english.common_words import (
+    AMBIGUOUS_WORDS,
+    COMMON_WORDS,
+    COURTESY_WORDS,
+    FUNCTION_WORDS,
+    NOUNS,
+    NUMBER_WORDS,
+    VERB_FORMS,
+)
+from pipelines.policies.english.everyday_use import SUSPECTS
+
+NUM_BUCKETS: Final = 1 << 20
+UNITS_PER_NAT: Final = 16
+"""Weights and scores are in sixteenths of a natural logarithm of the odds."""
+
+UNKNOWN: Final = "<u>"
+_BEFORE, _BEHIND = "<s>", "</s>"
+_ENDINGS: Final = (
+    *("ing", "ed", "ly", "ion", "ity", "al", "ous", "ive", "ic", "ment", "ness", "able", "ful", "less", "est", "er"),
+    *("or", "ary", "ant", "ent", "ies", "ions", "s"),
+)
+
+
+def _lists() -> Mapping[str, frozenset[str]]:
+    text = resources.files(__package__).joinpath("words.toml").read_text("utf-8")
+    return {name: frozenset(words.split()) for name, words in tomllib.loads(text).items()}
+
+
+LISTS: Final = _lists()
+"""Words that WikiText-2 or GPT-2's vocabulary write in small letters, by how often WikiText-2 capitalises them inside a
+sentence (``rank_0`` almost never, ``rank_4`` up to three times in five; ``rare``: too seldom there to tell); ``chat``:
+spellings of chats; ``surnames``: some that are family names too."""
+
+_LISTED: Final = {word: name for name, words in LISTS.items() for word in words}
+KNOWN: Final = COMMON_WORDS | NUMBER_WORDS | {"u"} | frozenset(_LISTED)
+"""Words with a class of their own. All others are one unknown word."""
+
+
+class Words(NamedTuple):
+    """The words of a sentence, as the model reads them.
+
+    Attributes:
+        words: in lower case.
+        begins: for each, whether a mark divides it from the one before, or there is none.
+        notes: for each, what rules say of it.
+        is_bare: there is no function word and no courtesy word among them.
+    """
+
+    words: Sequence[str]
+    begins: Sequence[bool]
+    notes: Sequence[Collection[str]]
+    is_bare: bool
+
+
+@functools.cache
+def _classes(word: str) -> tuple[str, str]:
+    """The class as a neighbour (function words, courtesies and numbers are their own), and as the word itself."""
+    for name, words in (("F", FUNCTION_WORDS), ("C", COURTESY_WORDS), ("D", NUMBER_WORDS)):
+        if word in words:
+            return word, name
+    if word in AMBIGUOUS_WORDS or word in SUSPECTS:
+        name = "ambiguous"
+    elif word in COMMON_WORDS:
+        name = "verb" if word in VERB_FORMS else "noun" if word in NOUNS else "other"
+    else:
+        name = _LISTED.get(word, "unknown")
+    ending = next((e for e in _ENDINGS if word.endswith(e) and len(word) > len(e) + 2), "")
+    return f"{name.partition('_')[0]}.{ending}", f"{name}.{ending}"
+
+
+def features(seen: Words) -> Iterator[list[int]]:
+    """For each word the buckets of its features, repeats removed."""
+    words = [word if word in KNOWN else UNKNOWN for word in seen.words]
+    classes = [_classes(word) for word in seen.words]
+    last = len(words) - 1
+
+    def word_at(i: int) -> str:
+        return _BEFORE if i < 0 else _BEHIND if i > last else words[i]
+
+    def class_at(i: int) -> str:
+        return _BEFORE if i < 0 else _BEHIND if i > last else classes[i][0]
+
+    length = str(min(len(words), 8))
+    for i, word in enumerate(words):
+        mark = "|" if seen.begins[i] else ""
+        mark_after = "|" if i < last and seen.begins[i + 1] else ""
+        before, after, second, fourth = word_at(i - 1) + mark, word_at(i + 1), word_at(i - 2), word_at(i + 2)
+        own = classes[i][1]
+        a, b = class_at(i - 1) + mark, class_at(i + 1) + mark_after
+        aa, bb, aaa = class_at(i - 2), class_at(i + 2), class_at(i - 3)
+        named = {
+            f"w {word}",
+            f"p {before}",
+            f"q {after}{mark_after}",
+            f"pp {second}",
+            f"qq {fourth}",
+            f"pw {before} {word}",
+            f"wq {word} {after}",
+            f"ppp {second} {before}",
+            f"qqq {after} {fourth}",
+            f"ppw {second} {before} {word}",
+            f"c {own}",
+            f"ac {a} {own}",
+            f"cb {own} {b}",
+            f"acb {a} {own} {b}",
+            f"aac {aa} {a} {own}",
+            f"cbb {own} {b} {bb}",
+            f"aacb {aa} {a} {own} {b}",
+            f"aaac {aaa} {aa} {a} {own}",
+            f"acbb {a} {own} {b} {bb}",
+            f"pc {before} {own}",
+            f"cq {own} {after}",
+            f"ppc {second} {before} {own}",
+            f"cqq {own} {after} {fourth}",
+            f"end {word[-3:]}",
+            f"lc {length} {own}",
+            f"i {min(i, 2)} {own}",
+            *(f"r {note}" for note in seen.notes[i]),
+            *(f"rc {note} {own}" for note in seen.notes[i]),
+        }
+        if len(words) < 4:
+            named.add(f"lw {length} {word}")
+        if seen.is_bare:
+            named |= {f"bare {length}", f"bc {own}"}
+        yield sorted({zlib.crc32(name.encode()) % NUM_BUCKETS for name in named})
+
+
+@functools.cache
+def _weights() -> tuple[Any, int]:
+    """``int8 (NUM_BUCKETS,)`` and what every score begins with."""
+    import numpy as np
+
+    with resources.files(__package__).joinpath("weights.npz").open("rb") as file, np.load(file) as stored:
+        return stored["weights"].astype(np.int64), int(stored["bias"])
+
+
+def scores(seen: Words) -> list[int]:
+    """For each word the log odds that it is part of a secret, in `UNITS_PER_NAT`."""
+    weights, bias = _weights()
+    return [bias + int(weights[buckets].sum()) for buckets in features(seen)]
