@@ -26,7 +26,7 @@ from pipelines.policies.detectors.conservative import (
 )
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import AMBIGUOUS_WORDS, COURTESY_WORDS, FUNCTION_WORDS
-from pipelines.policies.english.contexts import KNOWN, UNITS_PER_NAT, Words, scores
+from pipelines.policies.english.contexts import KNOWN, LISTS, UNITS_PER_NAT, Words, scores
 from pipelines.policies.english.everyday_use import name_like
 from pipelines.policies.english.triggers import find_triggered
 from pipelines.policies.english.word_lists import word_lists
@@ -81,6 +81,9 @@ class Reading:
             self.forbidden.append((*self.places[i], label))
         is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
         is_bare = bool(lower) and (not is_sentence or tokens[0][0] in ",;:.'’)")
+        is_piece = bool(lower) and (tokens[0][0] in ",;:.)’" or (len(lower) == 1 and lower[0] in FUNCTION_WORDS))
+        if is_piece:
+            self.forbidden.append((self.places[0][0], self.places[-1][1], "BARE"))
         self.seen = Words(lower, begins, notes, is_bare)
         self.is_cased = bool(lower) and text[self.places[0][0]].isupper() and not text.isupper()
 
@@ -108,7 +111,10 @@ class Reading:
             elif word not in _WRITTEN and word != "n't":
                 self.forbidden.append((*place, "WORD"))
             elif has_case and word not in PRONOUN_I and not written.islower():
-                opens = starts_sentence or (opens_speech and word in FUNCTION_WORDS - AMBIGUOUS_WORDS)
+                # "Bill is right": a capital says nothing where a sentence begins, unless the word is listed as a name.
+                opens = (starts_sentence and word not in LISTS["surnames"]) or (
+                    opens_speech and word in FUNCTION_WORDS - AMBIGUOUS_WORDS
+                )
                 if not (opens and (written[1:].islower() or written == "A")):
                     self.forbidden.append((*place, "CAPITAL"))
             self.places.append(place)
@@ -134,6 +140,7 @@ class CalibratedPolicy:
     Reasons (the labels):
         CHARACTER, WORD, CAPITAL, NUMBER_WORDS, NAME_WORD, TIES: as `ConservativePolicy`, with more words, hyphens, and
             a capital where speech begins; NAME_WORD only behind a trigger such as "my name is".
+        BARE: a function word alone, or a piece that begins with punctuation.
         CONTEXT: a word whose score is above the limit: it is used as a name, a place or an answer may be.
     """
 

@@ -316,8 +316,8 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             description="a sentence counts as public only if every word of it is a known one, and none scores like a "
             "part of a secret where it stands, by a model that was fitted on public labelled text",
             is_fitted=True,
-            labels=frozenset({*_FLAGS, "CONTEXT"} - {"BARE"}),
-            review_labels=dict.fromkeys({*_FLAGS, "CONTEXT"} - {"BARE"}, labels.OTHER),
+            labels=frozenset({*_FLAGS, "CONTEXT"}),
+            review_labels=dict.fromkeys((*_FLAGS, "CONTEXT"), labels.OTHER),
         ),
     )
 }

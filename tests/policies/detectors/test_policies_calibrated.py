@@ -46,6 +46,9 @@ PRIVATE = [
     ("call jo\u200bhn back", "CHARACTER"),
     ("c\u0430ll me back", "WORD"),  # a Cyrillic letter
     ("rose", "WORD"),
+    ("Bill is right .", "CAPITAL"),
+    ("here", "BARE"),
+    (", on the way", "BARE"),
 ]
 
 
