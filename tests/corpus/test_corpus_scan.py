@@ -14,6 +14,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, scan
 from pipelines.errors import InputError
+from pipelines.store.keys import source_digest
 
 SECRET = b"s" * 32
 
@@ -93,6 +94,17 @@ def test_files_that_are_all_named_for_one_held_out_fold_are_drawn(tmp_path, name
 def test_a_corpus_with_no_file_to_train_on_is_refused_before_anything_is_read(tmp_path, names, name_folds):
     with pytest.raises(InputError, match=r"named for held-out text \(.*test.*\).*name_folds"):
         folds_of(tmp_path, names, "dialogue", name_folds=name_folds)
+
+
+def test_drawn_folds_are_part_of_what_a_partition_is_keyed_by(tmp_path):
+    write(tmp_path / "test.txt", "USR: Hi.\n")
+    index = index_file(tmp_path / "test.txt", "test.txt", "dialogue", ReadOptions(), 9)
+    said, drawn = (
+        group([("test.txt", "test.txt", "dialogue", index)], partition_documents=9, secret=SECRET, draws=draws)[0]
+        for draws in (False, True)
+    )
+    assert source_digest(SECRET, drawn.pieces) != source_digest(SECRET, said.pieces)
+    assert [len(row) for row in source_digest(SECRET, said.pieces)] == [5]  # as before there were such
 
 
 def test_a_name_says_no_fold_in_a_format_of_plain_text(tmp_path):
