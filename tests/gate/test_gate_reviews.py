@@ -6,7 +6,7 @@ from support.contexts import artifact
 
 from pipelines.gate.tables import GATE_HITS
 from pipelines.miss_rate.review_items import judged_secrets, load_held_items
-from pipelines.miss_rate.review_log import Decision, DecisionLog, sentence_key
+from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
 from pipelines.miss_rate.sampling import Partition
 from pipelines.policies.held import HELD
 from pipelines.policies.labels import ReviewLabels
@@ -79,3 +79,13 @@ def test_where_reviewers_disagree_it_stays_a_secret(tmp_path):
 def test_reviews_of_other_sentences_change_nothing(tmp_path, key):
     said = [Decision(id="decision-1", at="2026-01-01T00:00:00Z", reviewer="r", key=key)]
     assert gated(tmp_path / "b", said).held == gated(tmp_path / "a").held
+
+
+def test_what_is_a_secret_in_another_sentence_stays_one(tmp_path):
+    asked = {item.text: item for item in items(gated(tmp_path / "a"))}
+    elsewhere = Decision(
+        id="decision-2", at="2026-01-01T00:00:00Z", reviewer="r", key=sentence_key(SECRET, "no Widget here"),
+        secrets=(Secret(3, 9, "person"),),
+    )  # fmt: skip
+    said = [judged(asked["the widget is red"], 1, wrong=[(4, 10)]), elsewhere]
+    assert len(gated(tmp_path / "b", said).held) == 3
