@@ -294,6 +294,21 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             requires=("classifier",),
         ),
         PolicySpec(
+            name="noisy_entities",
+            reference=f"{_HERE}.noisy_entities:NoisyEntitiesPolicy",
+            description="persons, handles, places and organisations in informal English, found by a small model that "
+            "comes with the package",
+            reads_context=True,
+            packages=("torch", "transformers", "tokenizers"),
+            labels=frozenset({"LOCATION", "ORG", "PERSON", "UNREAD"}),
+            review_labels={
+                "PERSON": labels.PERSON,
+                "ORG": labels.ORGANISATION,
+                "LOCATION": labels.LOCATION,
+                "UNREAD": labels.OTHER,
+            },
+        ),
+        PolicySpec(
             name="token_classifier",
             reference=f"{_HERE}.token_classifier:TokenClassifierPolicy",
             description="what a token-classification model of your own finds: of Hugging Face transformers, or spaCy's",
