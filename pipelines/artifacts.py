@@ -80,6 +80,10 @@ class Target(Folder):
         """Writes a text as UTF-8."""
         self._write(name, text.encode())
 
+    def copy(self, name: str, source: Path) -> None:
+        """Takes over a file of another artifact as it is."""
+        shutil.copyfile(source, self._place(name))
+
     def below(self, name: str) -> Target:
         """A folder in this one, made if need be."""
         folder = self.blob(name)

@@ -6,7 +6,6 @@ A step of its own: a figure that was wrong is measured again, and no model is tr
 from __future__ import annotations
 
 import importlib
-import shutil
 from typing import TYPE_CHECKING, Any
 
 from pipelines.context import StageContext
@@ -87,5 +86,5 @@ def _taken_over(ctx: StageContext) -> dict[str, Any]:
     measured = {name: value for name, value in trained.json("figures.json").items() if name in names}
     ctx.out.json("figures.json", measured)
     for table in ("generated.parquet", "token_scores.parquet"):
-        shutil.copyfile(trained.blob(table), ctx.out.blob(table))
+        ctx.out.copy(table, trained.blob(table))
     return {"num_eval_sentences": measured["num_eval_sentences"]}

@@ -15,12 +15,14 @@ from support.tables import read_table, table_writer
 from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
+from pipelines.policies.held import HELD
 from pipelines.stages.dedup import DedupConfig
 from pipelines.stages.estimate import EstimateConfig
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.sample import SampleConfig
 from pipelines.stages.shard import ShardConfig
 from pipelines.stages.split import CorpusConfig, SplitConfig
+from pipelines.tables import TableWriter
 
 _SECRET = re.compile(r"\[([^\]]+)\]\{([A-Z0-9_]+)\}")
 _SPLITTER = Splitter(mode="turns", max_sentence_tokens=10_000)
@@ -128,7 +130,7 @@ class Pipeline:
             own = {"split": (split[name],)}
             decided = self.stage("dedup_mask", name, {**own, "dedup_resolve": (resolved,)})
             redacted = self.stage("redact", name, {**own, "dedup_mask": (decided,)})
-            shard = self.stage("shard", name, {"redact": (redacted,)})
+            shard = self.stage("shard", name, {"redact": (redacted,), "gate": (self._holding_nothing(name),)})
             for side in ("private", "public"):
                 rows = read_table(shard.blob(f"{side}.parquet"), "shard").to_pylist()
                 # Token counts, which differ where a secret is not one token, are read by nobody who trains.
@@ -136,6 +138,13 @@ class Pipeline:
                     {k: v for k, v in row.items() if k not in ("num_tokens", "num_masked_tokens")} for row in rows
                 ]
         return read
+
+    def _holding_nothing(self, name):
+        """What the gate gives where it finds nothing: verdicts are about the policies alone."""
+        folder = self.root / "gate"
+        folder.mkdir(exist_ok=True)
+        with TableWriter(folder / f"{name}.parquet", HELD):
+            return artifact("gate", folder, None)
 
     def measured(self):
         """From the redacted table to the figures, after `shards`."""
