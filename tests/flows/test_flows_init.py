@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -212,3 +213,13 @@ def test_real_corpora_are_recognised(name: str, format: str) -> None:
     if not (DATA / name).exists():
         pytest.skip(f"{name} is not below {DATA}")
     assert survey([str(DATA / name)]).format == format
+
+
+def test_a_corpus_that_is_known_to_be_damaged_may_lose_more_rows(tmp_path: Path) -> None:
+    columns = "conversationId\tturnNumber\tutteranceId\tutterance\tslot-labels\tintent\n"
+    row = "c1\t0\tu1\ti need a new seat please\tO O O O O O\topeningGreeting\n"
+    for name, format, limit in (("a.tsv", "multidogo", 0.05), ("b.txt", "auto", 0.01)):
+        (tmp_path / name).write_text(columns + row * 40 if format == "multidogo" else f"{PROSE}\n" * 40)
+        path = write_starter(tmp_path / format, [str(tmp_path / name)], dialogues=0, seed=0)
+        corpus = tomllib.loads(path.read_text())["corpus"]
+        assert (corpus["format"], corpus["max_rejected_fraction"]) == (format, limit)
