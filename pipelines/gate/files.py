@@ -25,6 +25,8 @@ SKIPPED_SUFFIXES: Final = frozenset({".safetensors"})
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
 _OWN_FILES: Final = frozenset({"README.md", "report.json"})
 """Our own documents beside pages; any other text is in a format of ``transformers``."""
+_VERSION: Final = "transformers_version"
+"""Whoever saves a model writes the version of the library there; its digits are no number of the corpus."""
 _MAX_SHOWN: Final = 1_000
 
 
@@ -111,7 +113,10 @@ def json_units(value: Any, is_format: bool = False) -> Iterator[Unit]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield Unit(key, is_prose=True, is_format=is_format)
-            yield from json_units(inner, is_format)
+            if is_format and key == _VERSION and isinstance(inner, str):
+                yield Unit(inner, is_computed=True)
+            else:
+                yield from json_units(inner, is_format)
     elif isinstance(value, list):
         for inner in value:
             yield from json_units(inner, is_format)

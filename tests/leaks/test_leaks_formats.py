@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,9 @@ def _search(folder: Path, index: Path, strings: set[str]) -> Hits:
 
 def test_no_word_of_a_format_is_a_find(folder: Path, tmp_path: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
-    words = {w for path in files for unit in units_of(path) for w in words_of(unit.text) if not w.isdigit() and w[1:]}
-    assert {"fuse", "roberta"} <= words
+    said = [unit.text for path in files for unit in units_of(path)] + [path.name for path in files]
+    words = {w for text in said for w in words_of(text) if not w.isdigit() and w[1:]}
+    assert {"fuse", "roberta", "generation"} <= words
     assert _search(folder, tmp_path / "index.parquet", words).kept == []
 
 
@@ -70,5 +72,20 @@ def test_another_word_there_is_one(folder: Path, tmp_path: Path) -> None:
     try:
         hits = _search(folder, tmp_path / "index.parquet", {"zebulon"})
         assert [hit.file for hit in hits.kept] == ["a/config.json"]
+    finally:
+        path.write_text(original)
+
+
+def test_the_version_of_the_library_is_no_number_of_the_corpus_and_the_same_digits_elsewhere_are(
+    folder: Path, tmp_path: Path
+) -> None:
+    path = folder / "a" / "config.json"
+    original = path.read_text()
+    version = json.loads(original)["transformers_version"]
+    digits = "".join(words_of(version))
+    assert _search(folder, tmp_path / "index.parquet", {digits}).kept == []
+    path.write_text(original.replace("gelu_new", version))
+    try:
+        assert [hit.file for hit in _search(folder, tmp_path / "index.parquet", {digits}).kept] == ["a/config.json"]
     finally:
         path.write_text(original)
