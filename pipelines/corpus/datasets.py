@@ -125,6 +125,7 @@ def multidogo(source: Source, text: str, header: Sequence[str]) -> Items:
             source_id=conversation,
             domain=parent or None,
             gold=spans,
+            num_rows=len(turns),
             layout="turns",
         )
         items.insert(0, made)

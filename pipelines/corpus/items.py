@@ -33,6 +33,7 @@ class Document:
         domain, fold, label: as the corpus gives them.
         gold: None when the row has no gold field; may be empty when it has.
         left_out: parts of its row that are no text of it, such as attachments, with how many there are.
+        num_rows: how many rows it is made of, where each may be rejected by itself, as lines of a conversation.
         layout: how it splits, where the format says so: ``turns`` of a dialogue, or ``whole``, one row for all of it.
     """
 
@@ -45,6 +46,7 @@ class Document:
     label: str | None = None
     gold: tuple[GoldSpan, ...] | None = None
     left_out: tuple[tuple[str, int], ...] = ()
+    num_rows: int = 1
     layout: Literal["turns", "whole"] | None = None
 
 

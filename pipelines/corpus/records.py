@@ -46,6 +46,7 @@ def document(
     source_id: str | None = None,
     domain: str | None = None,
     gold: tuple[GoldSpan, ...] | None = None,
+    num_rows: int = 1,
     layout: Literal["turns", "whole"] | None = None,
 ) -> Document:
     """A document with the metadata of its record, checked.
@@ -54,7 +55,7 @@ def document(
         source: where it comes from.
         text: its text.
         record: holds id, domain, fold and label under the names that the settings give.
-        source_id, domain, gold, layout: what the format itself says; a domain in the record goes first.
+        source_id, domain, gold, num_rows, layout: what the format itself says; a domain in the record goes first.
 
     Raises:
         BadRow: it cannot be used.
@@ -78,6 +79,7 @@ def document(
         fold=fold,
         label=_scalar(record.get(options.label_field), "label_field"),
         gold=gold,
+        num_rows=num_rows,
         layout=layout,
     )
     fields = (text, made.source_id, made.domain, made.label, *(span.label for span in gold or ()))

@@ -19,17 +19,17 @@ def check_rejected(figures: Iterable[Mapping[str, Any]], max_rejected_fraction: 
     Raises:
         InputError: there are more, or nothing was usable; it names reasons and counts.
     """
-    num_documents = num_rejected = 0
+    num_rows = num_rejected = 0
     reasons: dict[str, int] = {}
     for part in figures:
-        num_documents += part["num_documents"]
+        num_rows += part.get("num_rows", part["num_documents"])  # figures of before held no rows
         num_rejected += part["num_rejected"]
         for reason, count in part["rejected_by_reason"].items():
             reasons[reason] = reasons.get(reason, 0) + count
-    num_rows = num_documents + num_rejected
+    num_usable, num_rows = num_rows, num_rows + num_rejected
     listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
     advice = "rejected.parquet of the split stage lists each row with its file, reason and what to do."
-    if num_documents == 0:
+    if num_usable == 0:
         found = f"all {num_rejected} rows were rejected ({listed}). {advice}" if num_rejected else "there is no text."
         raise InputError(f"the corpus holds no usable document: {found}")
     if num_rejected > max_rejected_fraction * num_rows:

@@ -38,6 +38,7 @@ class ReadCounts:
     """What reading the other corpus gave; rejected rows are not in it."""
 
     num_documents: int = 0
+    num_rows: int = 0
     num_rejected: int = 0
 
     def check(self, max_rejected_fraction: float) -> None:
@@ -46,7 +47,7 @@ class ReadCounts:
         Raises:
             InputError: more than this share of its rows was rejected.
         """
-        num_rows = self.num_documents + self.num_rejected
+        num_rows = self.num_rows + self.num_rejected
         if self.num_rejected > max_rejected_fraction * num_rows:
             raise InputError(
                 f"dedup.against: {self.num_rejected} rows of {num_rows} cannot be used, more than"
@@ -88,6 +89,7 @@ def read_keys(
                 for item in read_documents(piece, options):
                     if isinstance(item, Document):
                         counts.num_documents += 1
+                        counts.num_rows += item.num_rows
                         yield item
                     else:
                         counts.num_rejected += 1

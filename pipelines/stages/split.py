@@ -323,6 +323,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             parts.update(dict(document.left_out))
             counts.update(
                 num_documents=1,
+                num_rows=document.num_rows,
                 num_sentences=len(sentences),
                 num_tokens=num_tokens,
                 num_gold_spans=len({row.secret_id for row in gold}),
@@ -330,7 +331,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             )
         ctx.run.progress(len(ctx.outside.pieces), len(ctx.outside.pieces), "files read")
 
-    keys = ("num_documents", "num_sentences", "num_tokens", "num_gold_spans", "num_documents_with_gold")
+    keys = ("num_documents", "num_rows", "num_sentences", "num_tokens", "num_gold_spans", "num_documents_with_gold")
     figures = {key: counts[key] for key in keys} | {
         "num_rejected": reasons.total(),
         "rejected_by_reason": dict(reasons),

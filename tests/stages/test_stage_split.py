@@ -61,6 +61,7 @@ def test_tables_and_figures_agree(tmp_path):
     figures, out = one(tmp_path)
     assert figures == {
         "num_documents": 3,
+        "num_rows": 3,
         "num_documents_with_gold": 2,
         "num_gold_spans": 1,
         "num_rejected": 1,
