@@ -23,6 +23,10 @@ NamesOption = Annotated[Path | None, typer.Option("--names", help="File of names
 KeywordsOption = Annotated[
     Path | None, typer.Option("--keywords", help="JSON file {DOMAIN: [keyword]} for the policy keywords.")
 ]
+ProjectOption = Annotated[
+    Path | None,
+    typer.Option("--project", help="Settings of the project whose corpus --data is from: what is learnt is noted."),
+]
 ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained classifier, for that policy.")]
 TokenClassifierOption = Annotated[
     str | None, typer.Option(help="Folder of a token-classification model, or a cached hub model, for that policy.")
@@ -173,6 +177,7 @@ def train_policy(
     overlap: Annotated[int, typer.Option(min=0, max=255, help="Tokens that neighbouring windows share.")] = 8,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Of split, order and the new layer.")] = 0,
+    project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train the classifier of the policy classifier on texts with domains."""
@@ -181,7 +186,15 @@ def train_policy(
 
     with temporary_files():
         document = train_document(
-            data, out, base=base, window_tokens=window, overlap_tokens=overlap, epochs=epochs, seed=seed
+            data,
+            out,
+            os.environ,
+            project=project,
+            base=base,
+            window_tokens=window,
+            overlap_tokens=overlap,
+            epochs=epochs,
+            seed=seed,
         )
     emit(document, as_json, train_text(document))
 
@@ -207,6 +220,7 @@ def train_detector(
     noise: Annotated[bool, typer.Option(help="Also learn small letters, typos, hashtags and the like.")] = True,
     names: Annotated[bool, typer.Option(help="Put other names in place of some persons.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Of all choices.")] = 0,
+    project: ProjectOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a detector for the policy token_classifier from labelled text or from reviews."""
@@ -222,6 +236,7 @@ def train_detector(
             reviews,
             out,
             os.environ,
+            project=project,
             kind=kind,
             base=base,
             layers=layers,

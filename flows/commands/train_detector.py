@@ -8,14 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
 from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from pipelines.policies.learning.examples import Example
 
-Noted = dict[bytes, set[str]]
-"""Keys of the sentences that are learnt from, by the secret of their store (`pipelines.miss_rate.learnt`)."""
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
 
 
@@ -25,6 +24,8 @@ def detector_document(
     reviews: Path | None,
     out: Path,
     environ: Mapping[str, str],
+    *,
+    project: Path | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Trains and writes the folder.
@@ -35,13 +36,13 @@ def detector_document(
         reviews: settings of a project; what its reviewers decided is learnt.
         out: the folder to write.
         environ: the environment.
+        project: settings of the project whose corpus the files are from; what it has of their sentences is noted.
         options: as `pipelines.policies.learning.detector.train_detector`.
 
     Raises:
         ConfigError, InputError: as there; or nothing to learn from was named; a record that is wrong is named by its
             number.
     """
-    from pipelines.miss_rate.learnt import write_learnt
     from pipelines.policies.learning.detector import train_detector
 
     examples: list[Example] = []
@@ -50,6 +51,10 @@ def detector_document(
     for name in data:
         examples += _read(name)
         sources.append("a CoNLL file" if name.lower().endswith(_CONLL) else "JSON lines")
+    if project is not None:
+        if not data:
+            raise ConfigError("--project says whose corpus --data is from: name --data FILE as well")
+        note_texts([example.text for example in examples], project, environ, learnt_from)
     if gold is not None:
         examples += _of_gold(gold, environ, learnt_from)
         sources.append("gold labels of a corpus")
@@ -59,11 +64,10 @@ def detector_document(
     if not sources:
         raise ConfigError("name what to learn from: --data FILE, --gold reticent.toml or --reviews reticent.toml")
     if len(learnt_from) > 1:
-        raise ConfigError("--gold and --reviews are of two stores, of which estimates could know one only: name one")
+        raise ConfigError("--project, --gold and --reviews must be of one store: estimates could know one list only")
 
     def note(folder: Path) -> None:
-        for secret, keys in learnt_from.items():
-            write_learnt(folder, secret, keys)
+        write_noted(folder, learnt_from)
 
     show = _show if sys.stderr.isatty() else None
     document = train_detector(examples, out, sources=sources, progress=show, beside=note, **options)

@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
 from pipelines.errors import InputError
 
 
-def train_document(data: str, out: Path, **options: Any) -> dict[str, Any]:
+def train_document(
+    data: str, out: Path, environ: Mapping[str, str], *, project: Path | None = None, **options: Any
+) -> dict[str, Any]:
     """Trains and writes the folder.
 
     Args:
         data: a path, or ``-``, of JSON lines with ``text`` and ``domain``.
         out: the folder to write.
+        environ: the environment.
+        project: settings of the project whose corpus the texts are from; what it has of their sentences is noted.
         options: as `pipelines.policies.detectors.classifier_training.train_classifier`.
 
     Raises:
@@ -30,7 +35,15 @@ def train_document(data: str, out: Path, **options: Any) -> dict[str, Any]:
             if not isinstance(record.get("domain"), str) or not record["domain"].strip():
                 raise InputError(f'{data}, record {number}: needs a "domain"')
             rows.append((record["text"], record["domain"]))
-    document = train_classifier(rows, out, progress=_show if sys.stderr.isatty() else None, **options)
+    learnt_from: Noted = {}
+    if project is not None:
+        note_texts([text for text, _ in rows], project, environ, learnt_from)
+
+    def note(folder: Path) -> None:
+        write_noted(folder, learnt_from)
+
+    show = _show if sys.stderr.isatty() else None
+    document = train_classifier(rows, out, progress=show, beside=note, **options)
     return {**document, "folder": str(out.absolute())}
 
 

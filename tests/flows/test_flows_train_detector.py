@@ -12,9 +12,12 @@ from flows.arguments import app
 from flows.commands.init import write_starter
 from flows.commands.review import open_items
 from flows.commands.train_detector import _of_gold, _of_reviews, detector_document
+from flows.running.fetching import fetch
+from flows.settings import load_settings
+from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt
-from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret
+from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
 from pipelines.stages.redact import RedactConfig
 from pipelines.store.reviews import reviews_path
 
@@ -104,3 +107,43 @@ def test_a_detector_says_which_sentences_of_the_store_it_learnt_from(project, tm
     assert config.learnt_from() == (out / LEARNT,)
     roots = open_items(project, os.environ, asked="sample").roots
     assert len(read_learnt(config.learnt_from(), roots.secret)) > 100
+
+
+@pytest.mark.parametrize("command", ["train-policy", "train-detector"])
+def test_texts_of_a_projects_corpus_are_noted_as_its_sentences(command, base, tmp_path):
+    """Each cut is known: the corpus has sentences of the first file, and turns of the second without their tags."""
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    texts = ["Ann came. She left at 9.", "USR: call Bob. Now\nSYS: ok then"]
+    for number, text in enumerate([*texts, "Nobody learnt this."]):
+        (corpus / f"{number}.txt").write_text(text)
+    config = tmp_path / "reticent.toml"
+    config.write_text(f'[store]\nprivate_root = "{tmp_path}/private"\npublic_root = "{tmp_path}/public"\n')
+    spans = [{"start": 0, "end": 3, "label": "A"}]
+    rows = [
+        {"text": text, "domain": "xy"[number % 2], "spans": spans}
+        for number, text in enumerate([*texts, *(f"one more {i}" for i in range(40))])
+    ]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out = tmp_path / "model"
+    given = ["--data", str(tmp_path / "data.jsonl"), "--out", str(out), "--base", str(base), "--epochs", "1"]
+    done = CliRunner().invoke(app, [command, *given, "--project", str(config)])
+    assert done.exit_code == 0, done.output
+    name = "classifier" if command == "train-policy" else "token_classifier"
+    settings = RedactConfig(policies=(name,), **{name: str(out)})
+    assert settings.learnt_from() == (out / LEARNT,)
+    session, keys = fetch(load_settings(config, os.environ), "split")
+    ((_, key),) = keys["split"]
+    secret = session.roots.secret
+    known = read_learnt(settings.learnt_from(), secret)
+    sentences = session.roots.private_files("split", key).table(SENTENCES).rows(["text"])
+    learnt = {row["text"]: sentence_key(secret, row["text"]) in known for row in sentences}
+    assert learnt == {
+        "Ann came.": True,
+        "She left at 9.": True,
+        "call Bob. Now": True,
+        "ok then": True,
+        "Nobody learnt this.": False,
+    }
+    assert CliRunner().invoke(app, [command, *given]).exit_code == 0
+    assert settings.learnt_from() == ()  # another model, of texts that are of no project

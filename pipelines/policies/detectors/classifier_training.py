@@ -45,6 +45,7 @@ def train_classifier(
     learning_rate: float = 5e-5,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    beside: Callable[[Path], None] | None = None,
 ) -> dict[str, Any]:
     """Trains on windows of the rows, a fifth of the rows held out, and writes a folder that the policy reads.
 
@@ -56,6 +57,7 @@ def train_classifier(
         epochs, batch_size, learning_rate: of AdamW.
         seed: of the split, the order and the new layer.
         progress: called with steps done and in all.
+        beside: called with the folder, the weights in it, before it counts as a classifier, to write more into it.
 
     Returns:
         Counts and the accuracy on held-out windows; no text.
@@ -83,7 +85,9 @@ def train_classifier(
     try:
         with quiet_transformers():
             tokenizer: Any = AutoTokenizer.from_pretrained(base_model(base))
-            model: Any = AutoModelForSequenceClassification.from_pretrained(base_model(base), num_labels=len(domains))
+            model: Any = AutoModelForSequenceClassification.from_pretrained(
+                base_model(base), num_labels=len(domains), ignore_mismatched_sizes=True
+            )
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"--base: '{base}' cannot be loaded ({type(error).__name__}); name a folder, or a model in the local "
@@ -135,6 +139,8 @@ def train_classifier(
         "held_out_accuracy": num_right / len(held_out) if held_out else None,
         "weights_sha256": weights_digest(out),
     }
+    if beside is not None:
+        beside(out)
     write_json(out / DESCRIPTION, document)
     return document
 
