@@ -173,8 +173,8 @@ class Output(Target):
 
     @property
     def basis(self) -> Path:
-        """Copies of files that were made elsewhere and that the public files build on, such as a model's vocabulary.
+        """Files as the public ones will be whatever the text is: formats, settings, a vocabulary from elsewhere.
 
-        A stage writes them before it reads any input. The gate lets pass what a public file says as its copy does.
+        A stage writes them before it reads any input. The gate lets pass what a public file says as they do.
         """
         return self.scratch.blob("basis")

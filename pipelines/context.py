@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from pipelines.artifacts import Artifact, Output, Source
+from pipelines.artifacts import Artifact, Folder, Output, Source
 
 Purpose = Literal["release", "audit", "comparison"]
 """What a run is for. All but a release are child runs, which publish nothing (`pipelines.store.session.child_of`)."""
@@ -30,6 +30,10 @@ class Progress(Protocol):
 
 def silent(done: int, total: int | None, message: str = "") -> None:
     """A `Progress` that says nothing."""
+
+
+def unsearched(folder: Folder) -> None:
+    """An `Environment.search` that lets everything pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,12 +162,15 @@ class Environment:
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
         processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
             workers.
+        search: searches files that will be public as the store does before it publishes (`pipelines.store.gating`), so
+            that a stage can stop before it does the long part of its work.
     """
 
     progress: Progress = silent
     secret: bytes = field(default=b"", repr=False)
     ledger: ReleaseLedger | None = None
     processes: int = 1
+    search: Callable[[Folder], None] = unsearched
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cache
 from html.parser import HTMLParser
@@ -23,7 +23,8 @@ Kind = Literal["text", "vocabulary"]
 SKIPPED_SUFFIXES: Final = frozenset({".safetensors"})
 """Weights: numbers that no search for text can judge. What they may give away is what the guarantee is about."""
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
-_OWN_FILES: Final = frozenset({"README.md", "report.json"})
+_CARD: Final = "README.md"
+_OWN_FILES: Final = frozenset({_CARD, "report.json"})
 """Our own documents beside pages; any other text is in a format of ``transformers``."""
 _VERSION: Final = "transformers_version"
 """Whoever saves a model writes the version of the library there; its digits are no number of the corpus."""
@@ -35,6 +36,8 @@ class Unit:
     """A piece of a file that is searched by itself: a cell, a JSON string, a vocabulary entry, a whole text."""
 
     text: str
+    where: str = ""
+    """The keys that lead to it in a JSON document, as a path; places in lists, and numbers as keys, are left open."""
     kind: Kind = "text"
     is_computed: bool = False
     """Its numbers are computed ones, so a string of digits alone is no find."""
@@ -106,20 +109,21 @@ def page_units(html: str) -> Iterator[Unit]:
         yield Unit(text, is_computed=True, is_prose=True)
 
 
-def json_units(value: Any, is_format: bool = False) -> Iterator[Unit]:
+def json_units(value: Any, is_format: bool = False, where: str = "") -> Iterator[Unit]:
     """Every string in a JSON document, keys included. Numbers are computed by us, never quoted."""
     if isinstance(value, str):
-        yield Unit(value, is_prose=True, is_format=is_format)
+        yield Unit(value, where, is_prose=True, is_format=is_format)
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield Unit(key, is_prose=True, is_format=is_format)
+            yield Unit(key, where, is_prose=True, is_format=is_format)
+            below = f"{where}/{'#' if key.isdigit() else key}"
             if is_format and key == _VERSION and isinstance(inner, str):
-                yield Unit(inner, is_computed=True)
+                yield Unit(inner, below, is_computed=True)
             else:
-                yield from json_units(inner, is_format)
+                yield from json_units(inner, is_format, below)
     elif isinstance(value, list):
         for inner in value:
-            yield from json_units(inner, is_format)
+            yield from json_units(inner, is_format, f"{where}/[]")
 
 
 def _vocabulary(document: Any) -> Iterator[Unit]:
@@ -131,11 +135,10 @@ def _vocabulary(document: Any) -> Iterator[Unit]:
     vocabulary = (model or {}).get("vocab", {}) if model is not None else document
     entries = [*vocabulary] if isinstance(vocabulary, dict) else [str(entry) for entry in vocabulary]
     entries += ["".join(m) if isinstance(m, list) else m.replace(" ", "") for m in (model or {}).get("merges", [])]
-    yield from (Unit(_decoded(entry), "vocabulary") for entry in entries)
+    yield from (Unit(_decoded(entry), kind="vocabulary") for entry in entries)
     if model is not None:
-        rest = {key: value for key, value in document.items() if key != "model"}
         rest_of_model = {key: value for key, value in model.items() if key not in ("vocab", "merges")}
-        yield from json_units([rest, rest_of_model], is_format=True)
+        yield from json_units({**document, "model": rest_of_model}, is_format=True)
 
 
 @cache
@@ -156,32 +159,35 @@ def _decoded(entry: str) -> str:
 def search_folder(folder: Path, table: Table, *, case_sensitive: bool, hits: Hits, basis: Path | None = None) -> None:
     """Searches every file below a folder, and the files' names, for the strings of an index.
 
-    A model that was pretrained elsewhere brings a vocabulary that holds many names. What a public file says exactly as
-    a file of the same name in ``basis`` does is no find: it was there before any text of ours was read. Whatever was
-    added or changed is searched as ever.
+    What a public file says exactly as a file of the same name in ``basis`` does, at the same place, is no find: the
+    file there is made from settings and from what was made elsewhere, before any text of ours is read, so that it would
+    say the same of every text, and that it is there tells nothing of this one. That holds for the names, keys and words
+    of a format ("fuse", a library's version), and for a vocabulary that was learnt elsewhere, which holds many names.
+    Whatever was added or changed, and the same string at another place, is searched as ever.
 
     Args:
         folder: what is about to be published.
         table: the index, as `pipelines.gate.search.write_index` filled it.
         case_sensitive: as the index was made.
         hits: what is found is added here.
-        basis: files that were made elsewhere and that the public files build on; may be missing.
+        basis: files that depend on no text of ours; may be missing. Of ``README.md`` each line counts by itself,
+            wherever the public one says it.
     """
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    known: dict[str, set[Unit]] = {}
-    for path in sorted(basis.iterdir()) if basis is not None and basis.is_dir() else ():
-        known[path.name] = set(units_of(path))
+    known = _known_units(basis)
     for index, parts in read_index(table):
         if not index.labels:
             continue
         for path in files:
             name = path.relative_to(folder).as_posix()
-            unchanged = known.get(path.name, set())
-            named = () if path.suffix == ".parquet" else (Unit(name, is_prose=True, is_format=True),)
+            unchanged = known.get(path.name, frozenset())
+            new_name = name if path.name not in known else path.parent.relative_to(folder).as_posix()
+            named = () if path.suffix == ".parquet" else (Unit(new_name, is_prose=True, is_format=True),)
             for unit in (*named, *units_of(path)):
                 if unit in unchanged:
                     continue
-                words = words_of(unit.text, case_sensitive=case_sensitive)
+                said = _without(unit.text, unchanged) if path.name == _CARD else unit.text
+                words = words_of(said, case_sensitive=case_sensitive)
                 found = index.find(words)
                 if found and unit.kind == "vocabulary":
                     found -= parts
@@ -189,7 +195,21 @@ def search_folder(folder: Path, table: Table, *, case_sensitive: bool, hits: Hit
                     found = {string for string in found if not string.replace(" ", "").isdigit()}
                 if found and unit.is_prose:
                     own = own_words()
-                    found = {s for s in found if not own.explain(s, unit.text, is_format=unit.is_format)}
+                    found = {s for s in found if not own.explain(s, said, is_format=unit.is_format)}
                 for string in sorted(found):
                     text = unit.text if len(unit.text) <= _MAX_SHOWN else ""
                     hits.add(Hit(file=name, string=string, label=index.labels[string], text=text))
+
+
+def _known_units(basis: Path | None) -> Mapping[str, Set[Unit]]:
+    """What each file of a basis says, by its name."""
+    if basis is None or not basis.is_dir():
+        return {}
+    return {path.name: frozenset(units_of(path)) for path in sorted(basis.rglob("*")) if path.is_file()}
+
+
+def _without(text: str, known: Set[Unit]) -> str:
+    """A text without the lines of some others; what stood beside one is not joined."""
+    for line in sorted({line for unit in known for line in unit.text.splitlines() if line}, key=len, reverse=True):
+        text = text.replace(line, "\n")
+    return text

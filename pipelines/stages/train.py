@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipelines.training.data.vocabulary import Vocabulary
     from pipelines.training.methods.base import Account, Hooks, Settings, Training
     from pipelines.training.methods.phases import FinishedPhase
+    from pipelines.training.models.loading import OpenedModel
     from pipelines.training.models.network import Network
     from pipelines.training.tasks.base import Task
 
@@ -34,6 +35,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
     prepared = _prepare(ctx)
+    if config.method_spec().publishes_model:
+        with ctx.out.scratch.emptied("ahead") as ahead:
+            prepared.corpus.vocabulary.tokenizer.save_pretrained(ahead.folder)
+            ctx.run.search(ahead)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
     spent = None
     if ctx.run.ledger is not None:  # from here on private records are used
@@ -259,16 +264,27 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         ConfigError: the model cannot be used.
     """
     from pipelines.dp.ranks import Ranks
-    from pipelines.training.models.adaptation import Adaptation
-    from pipelines.training.models.loading import open_model
-    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH, NetworkFromScratch, PretrainedNetwork
+    from pipelines.training.models.network import NetworkFromScratch, PretrainedNetwork
 
     own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
     own["added"] = config.control_tokens()
-    if not config.is_pretrained():
-        return NetworkFromScratch(config.architecture(), config.shape(), **own)
+    network: Network
+    if config.is_pretrained():
+        network = PretrainedNetwork(_open_model(ctx, config, seed), **own)
+    else:
+        network = NetworkFromScratch(config.architecture(), config.shape(), **own)
+    if Ranks.here().is_first:
+        network.write_basis(ctx.out.basis)
+    return network
+
+
+def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedModel:
+    from pipelines.training.models.adaptation import Adaptation
+    from pipelines.training.models.loading import open_model
+    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH
+
     ctx.run.progress(0, None, "loading the model")
-    opened = open_model(
+    return open_model(
         config.model,
         config.head(),
         adaptation=Adaptation(
@@ -285,10 +301,6 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
         cache=ctx.out.cache,
         seed=seed,
     )
-    network = PretrainedNetwork(opened, **own)
-    if Ranks.here().is_first:
-        network.copy_basis(ctx.out.basis)
-    return network
 
 
 def _own_scratch(ctx: StageContext) -> Target:

@@ -6,10 +6,11 @@ import multiprocessing
 import time
 import traceback
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pipelines.artifacts import Artifact, Output
-from pipelines.context import Environment, Outside, Progress, StageContext, silent
+from pipelines.context import Environment, Outside, Progress, StageContext, silent, unsearched
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import write_json
 from pipelines.graph import GRAPH, upstream
@@ -123,11 +124,20 @@ def _build_locked(
     if public_dir is not None:
         public_dir.mkdir(exist_ok=True)
     ledger = StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None
+    read = _input_artifacts(session, stage, inputs)
+    out = Output(
+        folder=folders["private"],
+        public_folder=public_dir,
+        scratch_folder=scratch_dir(session.roots, key),
+        failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
+        cache=session.roots.cache / MADE_AGAIN,
+    )
+    is_searched = public_dir is not None and not session.makes_unpublishable(stage)
     context = StageContext(
         stage=stage,
         partition=partition,
         configs={t: session.configs[t] for t in GRAPH[stage].configs if GRAPH[stage].fields.get(t) != ()},
-        inputs=_input_artifacts(session, stage, inputs),
+        inputs=read,
         outside=Outside(
             pieces=session.pieces(partition) if partition and GRAPH[stage].reads(SOURCE) else (),
             reviews=reviews_of(session.roots, session.spec.reviews),
@@ -135,13 +145,7 @@ def _build_locked(
             overlay=overlay_of(session) if GRAPH[stage].reads(OVERLAY) else None,
             left_out=session.spec.left_out if GRAPH[stage].reads(LEFT_OUT) else {},
         ),
-        out=Output(
-            folder=folders["private"],
-            public_folder=public_dir,
-            scratch_folder=scratch_dir(session.roots, key),
-            failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
-            cache=session.roots.cache / MADE_AGAIN,
-        ),
+        out=out,
         seed=stage_seed(session.spec.seed, stage),
         runtime=session.spec.runtime,
         run=Environment(
@@ -149,6 +153,7 @@ def _build_locked(
             secret=session.roots.secret,
             ledger=ledger,
             processes=_own_processes(session, stage),
+            search=partial(search_public_files, stage, read, out) if is_searched else unsearched,
         ),
     )
     started = time.monotonic()
@@ -203,8 +208,9 @@ def _run_guarded(
     try:
         withhold_library_messages()
         stats = dict(GRAPH[stage].run()(context))
-        if not session.makes_unpublishable(stage):
-            search_public_files(context)
+        if context.out.public_folder is not None:
+            context.run.progress(0, None, "searching what is to be published")
+            context.run.search(context.out.public)
         return stats
     except ReticentError as error:
         error.__traceback__ = None

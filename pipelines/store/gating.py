@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from pipelines.context import StageContext
+from collections.abc import Mapping
+
+from pipelines.artifacts import Artifact, Folder, Output
 
 
-def search_public_files(context: StageContext) -> None:
-    """Searches what a stage has put into its public folder for the strings that the gate lists.
+def search_public_files(stage: str, inputs: Mapping[str, tuple[Artifact, ...]], out: Output, searched: Folder) -> None:
+    """Searches files of a stage that are to be public for the strings that the gate lists.
 
     The gate has searched the rows that will be public before any of them was written; this looks at what was written
     indeed: tables, tokenizer, model card, configuration, reports, and the files' names. Weights are left out, and so is
-    what a pretrained model's vocabulary and configuration held before (`Output.basis`).
+    what the files say whatever the text is (`Output.basis`). Training has its vocabulary searched before it begins.
+
+    Args:
+        stage: whose files they are.
+        inputs: of the stage, by stage.
+        out: where the stage writes.
+        searched: the folder of the files.
 
     Raises:
         PrivacyGateError: one of the strings stands there. Nothing of the stage is published.
     """
-    gates = context.inputs.get("gate", ())
-    if context.out.public_folder is None or not gates:
+    gates = inputs.get("gate", ())
+    if not gates:
         return
     from pipelines.gate.files import search_folder
     from pipelines.gate.search import Hits
@@ -26,14 +34,13 @@ def search_public_files(context: StageContext) -> None:
     figures = gate.json("figures.json")
     if not figures["enabled"]:
         return
-    context.run.progress(0, None, "searching what is to be published")
     hits = Hits()
     search_folder(
-        context.out.public_folder,
+        searched.folder,
         gate.table(GATE_INDEX, "index"),
         case_sensitive=figures["case_sensitive"],
         hits=hits,
-        basis=context.out.basis,
+        basis=out.basis,
     )
     if hits.by_label:
-        raise hits.refuse(f"nothing of stage {context.stage}", context.out.failures)
+        raise hits.refuse(f"nothing of stage {stage}", out.failures)

@@ -15,7 +15,7 @@ from pipelines.training.description import describe
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
-from pipelines.training.models.saving import save_model
+from pipelines.training.models.saving import CARD, save_model
 from pipelines.training.models.sources import MARKER
 from pipelines.training.run import Run
 
@@ -170,4 +170,4 @@ def write_model_folder(model: Target, run: Run) -> None:
     else:
         save_model(run.network, tokenizer, folder, context_length=context_length)
     model.json(MARKER, describe(run))
-    model.text("README.md", model_card(run))
+    model.text(CARD, model_card(run))

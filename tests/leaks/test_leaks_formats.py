@@ -23,6 +23,10 @@ from transformers import (
 from pipelines.gate.files import search_folder, units_of
 from pipelines.gate.search import Hits, write_index
 from pipelines.gate.strings import words_of
+from pipelines.training.models.lstm import save_lstm
+from pipelines.training.models.network import NetworkFromScratch
+from pipelines.training.models.saving import save_model
+from pipelines.training.models.shape import ModelShape
 
 SMALL = {
     "vocab_size": 20,
@@ -49,11 +53,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def _search(folder: Path, index: Path, strings: set[str]) -> Hits:
+def _search(folder: Path, index: Path, strings: set[str], basis: Path | None = None) -> Hits:
     with table_writer(index, "gate_index") as writer:
         write_index(writer, [(dict.fromkeys(strings, "PERSON"), set())])
     hits = Hits()
-    search_folder(folder, table_at(index, "gate_index"), case_sensitive=False, hits=hits)
+    search_folder(folder, table_at(index, "gate_index"), case_sensitive=False, hits=hits, basis=basis)
     return hits
 
 
@@ -89,3 +93,78 @@ def test_the_version_of_the_library_is_no_number_of_the_corpus_and_the_same_digi
         assert [hit.file for hit in _search(folder, tmp_path / "index.parquet", {digits}).kept] == ["a/config.json"]
     finally:
         path.write_text(original)
+
+
+# --- what a folder says whatever the text is ----------------------------------------------------------------------
+
+SHAPE = ModelShape(num_layers=1, num_heads=1, embedding_size=8, context_length=16)
+
+
+def _trained(architecture: str, folder: Path) -> tuple[Path, Path]:
+    """A folder as training publishes it, and the basis that was written before any text was read."""
+    network = NetworkFromScratch(architecture, SHAPE, tokenizer_kind="bpe_public", vocab_size=400, seed=1)
+    basis, public = folder / "basis", folder / "public"
+    network.write_basis(basis)
+    vocabulary = network.vocabulary(["Zebulon"], [], ["a hat, a hat", "the hat", "the hat"])
+    made = network.build()
+    if architecture == "lstm":
+        save_lstm(made, public)
+        vocabulary.tokenizer.save_pretrained(public)
+    else:
+        save_model(made, vocabulary.tokenizer, public, context_length=16)
+    return public, basis
+
+
+def _said(folder: Path) -> set[str]:
+    """Every word of a folder's files, and every two neighbours; the vocabulary by its control tokens only."""
+    units = [u for path in folder.iterdir() for u in units_of(path) if u.kind == "text" or u.text.startswith("<")]
+    words = [words_of(text) for text in [*(unit.text for unit in units), *(path.name for path in folder.iterdir())]]
+    return {" ".join(found[at : at + n]) for found in words for n in (1, 2) for at in range(len(found) - n + 1)}
+
+
+@pytest.mark.parametrize("architecture", ["gpt2", "lstm"])
+def test_what_an_untrained_folder_says_at_the_same_place_is_no_find(architecture: str, tmp_path: Path) -> None:
+    public, basis = _trained(architecture, tmp_path)
+    said = _said(basis)
+    assert {"pad", "byte fallback", "special tokens"} <= said
+    assert _search(public, tmp_path / "index.parquet", said - {"zebulon", "hat"}, basis).kept == []
+    alone = _search(public, tmp_path / "index.parquet", said - {"zebulon", "hat"}).kept
+    assert {"pad", "byte fallback", "special tokens"} <= {hit.string for hit in alone}
+    found = _search(public, tmp_path / "index.parquet", {"zebulon", "hat"}, basis).by_label
+    assert found["PERSON"] >= 3  # the speaker's token as a vocabulary entry and as an added token; a learnt word
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", {"note": "special tokens"}),
+        ("config.json", {"special_tokens": 1}),
+        ("config.json", {"architectures": ["special tokens"]}),
+        ("tokenizer.json", {"decoder": {"special_tokens": {}}}),
+        ("other.json", {"special_tokens": 1}),
+        ("README.md", "special tokens"),
+        ("special tokens.txt", ""),
+    ],
+)
+def test_the_same_words_at_another_place_are_a_find(name: str, change: object, tmp_path: Path) -> None:
+    public, basis = _trained("gpt2", tmp_path)
+    index = tmp_path / "index.parquet"
+    assert _search(public, index, {"special tokens"}, basis).kept == []
+    path = public / name
+    if isinstance(change, str):
+        path.write_text(change)
+    else:
+        assert isinstance(change, dict)
+        path.write_text(json.dumps((json.loads(path.read_text()) if path.exists() else {}) | change))
+    assert [hit.file for hit in _search(public, index, {"special tokens"}, basis).kept] == [name]
+
+
+def test_what_the_card_calls_the_base_model_is_no_find_and_the_same_name_beside_it_is(tmp_path: Path) -> None:
+    public, basis = tmp_path / "public", tmp_path / "basis"
+    for folder, card in ((public, "fine-tuned from acme/roberta-base."), (basis, "acme/roberta-base")):
+        folder.mkdir()
+        (folder / "README.md").write_text(card)
+    index = tmp_path / "index.parquet"
+    assert _search(public, index, {"roberta"}, basis).kept == []
+    (public / "README.md").write_text("Roberta, fine-tuned from acme/roberta-base.")
+    assert len(_search(public, index, {"roberta"}, basis).kept) == 1

@@ -275,7 +275,8 @@ def _publish(folder: Path, files: dict[str, Any]) -> None:
 
 def _search(folder: Path, gated: StageContext) -> None:
     inputs = {"gate": gated.out.folder}
-    search_public_files(stage_context("train", folder, {}, inputs, public_folder=folder / "public", scratch=folder))
+    context = stage_context("train", folder, {}, inputs, public_folder=folder / "public", scratch=folder)
+    search_public_files("train", context.inputs, context.out, context.out.public)
 
 
 def _filled(content: Any, value: str) -> Any:

@@ -16,7 +16,7 @@ from transformers import AutoTokenizer
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import NoEvent, from_json
-from pipelines.errors import InputError, StageError
+from pipelines.errors import InputError, PrivacyGateError, StageError
 from pipelines.graph import GRAPH
 from pipelines.stages import train as train_stage
 from pipelines.stages.train import TrainConfig, run
@@ -457,3 +457,23 @@ def test_the_second_phase_of_jft_can_change_without_the_first():
     assert TrainConfig(method="jft", jft_phase1_epochs=9).keyed("train_phase1") != first
     assert TrainConfig(method="jft", num_layers=3).keyed("train_phase1") != first
     assert TrainConfig(method="crt", epochs=9).keyed("train_phase1") == {}
+
+
+def test_the_vocabulary_is_searched_before_anything_is_trained_or_charged(tmp_path):
+    searched = []
+
+    def search(folder):
+        searched.append(json.loads(folder.blob("tokenizer.json").read_text()))
+        raise PrivacyGateError("a masked string")
+
+    class Untouched:
+        def reserve(self, *_, **__):
+            raise AssertionError("charged")
+
+    ctx = context(tmp_path)
+    ctx = dataclasses.replace(ctx, run=dataclasses.replace(ctx.run, search=search, ledger=Untouched()))
+    with pytest.raises(PrivacyGateError):
+        run(ctx)
+    assert "<SYS>" in searched[0]["model"]["vocab"]
+    assert files(ctx.out.folder) == files(ctx.out.public_folder) == {}
+    assert (ctx.out.basis / "config.json").exists()

@@ -91,7 +91,7 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
     if adaptation.kind == "prefix":
         if kind != "causal":
             raise ConfigError("adaptation: prefix needs a causal language model; choose full, lora or top2")
-        settings: Any = peft.PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=adaptation.prefix_length)
+        settings = prefix_settings(adaptation)
     else:
         known = model.config.model_type in peft.utils.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
         settings = peft.LoraConfig(
@@ -103,6 +103,13 @@ def adapt(model: Any, adaptation: Adaptation, kind: str) -> Any:
             fan_in_fan_out=model.config.model_type == "gpt2",
         )
     return peft.get_peft_model(model, settings)
+
+
+def prefix_settings(adaptation: Adaptation) -> Any:
+    """The settings of a prefix, of ``peft``, which has to be installed."""
+    import peft
+
+    return peft.PrefixTuningConfig(task_type="CAUSAL_LM", num_virtual_tokens=adaptation.prefix_length)
 
 
 def blocks_of(model: nn.Module) -> nn.ModuleList:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pipelines.quiet import quiet_transformers
 from pipelines.training.data.control import USUAL_TOKENS, AddedTokens
-from pipelines.training.data.vocabulary import Vocabulary, learn_vocabulary
+from pipelines.training.data.vocabulary import Vocabulary, complete_tokenizer, learn_vocabulary
+from pipelines.training.models.adaptation import prefix_settings
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.loading import LoadedModel, OpenedModel, complete_model
-from pipelines.training.models.lstm import build_lstm
+from pipelines.training.models.lstm import build_lstm, save_lstm
+from pipelines.training.models.saving import CARD, PREFIX_FOLDER, save_model
 from pipelines.training.models.shape import ModelShape
 
 DEFAULT_CONTEXT_LENGTH: Final = 1_024
 """Of a pretrained model that reads more, where nothing is asked for: long records cost memory, and few are."""
+_SMALLEST: Final = ModelShape(num_layers=1, num_heads=1, embedding_size=1, context_length=8)
 
 
 class Network(Protocol):
@@ -51,6 +55,14 @@ class Network(Protocol):
 
     def build(self) -> Any:
         """The network, on the CPU; the weights that are to be trained require a gradient."""
+        ...
+
+    def write_basis(self, folder: Path) -> None:
+        """Writes what the published files will say whatever the text is, for the gate (`pipelines.gate.files`).
+
+        Nothing of it may come from the corpus. Names of speakers and domains are left out, those of the settings too,
+        and so is a vocabulary that is still to be learnt. To be called before `vocabulary`.
+        """
         ...
 
 
@@ -101,6 +113,19 @@ class NetworkFromScratch:
         if self._architecture == "lstm":
             return build_lstm(size, self._seed)
         return build_model(self._shape, size, self._made.control, self._seed)
+
+    def write_basis(self, folder: Path) -> None:
+        """See `Network`: a model of the least size. Sizes are numbers, and the gate reads none."""
+        fresh = learn_vocabulary(self._tokenizer_kind, self._vocab_size, (), self._added)
+        kind = ""
+        if self._architecture == "lstm":
+            save_lstm(build_lstm(1, self._seed, 1, 1), folder)
+            fresh.tokenizer.save_pretrained(folder)
+        else:
+            model = build_model(_SMALLEST, fresh.backend.get_vocab_size(), fresh.control, self._seed)
+            save_model(model, fresh.tokenizer, folder, context_length=_SMALLEST.context_length)
+            kind = type(model).__name__
+        (folder / CARD).write_text(kind, encoding="utf-8")
 
 
 class PretrainedNetwork:
@@ -156,15 +181,23 @@ class PretrainedNetwork:
         """See `Network`."""
         return self.loaded.model
 
-    def copy_basis(self, folder: Path) -> None:
-        """Writes copies of what it brings that depends on no text of ours, for the gate (`pipelines.gate.files`).
-
-        To be called before `vocabulary`: afterwards the tokenizer holds names of speakers.
-        """
+    def write_basis(self, folder: Path) -> None:
+        """See `Network`: what the model brings, with the control tokens that it gets, and what the card calls it."""
+        opened = self._opened
         folder.mkdir(parents=True, exist_ok=True)
         with quiet_transformers():
-            self._opened.config.save_pretrained(folder)
-            if self._opened.tokenizer is not None:
-                self._opened.tokenizer.save_pretrained(folder)
-            if self._opened.model is not None and self._opened.model.can_generate():
-                self._opened.model.generation_config.save_pretrained(folder)
+            opened.config.save_pretrained(folder)
+            if opened.tokenizer is not None:
+                completed = copy.deepcopy(opened.tokenizer)
+                complete_tokenizer(completed, self._added)
+                completed.save_pretrained(folder)
+            else:
+                learn_vocabulary(self._tokenizer_kind, self._vocab_size, (), self._added).tokenizer.save_pretrained(
+                    folder
+                )
+            if opened.model is not None and opened.model.can_generate():
+                opened.model.generation_config.save_pretrained(folder)
+            if opened.adaptation.kind == "prefix":
+                prefix_settings(opened.adaptation).save_pretrained(folder / PREFIX_FOLDER)
+        called = [self.base, type(opened.model).__name__] if self.base is not None else []
+        (folder / CARD).write_text("\n".join(filter(None, called)), encoding="utf-8")

@@ -12,6 +12,7 @@ from pipelines.dp.language import has_prefix
 from pipelines.quiet import quiet_transformers
 
 PREFIX_FOLDER: Final = "prefix"
+CARD: Final = "README.md"
 
 
 def save_model(model: Any, tokenizer: Any, folder: Path, *, context_length: int) -> None:
@@ -49,7 +50,7 @@ def _save_prefix(model: Any, folder: Path) -> None:
         model.save_pretrained(folder, save_embedding_layers=False)
     finally:
         settings.base_model_name_or_path = before
-    (folder / "README.md").unlink(missing_ok=True)  # a form with nothing filled in
+    (folder / CARD).unlink(missing_ok=True)  # a form with nothing filled in
 
 
 def _save_with_pad(model: Any, pad: int, folder: Path) -> None:
