@@ -136,6 +136,7 @@ def together(
             corpus,
             dedup_stability=_stability(corpus, training, others),
             foreign_public_rows=corpus.foreign_public_rows or has_foreign_rows,
+            holds_rows=corpus.holds_rows or any(facts.holds_rows for facts in known),
         ),
         rule=rule,
         publishes_rows=publishes_rows,

@@ -270,6 +270,8 @@ class ReleaseFacts:
         publishes_rows: whether such rows were published as a table.
         typed_masks: whether masks told what kind of secret they stand for.
         is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
+        holds_rows: whether the gate was to hold rows with a find (`pipelines.accounting.held_rows`). How many it held
+            depends on the secrets, and no claim uses it.
         recipe: declared versions of what was computed (`pipelines.training.recipes`); empty before there were any.
     """
 
@@ -285,6 +287,7 @@ class ReleaseFacts:
     publishes_rows: bool = False
     typed_masks: bool = False
     is_noise_from_private_text: bool = False
+    holds_rows: bool = False
     recipe: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -311,6 +314,7 @@ class ReleaseFacts:
             "publishes_rows": self.publishes_rows,
             "typed_masks": self.typed_masks,
             "is_noise_from_private_text": self.is_noise_from_private_text,
+            **({"holds_rows": True} if self.holds_rows else {}),  # no key that earlier versions wrote
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
         }
 

@@ -6,6 +6,10 @@ occurrence of its string that the gate takes for equal, masked or not, and each 
 such rows are private in both worlds, as they hold a find, or a mask. What no group size pays for is supposed: that no
 other string comes into the search, or goes out of it. ``tests/gate/test_gate_stability.py`` tries all small pairs.
 
+Of an earlier release the ledger notes whether its gate was to hold rows (`ReleaseFacts.holds_rows`): a claim about all
+releases rests on these assumptions wherever one of them does. It does not note how many rows were held: no assumption
+and no figure depends on that number, and the number depends on the secrets.
+
 Delta2 is measured on what the policies alone let pass, so that it gives no credit for held rows.
 """
 

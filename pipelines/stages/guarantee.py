@@ -97,7 +97,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
         "reads_places": training.reads_places,
     }
-    told = {"learnt_from_corpus": bool(figures.get("num_learnt_sentences")), "holds": ctx.configs["gate"].holds}
+    told = {
+        "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
+        "holds": ctx.configs["gate"].holds or _table_holds(releases),
+    }
     corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told)
     stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
@@ -127,6 +130,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
     ctx.out.json("claims.json", document)
     num_refused = sum(claim["refused"] is not None for claim in document["claims"])
     return {"num_claims": len(document["claims"]), "num_refused": num_refused}
+
+
+def _table_holds(releases: Releases) -> bool:
+    """Whether a table of public rows was published of which the gate had held rows back."""
+    return any(r.is_table and r.facts is not None and r.facts.holds_rows for r in releases.published)
 
 
 def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:

@@ -58,6 +58,7 @@ def preparation_facts(
         configs["redact"],
         has_public_rows=publishes or bool(training["trains_on_public_rows"]),
         reads_places=bool(configs["train"].conversation_tokens),
+        holds=configs["gate"].holds,
     )
     reads_original = all(phase["rows"] == "original" for phase in training["phases"])
     output = redacted_output(session, inputs)
@@ -65,6 +66,7 @@ def preparation_facts(
         "redactions": [redaction_recipe(session), *([output] if output else [])],
         "sentence_stability": 1 if reads_original else corpus.dedup_stability,
         "publishes_rows": publishes,
+        "holds_rows": corpus.holds_rows,
         "recipe": session.configs["train"].recipe("train"),
     }
 

@@ -59,6 +59,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
         if not _is_known(known, same, tokens):
             new_tokens, overlaps = overlap(tokens, known)
             train: Any = session.configs["train"]
+            gate: Any = session.configs["gate"]
             table = Release(
                 release_id=secrets.token_hex(8),
                 run_id=session.spec.run_id,
@@ -75,6 +76,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                     phases=(),
                     redactions=frozenset({recipe}),
                     publishes_rows=True,
+                    holds_rows=gate.holds,
                 ),
             )
             append(session.roots, path, [document_of(table), published(table.release_id)])

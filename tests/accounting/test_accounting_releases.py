@@ -110,6 +110,19 @@ def test_a_method_that_reads_the_original_gets_no_credit_in_the_ledger():
     assert credit_of(build("crt"))["epsilon"] == pytest.approx(amplify_epsilon(alone(), 0.2))
 
 
+@pytest.mark.parametrize("notion", ["confidentiality", "dp_private_set"])
+def test_what_an_earlier_release_held_is_among_the_assumptions_of_all_together(notion):
+    """By the entry in the ledger: this run's gate may stop, or its method read no public row."""
+    earlier = release("crt", 1)
+    holding = replace(earlier, facts=replace(earlier.facts, holds_rows=True))
+    assert ReleaseFacts.from_json(json.loads(json.dumps(holding.facts.to_json()))) == holding.facts
+    assert "holds_rows" not in earlier.facts.to_json()
+    for others, is_supposed in (([earlier], False), ([earlier, holding], True), ([holding], True)):
+        claim = one(build("crt", others), notion)
+        assert any("the gate holds sentences" in text for text in claim["together"]["assumptions"]) == is_supposed
+        assert not any("the gate holds sentences" in text for text in claim["assumptions"])
+
+
 def test_a_release_on_original_text_counts_in_full_beside_one_on_redacted_text():
     """Guards the ledger's "epsilon 0" for crt and dpsgd together, which cost 4.31."""
     clean = review(upper=0.0)

@@ -137,7 +137,7 @@ def test_a_run_on_a_store_of_the_first_version_enters_the_table_that_it_publishe
     """0.1.0 published the public rows without an entry."""
     added = ledger_of(first)[8:]
     assert [line["type"] for line in added] == ["older_lines", "release", "published"]
-    assert added[1]["facts"]["method"] == "public_rows"
+    assert (added[1]["facts"]["method"], added[1]["facts"]["holds_rows"]) == ("public_rows", True)
     assert added[1]["epsilon"] == 0
     assert not list((first / "store/public/objects/shard").glob("*"))  # where it lay
     now = document("ledger", first / "crt.toml")
@@ -173,6 +173,7 @@ def test_training_a_stale_model_anew_takes_the_users_word_and_is_a_second_releas
     assert outcome.state == "completed"
     *_, release, published = ledger_of(first)
     assert (release["key"], release["facts"]["method"]) == (outcome.key, "crt")
+    assert release["facts"]["holds_rows"] is True
     assert published == {**published, "type": "published", "release_id": release["release_id"]}
     assert document("ledger", first / "crt.toml")["groups"][1]["num_releases"] == 4
     assert actions(first / "crt.toml")["train"] == ("hit", [])
@@ -210,7 +211,7 @@ ADDED_SINCE = {
     "specification": {"purpose", "parent", "overlay", "left_out"},  # without: a release of the corpus as it is
     "record": {"purpose", "parent", "overlay", "left_out_files", "warnings"},  # not counted
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
-    "facts": {"recipe"},  # none: the first version of each part
+    "facts": {"recipe", "holds_rows"},  # none: the first version of each part, and a gate that held nothing
 }
 """Fields that came without another version since the last commit before 0.2.0, with what their absence stands for."""
 
