@@ -1,0 +1,136 @@
+"""Prompts, what models write after them, and what another model thinks of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from pipelines.errors import ConfigError
+from pipelines.training.encoded import FloatArray, IntArray, Record
+from pipelines.training.models.lstm import LSTMLanguageModel
+
+if TYPE_CHECKING:
+    from pipelines.training.trained import TrainedModel
+
+EMPTY: Final = Record(texts=[""])
+"""The prompt that says nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoding:
+    """How a model writes.
+
+    Attributes:
+        kind: ``greedy`` takes the likeliest token each time, ``beams`` searches, ``sampling`` draws.
+        num: texts a prompt; more than one by ``sampling`` alone.
+        max_new_tokens: the longest text.
+        temperature, top_k, top_p: of a draw; see `pipelines.training.trained.TrainedModel.generate`.
+        num_beams: of a search.
+    """
+
+    kind: Literal["greedy", "sampling", "beams"] = "sampling"
+    num: int = 1
+    max_new_tokens: int = 64
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    num_beams: int = 5
+
+    def __post_init__(self) -> None:
+        if self.kind != "sampling" and self.num != 1:
+            raise ConfigError(f"decoding by {self.kind} gives one text a prompt")
+
+    def suits(self, *models: TrainedModel) -> bool:
+        """Whether all models can write so: there is no beam search for the LSTM."""
+        return self.kind != "beams" or not any(isinstance(model.model, LSTMLanguageModel) for model in models)
+
+    def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:
+        """``num`` texts for each prompt, by the model's own encoding; it never writes a control token or a mask.
+
+        Raises:
+            ConfigError: a prompt leaves no room (see `fitted`), or the model cannot write so.
+        """
+        seed = int(rng.integers(2**62))
+        if self.kind == "beams":
+            return model.generate(prompts, max_new_tokens=self.max_new_tokens, num_beams=self.num_beams, seed=seed)
+        is_greedy = self.kind == "greedy"
+        return model.generate(
+            prompts,
+            num=self.num,
+            max_new_tokens=self.max_new_tokens,
+            seed=seed,
+            temperature=0.0 if is_greedy else self.temperature,
+            top_k=0 if is_greedy else self.top_k,
+            top_p=1.0 if is_greedy else self.top_p,
+        )
+
+
+def fitted(prompt: Record, room: int, *models: TrainedModel) -> Record:
+    """The prompt without its earliest turns, and then words, until ``room`` more tokens fit into every model's context.
+
+    Raises:
+        ConfigError: not even an empty prompt leaves that room.
+    """
+    while any(int(model.encode([prompt]).lengths[0]) > model.context_length - room for model in models):
+        words = prompt.texts[0].split()
+        if len(prompt.texts) > 1:
+            prompt = replace(
+                prompt,
+                texts=prompt.texts[1:],
+                speakers=prompt.speakers[1:],
+                domains=prompt.domains[1:],
+                private_chars=prompt.private_chars[1:],
+                starts=False,
+            )
+        elif words:
+            prompt = replace(prompt, texts=[" ".join(words[(len(words) + 1) // 2 :])], private_chars=())
+        else:
+            raise ConfigError(f"a context leaves no room for {room} more tokens; generate shorter texts")
+    return prompt
+
+
+def completed(prompt: Record, text: str) -> Record:
+    """The record that a prompt and what was written after it make together."""
+    last = prompt.texts[-1]
+    return replace(prompt, texts=[*prompt.texts[:-1], f"{last} {text}" if last else text])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuationLosses:
+    """What a model thinks of texts after their prompts.
+
+    Attributes:
+        mean: (N,) nats a token of the text alone, its end not asked for: log PPL(text | prompt). NaN without a token.
+        num_tokens: (N,) how many tokens.
+    """
+
+    mean: FloatArray
+    num_tokens: IntArray
+
+
+def continuation_losses(model: TrainedModel, prompts: Sequence[Record], texts: Sequence[str]) -> ContinuationLosses:
+    """Scores each text given its prompt; text number n follows prompt number n.
+
+    A text is encoded with its prompt, as training would encode the record. Where it was written in other pieces (a word
+    of the prompt that it went on with), the figure is of the usual ones.
+    """
+    if not texts:
+        return ContinuationLosses(mean=np.zeros(0), num_tokens=np.zeros(0, dtype=np.int64))
+    losses = model.losses([completed(prompt, text) for prompt, text in zip(prompts, texts, strict=True)])
+    whole, given = losses.records, model.encode(prompts)
+    is_text = whole.is_target & ~np.isin(whole.ids, list(model.control.ends))
+    mean, num_tokens = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=np.int64)
+    for number in range(len(texts)):
+        row = slice(int(whole.offsets[number]), int(whole.offsets[number + 1]))
+        before = given.ids[given.offsets[number] : given.offsets[number + 1] - 1]  # without the end of a record
+        shared = min(len(before), row.stop - row.start)
+        differs = np.flatnonzero(before[:shared] != whole.ids[row][:shared])
+        first = row.start + (int(differs[0]) if len(differs) else shared)
+        asked = is_text[first : row.stop]
+        num_tokens[number] = asked.sum()
+        if num_tokens[number]:
+            mean[number] = losses.per_token[first : row.stop][asked].mean()
+    return ContinuationLosses(mean=mean, num_tokens=num_tokens)
