@@ -104,12 +104,14 @@ class Losses:
         per_record: (N,) float64 sum over the tokens that are asked for; 0 for a record without any.
         num_tokens: (N,) int64 how many those are.
         per_token: (T,) float64 of each token, one record after the other; 0 where it is not asked for.
+        is_likeliest: (T,) whether the model held no other token for likelier; False where it is not asked for.
         records: what was scored: ids, borders, and which tokens are asked for.
     """
 
     per_record: FloatArray
     num_tokens: IntArray
     per_token: FloatArray
+    is_likeliest: BoolArray
     records: EncodedRecords
 
     def of(self, record: int) -> FloatArray:

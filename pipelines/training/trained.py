@@ -20,7 +20,16 @@ from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.row_store import RecordRows
 from pipelines.training.data.vocabulary import Vocabulary
 from pipelines.training.devices import cpu_threads_for
-from pipelines.training.encoded import EncodedRecords, FloatArray, IntArray, Losses, MemoryEncoder, Record, sums_of
+from pipelines.training.encoded import (
+    BoolArray,
+    EncodedRecords,
+    FloatArray,
+    IntArray,
+    Losses,
+    MemoryEncoder,
+    Record,
+    sums_of,
+)
 from pipelines.training.model_folder import open_folder
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel
@@ -95,7 +104,7 @@ class TrainedModel:
         """
         encoded = records if isinstance(records, EncodedRecords) else self.encode(records)
         lengths = encoded.lengths
-        per_token = np.zeros(len(encoded.ids))
+        per_token, is_likeliest = np.zeros(len(encoded.ids)), np.zeros(len(encoded.ids), dtype=np.bool_)
         num_tokens = sums_of(encoded.is_target, encoded.offsets).astype(np.int64)
         rows = np.flatnonzero(num_tokens)
         rows = rows[np.argsort(lengths[rows], kind="stable")]
@@ -107,12 +116,18 @@ class TrainedModel:
                 last = first + 1
                 while last < len(rows) and (last + 1 - first) * int(lengths[rows[last]]) <= size:
                     last += 1
-                self._score(encoded, rows[first:last], per_token)
+                self._score(encoded, rows[first:last], per_token, is_likeliest)
                 first = last
         per_record = sums_of(per_token, encoded.offsets)
-        return Losses(per_record=per_record, num_tokens=num_tokens, per_token=per_token, records=encoded)
+        return Losses(
+            per_record=per_record,
+            num_tokens=num_tokens,
+            per_token=per_token,
+            is_likeliest=is_likeliest,
+            records=encoded,
+        )
 
-    def _score(self, encoded: EncodedRecords, rows: IntArray, into: FloatArray) -> None:
+    def _score(self, encoded: EncodedRecords, rows: IntArray, losses: FloatArray, is_likeliest: BoolArray) -> None:
         lengths = encoded.lengths[rows]
         steps = np.arange(int(lengths.max()))
         at = np.minimum(encoded.offsets[rows, None] + steps, len(encoded.ids) - 1)  # (B, T)
@@ -123,7 +138,9 @@ class TrainedModel:
         asked = torch.from_numpy(is_asked).to(self.device)
         logits = self.model(input_ids=inputs, use_cache=False).logits[asked]
         labels = torch.from_numpy(ids[:, 1:][is_asked]).to(self.device)
-        into[at[:, 1:][is_asked]] = token_losses(logits, labels).double().cpu().numpy()
+        places = at[:, 1:][is_asked]
+        losses[places] = token_losses(logits, labels).double().cpu().numpy()
+        is_likeliest[places] = (logits.argmax(dim=-1) == labels).cpu().numpy()
 
     def generate(
         self,

@@ -1,0 +1,381 @@
+"""Membership inference: was a record among those that a language model was trained on?
+
+Members and non-members must come from one source: the training fold and the held-out fold of one corpus. Whether they
+do is tested beside the attack: a *blind* classifier sees texts only, and the same scores are taken from a model that
+never saw the records. An attack shows a leak where its AUC is above one half and above both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from pipelines.attacks import membership_scores as scoring
+from pipelines.attacks import membership_shadows as shadowing
+from pipelines.attacks.blind import blind_scores
+from pipelines.attacks.membership_evaluation import (
+    FALSE_POSITIVE_RATES,
+    Evaluation,
+    FloatArray,
+    Interval,
+    auc_difference,
+    evaluate,
+    holm,
+)
+from pipelines.attacks.membership_scores import Evidence, Scores, ScoringModel
+from pipelines.attacks.membership_shadows import Shadow, Signals
+from pipelines.errors import ConfigError
+from pipelines.training.encoded import rows_of
+
+if TYPE_CHECKING:
+    from pipelines.training.data.row_store import RecordRows
+    from pipelines.training.encoded import Record
+
+    Text = str | Record | RecordRows
+
+CLASSIC: Final = ("perplexity", "lower_case", "reference_ratio", "zlib_length", "zlib_entropy")
+"""The scores of the papers; the others came later."""
+_FEWEST: Final = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipSettings:
+    """How an attack is evaluated.
+
+    Attributes:
+        group_size: records of a group, whose mean score tells a group of members from one of non-members (CRT, appendix
+            A.4: 20). Groups share no record, so that they are independent; the paper draws overlapping ones.
+        confidence: of each interval, two-sided; the level of all tests together is what it leaves.
+        num_resamples: of the bootstrap.
+        false_positive_rates: where the ROC is read.
+    """
+
+    group_size: int = 20
+    confidence: float = 0.95
+    num_resamples: int = 1_000
+    false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Excess:
+    """How far an attack's AUC is above that of a baseline on the same records.
+
+    Attributes:
+        baseline_auc: of the baseline.
+        value: the attack's AUC above it; above one half where the baseline is below.
+        interval: by DeLong, of the difference to the baseline; None where the baseline is below one half.
+        p_value: one-sided, of an AUC above the baseline's.
+    """
+
+    baseline_auc: float
+    value: float
+    interval: Interval | None
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """What one score tells of records, or of groups.
+
+    Attributes:
+        evaluation: its figures.
+        over_blind: against the classifier that sees texts only.
+        over_unseen: against the same score of a model that never saw the records; None without one.
+        p_value: the greatest of those of one half and the baselines: all three must be beaten.
+        adjusted_p_value: corrected for the number of attacks (Holm), individual and group ones together.
+    """
+
+    evaluation: Evaluation
+    over_blind: Excess
+    over_unseen: Excess | None
+    p_value: float
+    adjusted_p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipResult:
+    """What the attacks on one model told.
+
+    Attributes:
+        individual: by name of score.
+        group: likewise, of groups of records; empty where there are too few records.
+        blind, blind_group: the classifier that sees texts only.
+        skipped: scores that could not be computed, and why.
+        num_dropped: non-members left out because a member has the same text, and records without a token to score.
+        settings: how it was evaluated.
+        scores: of each record, by name and identifier. They speak of single records: for private artifacts only.
+    """
+
+    individual: Mapping[str, Attack]
+    group: Mapping[str, Attack]
+    blind: Evaluation
+    blind_group: Evaluation | None
+    skipped: Mapping[str, str]
+    num_dropped: Mapping[str, int]
+    settings: MembershipSettings
+    scores: Mapping[str, Mapping[str, float]] = field(repr=False)
+
+    @property
+    def any_leak(self) -> bool:
+        """Whether some attack is above one half and its baselines, at the level of the settings, all together."""
+        level = 1 - self.settings.confidence
+        return any(a.adjusted_p_value < level for a in (*self.individual.values(), *self.group.values()))
+
+    def document(self) -> dict[str, Any]:
+        """For JSON: figures only, without texts, identifiers or scores of single records."""
+        return {
+            "individual": {name: asdict(attack) for name, attack in self.individual.items()},
+            "group": {name: asdict(attack) for name, attack in self.group.items()},
+            "blind": self.blind.document(),
+            "blind_group": None if self.blind_group is None else self.blind_group.document(),
+            "any_leak": self.any_leak,
+            "skipped": dict(self.skipped),
+            "num_dropped": dict(self.num_dropped),
+            "settings": asdict(self.settings),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Records:
+    """What is attacked, by identifier, and what other models say of it."""
+
+    rows: Mapping[str, RecordRows]
+    population: Mapping[str, RecordRows]
+    reference: Mapping[str, Evidence] | None
+    shadows: Sequence[tuple[Mapping[str, Evidence], Mapping[str, Evidence], Shadow]]
+
+
+def attack_membership(
+    target: ScoringModel,
+    members: Mapping[str, Text],
+    non_members: Mapping[str, Text],
+    *,
+    reference: ScoringModel | None = None,
+    unseen: ScoringModel | None = None,
+    shadows: Sequence[Shadow] = (),
+    population: Mapping[str, Text] | None = None,
+    settings: MembershipSettings | None = None,
+    generator: np.random.Generator,
+) -> MembershipResult:
+    """Attacks a model by every score that its arguments allow.
+
+    Args:
+        target: the attacked model.
+        members: records that it was trained on, as it read them, by identifier.
+        non_members: records of the same source that it was not trained on.
+        reference: a model that saw none of them, with the target's vocabulary: the one that the target was fine-tuned
+            from, or one trained on other records of the same source.
+        unseen: another model that saw none of them, scored as if it were attacked. Without one, the reference stands in
+            for it in the scores that need no reference.
+        shadows: models of the target's recipe, each trained on a known part of members and non-members. Without any,
+            RMIA takes the reference for one.
+        population: records of the same source that no model here saw, for RMIA.
+        settings: how the attack is evaluated.
+        generator: draws halves, groups, folds and resamples.
+
+    Raises:
+        ConfigError: an identifier stands for two records, or too few records are left.
+    """
+    settings = settings or MembershipSettings()
+    inside, outside = ({name: rows_of(row) for name, row in rows.items()} for rows in (members, non_members))
+    others = {name: rows_of(row) for name, row in (population or {}).items()}
+    if inside.keys() & outside.keys() or others.keys() & (inside.keys() | outside.keys()):
+        raise ConfigError("an identifier names two of: a member, a non-member, a record of the population")
+    known = {tuple(row.texts) for row in inside.values()}
+    fresh = {name: row for name, row in outside.items() if tuple(row.texts) not in known}
+    records = {**inside, **fresh}
+    evidence = scoring.read_evidence(target, records)
+    rows = {name: row for name, row in records.items() if name in evidence}
+    data = _Records(
+        rows=rows,
+        population=others,
+        reference=None if reference is None else scoring.read_evidence(reference, rows),
+        shadows=[
+            (scoring.read_evidence(shadow.model, rows), scoring.read_evidence(shadow.model, others), shadow)
+            for shadow in (shadows or ([] if reference is None else [Shadow(model=reference, members=frozenset())]))
+        ],
+    )
+    names = [name for name in inside if name in rows], [name for name in fresh if name in rows]
+    if min(map(len, names)) < _FEWEST:
+        raise ConfigError("membership inference needs two members and two non-members at least, of different texts")
+    scores, skipped = _all_scores(target, data, evidence)
+    baselines: Mapping[str, Scores] = {}
+    if unseen is not None:
+        baselines, _ = _all_scores(unseen, data, scoring.read_evidence(unseen, rows))
+    elif reference is not None and data.reference is not None:
+        baselines = _own_scores(reference, data, data.reference)
+    blind = blind_scores(*({name: _text(rows[name]) for name in part} for part in names), generator=generator)
+    compare = _Comparison(names=names, scores=scores, unseen=baselines, blind=blind, settings=settings)
+    attacks, of_blind = compare.attacks(generator)
+    grouped = compare.grouped(generator)
+    group_attacks, of_blind_groups = grouped.attacks(generator) if grouped else ({}, None)
+    p_values = {f"individual {name}": attack.p_value for name, attack in attacks.items()}
+    adjusted = holm(p_values | {f"group {name}": attack.p_value for name, attack in group_attacks.items()})
+    return MembershipResult(
+        individual=_adjusted(attacks, "individual", adjusted),
+        group=_adjusted(group_attacks, "group", adjusted),
+        blind=of_blind,
+        blind_group=of_blind_groups,
+        skipped=skipped,
+        num_dropped={"same_text": len(outside) - len(fresh), "without_tokens": len(records) - len(rows)},
+        settings=settings,
+        scores={**scores, "blind": blind},
+    )
+
+
+def _text(row: RecordRows) -> str:
+    return "\n".join(row.texts)
+
+
+def _own_scores(model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]) -> dict[str, Scores]:
+    """The scores that need the model alone."""
+    lowered = scoring.read_evidence(model, {name: scoring.lower(row) for name, row in data.rows.items()})
+    texts = {name: _text(row) for name, row in data.rows.items()}
+    return {
+        "perplexity": {name: scoring.perplexity(found) for name, found in evidence.items()},
+        "lower_case": {name: scoring.lower_case(found, lowered[name]) for name, found in evidence.items()},
+        "zlib_length": {name: scoring.zlib_length(found, texts[name]) for name, found in evidence.items()},
+        "zlib_entropy": {name: scoring.zlib_entropy(found, texts[name]) for name, found in evidence.items()},
+    }
+
+
+def _all_scores(
+    model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
+) -> tuple[dict[str, Scores], dict[str, str]]:
+    """Every score that there is something to compute from, and why not the others."""
+    scores = _own_scores(model, data, evidence)
+    skipped: dict[str, str] = {}
+    reference = data.reference
+    if reference is None:
+        skipped |= dict.fromkeys(("reference_ratio", "ez", "wbc"), "no reference model")
+    else:
+        scores["reference_ratio"] = {
+            name: scoring.reference_ratio(found, reference[name]) for name, found in evidence.items()
+        }
+        if scoring.are_comparable(evidence, reference):
+            scores["ez"] = {name: scoring.ez(found, reference[name]) for name, found in evidence.items()}
+            scores["wbc"] = {name: scoring.wbc(found, reference[name]) for name, found in evidence.items()}
+        else:
+            skipped |= dict.fromkeys(("ez", "wbc"), "the reference model reads other tokens")
+    found, why_not = _shadow_scores(model, data, evidence)
+    return {**scores, **found}, {**skipped, **why_not}
+
+
+def _shadow_scores(
+    model: ScoringModel, data: _Records, evidence: Mapping[str, Evidence]
+) -> tuple[dict[str, Scores], dict[str, str]]:
+    """LiRA and RMIA."""
+    scores, skipped = {}, {}
+    signals = _signals(evidence, [(found, shadow) for found, _, shadow in data.shadows])
+    seen, unseen = signals.fewest()
+    if min(seen, unseen) >= _FEWEST:
+        scores["lira_online"] = shadowing.lira_online(signals)
+    else:
+        skipped["lira_online"] = "some record has not two shadow models that saw it and two that did not"
+    if unseen >= _FEWEST:
+        scores["lira_offline"] = shadowing.lira_offline(signals)
+    else:
+        skipped["lira_offline"] = "some record has not two shadow models that did not see it"
+    if data.population and unseen:
+        others = scoring.read_evidence(model, data.population)
+        scores["rmia"] = shadowing.rmia(signals, _signals(others, [(found, s) for _, found, s in data.shadows]))
+    else:
+        skipped["rmia"] = "no population, or some record that no shadow or reference model has not seen"
+    return scores, skipped
+
+
+def _signals(evidence: Mapping[str, Evidence], shadows: Iterable[tuple[Mapping[str, Evidence], Shadow]]) -> Signals:
+    """Mean log-probabilities, all by the tokens of the target's vocabulary."""
+    sizes = {name: len(found.token_losses) for name, found in evidence.items()}
+    pairs = list(shadows)
+    return Signals(
+        target={name: -found.nats / sizes[name] for name, found in evidence.items()},
+        shadows=[{name: -found[name].nats / size for name, size in sizes.items()} for found, _ in pairs],
+        members=[shadow.members for _, shadow in pairs],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    """Scores of members and non-members, of records or of groups of them, and those of the baselines."""
+
+    names: tuple[list[str], list[str]]
+    scores: Mapping[str, Scores]
+    unseen: Mapping[str, Scores]
+    blind: Scores
+    settings: MembershipSettings
+
+    def attacks(self, generator: np.random.Generator) -> tuple[dict[str, Attack], Evaluation]:
+        """Each score's figures, p-values not yet corrected, and the blind classifier's."""
+        found = {}
+        for name, scores in self.scores.items():
+            evaluation = self._evaluate(scores, generator)
+            over_blind = self._excess(scores, self.blind, evaluation.auc)
+            over_unseen = self._excess(scores, self.unseen[name], evaluation.auc) if name in self.unseen else None
+            p_value = max(evaluation.p_value, over_blind.p_value, 0.0 if over_unseen is None else over_unseen.p_value)
+            found[name] = Attack(
+                evaluation=evaluation,
+                over_blind=over_blind,
+                over_unseen=over_unseen,
+                p_value=p_value,
+                adjusted_p_value=p_value,
+            )
+        return found, self._evaluate(self.blind, generator)
+
+    def grouped(self, generator: np.random.Generator) -> _Comparison | None:
+        """The same of groups that share no record, by their mean scores; None for fewer than two of either."""
+        size = self.settings.group_size
+        members, non_members = (
+            [part[at : at + size].tolist() for at in range(0, len(part) - size + 1, size)]
+            for part in (generator.permutation(np.array(names, dtype=object)) for names in self.names)
+        )
+        if min(len(members), len(non_members)) < _FEWEST:
+            return None
+        groups = {f"group {number}": names for number, names in enumerate([*members, *non_members])}
+
+        def means(scores: Scores) -> Scores:
+            return {group: float(np.mean([scores[name] for name in names])) for group, names in groups.items()}
+
+        labels = list(groups)
+        return _Comparison(
+            names=(labels[: len(members)], labels[len(members) :]),
+            scores={name: means(scores) for name, scores in self.scores.items()},
+            unseen={name: means(scores) for name, scores in self.unseen.items()},
+            blind=means(self.blind),
+            settings=self.settings,
+        )
+
+    def _split(self, scores: Scores) -> tuple[FloatArray, FloatArray]:
+        inside, outside = (np.array([scores[name] for name in names]) for names in self.names)
+        return inside, outside
+
+    def _evaluate(self, scores: Scores, generator: np.random.Generator) -> Evaluation:
+        return evaluate(
+            *self._split(scores),
+            generator=generator,
+            confidence=self.settings.confidence,
+            num_resamples=self.settings.num_resamples,
+            false_positive_rates=self.settings.false_positive_rates,
+        )
+
+    def _excess(self, scores: Scores, baseline: Scores, auc: float) -> Excess:
+        inside, outside = self._split(scores)
+        others_inside, others_outside = self._split(baseline)
+        difference, interval, p_value = auc_difference(
+            (inside, others_inside), (outside, others_outside), self.settings.confidence
+        )
+        baseline_auc = auc - difference
+        is_above_half = baseline_auc > 0.5
+        return Excess(
+            baseline_auc=baseline_auc,
+            value=auc - max(baseline_auc, 0.5),
+            interval=interval if is_above_half else None,
+            p_value=p_value,
+        )
+
+
+def _adjusted(attacks: Mapping[str, Attack], kind: str, p_values: Mapping[str, float]) -> dict[str, Attack]:
+    return {name: replace(attack, adjusted_p_value=p_values[f"{kind} {name}"]) for name, attack in attacks.items()}

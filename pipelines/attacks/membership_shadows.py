@@ -1,0 +1,136 @@
+"""Scores of membership by shadow models: trained like the attacked one, on records of which it is known who was in.
+
+The signal of a record is its mean log-probability of a token, by the number of tokens that the target counts. LiRA's
+logit scaling is for confidences of a class; the logarithm of a text's likelihood is a sum over its tokens, so near to a
+Gaussian as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import stats
+
+from pipelines.attacks.membership_scores import FloatArray, Scores, ScoringModel
+
+MODELS_FOR_OWN_VARIANCE: Final = 64
+"""Shadow models from which on LiRA takes each record's own variance; with fewer, one for all records."""
+_LEAST_VARIANCE: Final = 1e-12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shadow:
+    """A model of the same recipe.
+
+    Attributes:
+        model: the model.
+        members: identifiers of the attacked records that it was trained on; they may name others too.
+    """
+
+    model: ScoringModel
+    members: Set[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signals:
+    """Signals of records under the target and S shadow models.
+
+    Attributes:
+        target: of each record.
+        shadows: for each shadow model, of each record.
+        members: for each shadow model, the records it was trained on.
+    """
+
+    target: Mapping[str, float]
+    shadows: Sequence[Mapping[str, float]]
+    members: Sequence[Set[str]]
+
+    def split(self, identifier: str) -> tuple[FloatArray, FloatArray]:
+        """The record's signals under the models that saw it, and under those that did not."""
+        pairs = list(zip(self.shadows, self.members, strict=True))
+        return (
+            np.array([signals[identifier] for signals, members in pairs if identifier in members]),
+            np.array([signals[identifier] for signals, members in pairs if identifier not in members]),
+        )
+
+    def fewest(self) -> tuple[int, int]:
+        """How many models saw, and did not see, the record that the fewest did."""
+        halves = [self.split(identifier) for identifier in self.target]
+        return min(len(seen) for seen, _ in halves), min(len(unseen) for _, unseen in halves)
+
+
+def lira_online(signals: Signals) -> Scores:
+    """log N(s; in) - log N(s; out) of each record's signal s (Carlini et al. 2022, arXiv 2112.03570, equation 3).
+
+    Each record needs two models that saw it and two that did not.
+    """
+    seen = {identifier: signals.split(identifier)[0] for identifier in signals.target}
+    unseen = {identifier: signals.split(identifier)[1] for identifier in signals.target}
+    spread_in, spread_out = _spreads(seen, len(signals.shadows)), _spreads(unseen, len(signals.shadows))
+    return {
+        identifier: float(
+            stats.norm.logpdf(signal, seen[identifier].mean(), spread_in[identifier])
+            - stats.norm.logpdf(signal, unseen[identifier].mean(), spread_out[identifier])
+        )
+        for identifier, signal in signals.target.items()
+    }
+
+
+def lira_offline(signals: Signals) -> Scores:
+    """Standard deviations of each record's signal above those of models that did not see it (equation 4 of LiRA).
+
+    The paper's score is the normal probability below that value, of the same order. Each record needs two such models.
+    """
+    unseen = {identifier: signals.split(identifier)[1] for identifier in signals.target}
+    spread = _spreads(unseen, len(signals.shadows))
+    return {
+        identifier: float((signal - unseen[identifier].mean()) / spread[identifier])
+        for identifier, signal in signals.target.items()
+    }
+
+
+def _spreads(samples: Mapping[str, FloatArray], num_models: int) -> dict[str, float]:
+    """Standard deviations: each record's own, or with few models that of all records, pooled."""
+    if num_models >= MODELS_FOR_OWN_VARIANCE:
+        return {name: max(float(sample.var(ddof=1)), _LEAST_VARIANCE) ** 0.5 for name, sample in samples.items()}
+    squares = sum(float(((sample - sample.mean()) ** 2).sum()) for sample in samples.values())
+    freedom = sum(len(sample) - 1 for sample in samples.values())
+    return dict.fromkeys(samples, max(squares / freedom, _LEAST_VARIANCE) ** 0.5)
+
+
+def rmia(records: Signals, population: Signals, *, gamma: float = 1.0, offline_a: float = 1.0) -> Scores:
+    """The share of population records z with LR(x, z) >= gamma (Zarifzadeh et al. 2024, arXiv 2312.03262, section 3).
+
+    LR(x, z) = (Pr(x | target) / Pr(x)) / (Pr(z | target) / Pr(z)), with Pr(x) the mean over models that saw x and that
+    did not, half and half; where some record was seen by no model, Pr(x) = ((1 + a) out(x) + 1 - a) / 2 for all of them
+    (its offline form): two forms in one list would tell who was offered to the shadow models. Pr of a text is the
+    geometric mean of its tokens' probabilities, as in the authors' Privacy Meter.
+
+    Args:
+        records: the attacked ones; each needs a model that did not see it.
+        population: records of the same distribution that neither the target nor a shadow model saw.
+        gamma: as above; the authors' code has 1.
+        offline_a: a, between 0 and 1. The paper fits it to each data set of images. Probabilities of tokens are so
+            small that 1 - a would drown them; 1 leaves Pr(x) = out(x).
+    """
+    ratios = _ratios(records, offline_a, is_online=records.fewest()[0] > 0)
+    others = np.sort(np.array(list(_ratios(population, offline_a, is_online=False).values())))
+    # LR(x, z) >= gamma where the ratio of z is at most that of x over gamma.
+    return {
+        name: float(np.searchsorted(others, ratio / gamma, "right")) / len(others) for name, ratio in ratios.items()
+    }
+
+
+def _ratios(signals: Signals, offline_a: float, *, is_online: bool) -> Scores:
+    ratios = {}
+    for identifier, signal in signals.target.items():
+        seen, unseen = (np.exp(part) for part in signals.split(identifier))
+        if is_online:
+            marginal = (seen.mean() + unseen.mean()) / 2
+        else:
+            marginal = ((1 + offline_a) * unseen.mean() + 1 - offline_a) / 2
+        ratios[identifier] = float(np.exp(signal) / marginal)
+    return ratios
