@@ -1,0 +1,86 @@
+"""A lower bound on epsilon from the two error rates of a membership test (Jagielski, Ullman and Oprea 2020).
+
+Any test that tells two neighbouring worlds apart obeys FNR >= 1 - delta - e^epsilon FPR, and the same with the rates
+exchanged (Kairouz, Oh and Viswanath 2015, Theorem 2.1). Exact binomial upper bounds on both rates therefore give a
+lower bound on epsilon (Jagielski et al. 2020, section 4; Nasr et al. 2021, section IV).
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+
+from pipelines.intervals import clopper_pearson_upper
+
+SMALLEST_P_VALUE = 1e-300
+
+
+def epsilon_of_rates(false_positive_rate: float, false_negative_rate: float, delta: float) -> float:
+    """The least epsilon at which both rates are possible: Kairouz et al. 2015, Theorem 2.1, solved for epsilon.
+
+    Args:
+        false_positive_rate: of the test, 0 to 1.
+        false_negative_rate: of the test, 0 to 1.
+        delta: 0 to 1.
+
+    Returns:
+        At least 0; infinity where one rate is 0 and the other below 1 - delta.
+    """
+    found = 0.0
+    for one, other in ((false_positive_rate, false_negative_rate), (false_negative_rate, false_positive_rate)):
+        power = 1 - delta - other
+        if power > 0:
+            found = max(found, math.log(power / one) if one > 0 else math.inf)
+    return found
+
+
+def rate_bounds(
+    false_positives: int, num_out: int, false_negatives: int, num_in: int, significance: float
+) -> tuple[float, float]:
+    """Upper bounds on FPR and FNR that hold together with probability 1 - ``significance``, half of it for each.
+
+    Args:
+        false_positives: of ``num_out`` trials without the canary, those that the test took for trials with it.
+        num_out: trials without the canary.
+        false_negatives: of ``num_in`` trials with the canary, those that the test took for trials without it.
+        num_in: trials with the canary.
+        significance: strictly between 0 and 1.
+    """
+    if not (0 <= false_positives <= num_out and 0 <= false_negatives <= num_in):
+        raise ValueError("a test cannot err more often than it was tried")
+    confidence = 1 - significance / 2
+    return (
+        clopper_pearson_upper(false_positives, num_out, confidence),
+        clopper_pearson_upper(false_negatives, num_in, confidence),
+    )
+
+
+def clopper_pearson_bound(
+    false_positives: int, num_out: int, false_negatives: int, num_in: int, *, delta: float, significance: float
+) -> float:
+    """The lower bound on epsilon; it holds with probability 1 - ``significance``.
+
+    It supposes independent trials and a threshold that was fixed without them. Counts as in `rate_bounds`.
+    """
+    rates = rate_bounds(false_positives, num_out, false_negatives, num_in, significance)
+    return epsilon_of_rates(*rates, delta)
+
+
+def clopper_pearson_p_value(
+    false_positives: int, num_out: int, false_negatives: int, num_in: int, *, epsilon: float, delta: float
+) -> float:
+    """The least significance at which the bound exceeds ``epsilon``: a p-value of "(epsilon, delta) holds"."""
+
+    def excess(log_significance: float) -> float:
+        found = clopper_pearson_bound(
+            false_positives, num_out, false_negatives, num_in, delta=delta, significance=math.exp(log_significance)
+        )
+        return min(found, 1e6) - epsilon
+
+    low, high = math.log(SMALLEST_P_VALUE), -1e-12
+    if excess(high) <= 0:
+        return 1.0
+    if excess(low) > 0:
+        return SMALLEST_P_VALUE
+    return math.exp(brentq(excess, low, high, xtol=1e-9))

@@ -1,0 +1,173 @@
+"""A lower bound from an attack beside the epsilon that is claimed, and how often that would catch a broken engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pipelines.accounting.accountants import pld_epsilon
+from pipelines.accounting.events import Event, NeighboringRelation, adds_no_noise
+from pipelines.attacks.epsilon_estimates import GUESS_SHARES, EpsilonEstimate
+from pipelines.attacks.epsilon_f_dp import f_dp_p_value, profile_curve
+from pipelines.attacks.epsilon_trials import Trials
+from pipelines.errors import ConfigError
+from pipelines.intervals import clopper_pearson
+
+PROFILE_DELTAS: Final = tuple(10.0 ** (-half / 2) for half in range(1, 25))
+PROFILE_INTERVAL: Final = 1e-3
+"""The grid of privacy losses: an upper bound on any, quick on this."""
+
+_UNLIKE: Final = (
+    "the attack bounds epsilon for {name} {found}, and the claim is for {name} {stated}: compute the claim of the "
+    "attacked run anew, with the attack's"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedEpsilon:
+    """What an accountant says of the run that was attacked.
+
+    Attributes:
+        epsilon: the upper bound, of exactly the attacked run's rate, noise and steps.
+        delta: at which it holds.
+        relation: the neighbouring relation that it holds for.
+        group_size: records in which the compared data sets differ.
+    """
+
+    epsilon: float
+    delta: float
+    relation: NeighboringRelation
+    group_size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A lower bound and a claim of the same kind.
+
+    Attributes:
+        estimate: the lower bound.
+        claimed: the upper bound.
+        exceeds: whether the lower bound lies above the upper one. For a correct engine that happens in at most
+            1 - confidence of the audits: too often for an alarm, which `pipelines.attacks.nights` decides.
+    """
+
+    estimate: EpsilonEstimate
+    claimed: ClaimedEpsilon
+    exceeds: bool
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        claimed = {**asdict(self.claimed), "relation": str(self.claimed.relation)}
+        return {"epsilon_lower": self.estimate.document(), "epsilon_claimed": claimed, "exceeds": self.exceeds}
+
+
+def compare(estimate: EpsilonEstimate, claimed: ClaimedEpsilon) -> Comparison:
+    """Sets a lower bound beside a claim.
+
+    Raises:
+        ConfigError: they speak of different things: another relation, group size or delta.
+    """
+    _check_alike(estimate.relation, estimate.group_size, claimed)
+    if estimate.delta != claimed.delta:
+        raise ConfigError(_UNLIKE.format(name="delta", found=estimate.delta, stated=claimed.delta))
+    return Comparison(estimate=estimate, claimed=claimed, exceeds=estimate.value > claimed.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimedProfile:
+    """All that an accountant says of the run that was attacked, at many deltas at once.
+
+    A single (epsilon, delta) allows everything to come out with probability delta, so it can hardly be refuted at a
+    level near delta times the number of canaries. The points together can.
+
+    Attributes:
+        points: (epsilon, delta) pairs, each an upper bound.
+        relation: the neighbouring relation that they hold for.
+        group_size: records in which the compared data sets differ.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    relation: NeighboringRelation
+    group_size: int = 1
+
+    @classmethod
+    def of(
+        cls, event: Event, relation: NeighboringRelation, deltas: Sequence[float] = PROFILE_DELTAS
+    ) -> ClaimedProfile:
+        """The accountant's epsilons of an event (PLD, upper bounds).
+
+        Raises:
+            ConfigError: the event has no finite epsilon: there is no claim to test.
+        """
+        if adds_no_noise(event):
+            raise ConfigError("the attacked run claims no finite epsilon, so there is nothing to test")
+        points = tuple((pld_epsilon(event, delta, relation, PROFILE_INTERVAL), delta) for delta in deltas)
+        return cls(points=points, relation=relation)
+
+
+def claim_p_value(
+    trials: Trials,
+    claimed: ClaimedProfile,
+    *,
+    rng: np.random.Generator,
+    guess_shares: Sequence[float] = GUESS_SHARES,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    group_size: int = 1,
+) -> float:
+    """At least the probability of so many right guesses if the claim is true; it supposes fair coins only.
+
+    By the one-run test for trade-off curves (Mahloujifar et al. 2024, Algorithm 3) with the curve that is claimed.
+
+    Args:
+        trials: scores and coins.
+        claimed: what is tested.
+        rng: breaks ties.
+        guess_shares: numbers of guesses that are tried, as shares of the canaries; the p-value is corrected for trying
+            several (Bonferroni).
+        relation: what a coin does to the data set.
+        group_size: records that one coin includes.
+
+    Raises:
+        ConfigError: the game's relation or group size is not the claim's.
+    """
+    _check_alike(relation, group_size, claimed)
+    curve = profile_curve(claimed.points)
+    guesses = sorted({max(1, round(share * len(trials))) for share in guess_shares})
+    found = [f_dp_p_value(len(trials), r, trials.correct_guesses(r, rng), curve=curve) for r in guesses]
+    return min(1.0, len(found) * min(found))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Power:
+    """How often audits raised a flag.
+
+    Attributes:
+        num_flagged: audits that did.
+        num_runs: audits, each with coins and noise of its own.
+        low, high: the exact binomial interval of the rate (Clopper and Pearson 1934).
+        confidence: of the interval.
+    """
+
+    num_flagged: int
+    num_runs: int
+    low: float
+    high: float
+    confidence: float
+
+    @classmethod
+    def of(cls, flags: Sequence[bool], confidence: float = 0.95) -> Power:
+        """The rate of flags and its interval."""
+        low, high = clopper_pearson(sum(flags), len(flags), confidence)
+        return cls(num_flagged=sum(flags), num_runs=len(flags), low=low, high=high, confidence=confidence)
+
+
+def _check_alike(relation: NeighboringRelation, group_size: int, claimed: ClaimedEpsilon | ClaimedProfile) -> None:
+    for name, found, stated in (
+        ("relation", relation, claimed.relation),
+        ("group size", group_size, claimed.group_size),
+    ):
+        if found != stated:
+            raise ConfigError(_UNLIKE.format(name=name, found=found, stated=stated))

@@ -1,0 +1,112 @@
+"""Lower bounds on epsilon through Gaussian differential privacy: tight, and bounds under an assumption only.
+
+If a mechanism is mu-GDP, the error rates of any test give a lower bound on mu, and mu gives epsilon at every delta
+(Nasr et al. 2023, "Tight auditing", section 4; Dong, Roth and Su 2022, equation 6 and Corollary 2.13). Far smaller
+error rates than those that were seen are thus inferred, not measured. A mechanism that is not mu-GDP, of which sampled
+steps are an example, can have a smaller epsilon than these figures. Every figure from here is to be named with
+`ASSUMPTION`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, special, stats
+
+from pipelines.accounting.accountants import gdp_epsilon
+from pipelines.attacks.epsilon_clopper_pearson import rate_bounds
+
+ASSUMPTION: Final = "the mechanism is mu-Gaussian DP for some mu"
+SCORES_ASSUMPTION: Final = "scores are Gaussian, with one variance, with and without the canary"
+
+_SMALLEST_TAIL: Final = 1e-12
+
+
+def mu_of_rates(false_positive_rate: float, false_negative_rate: float) -> float:
+    """The least mu at which both rates are possible: Phi^-1(1 - FPR) - Phi^-1(FNR), at least 0.
+
+    Dong, Roth and Su 2022, equation 6: FNR >= Phi(Phi^-1(1 - FPR) - mu).
+    """
+    return max(0.0, float(-special.ndtri(false_positive_rate) - special.ndtri(false_negative_rate)))
+
+
+def gaussian_bound(
+    false_positives: int, num_out: int, false_negatives: int, num_in: int, *, delta: float, significance: float
+) -> float:
+    """Epsilon at ``delta`` of the mu that exact bounds on both rates leave (Nasr et al. 2023, section 4).
+
+    It supposes independent trials, a threshold that was fixed without them, and `ASSUMPTION`.
+    """
+    rates = rate_bounds(false_positives, num_out, false_negatives, num_in, significance)
+    return gdp_epsilon(mu_of_rates(*rates), delta)
+
+
+def order_statistics_bound(
+    in_scores: npt.NDArray[np.float64],
+    out_scores: npt.NDArray[np.float64],
+    *,
+    shares: Sequence[float],
+    delta: float,
+    significance: float,
+) -> float:
+    """As `gaussian_bound`, with the thresholds at order statistics of the scores without the canary.
+
+    The false positive rate at the k-th largest of n scores without the canary is distributed as Beta(k, n - k + 1), or
+    below where scores tie (David and Nagaraja 2003, section 2.1), whatever the distribution of the scores; the others
+    are independent of that threshold. So all trials count, and no trial is spent on choosing a threshold.
+    ``significance`` is divided by the number of ``shares`` (Bonferroni), and the best bound is taken.
+
+    Args:
+        in_scores: (num_in,) of trials with the canary; higher speaks for the canary.
+        out_scores: (num_out,) of trials without it.
+        shares: false positive rates to aim at, fixed beforehand, each strictly between 0 and 1.
+        delta: 0 to 1.
+        significance: strictly between 0 and 1.
+    """
+    num_in, num_out = len(in_scores), len(out_scores)
+    if not num_in or not num_out:
+        return 0.0
+    tail = significance / (2 * len(shares))
+    falling = np.sort(out_scores)[::-1]
+    mu = 0.0
+    for share in shares:
+        rank = min(num_out, max(1, round(share * num_out)))
+        threshold = falling[rank - 1]
+        # P[score > threshold], strictly: ties with the threshold are no positives, in either world.
+        false_positive_rate = float(stats.beta.ppf(1 - tail, rank, num_out - rank + 1))
+        false_negatives = int((in_scores <= threshold).sum())
+        false_negative_rate = rate_bounds(0, 0, false_negatives, num_in, 2 * tail)[1]
+        mu = max(mu, mu_of_rates(false_positive_rate, false_negative_rate))
+    return gdp_epsilon(mu, delta)
+
+
+def gaussian_scores_bound(
+    in_scores: npt.NDArray[np.float64], out_scores: npt.NDArray[np.float64], *, delta: float, significance: float
+) -> float:
+    """Epsilon of the shift between two Gaussian samples, in deviations, at its lower confidence bound.
+
+    Student's two-sample statistic is noncentral t with parameter mu / sqrt(1/n + 1/m) (Johnson, Kotz and Balakrishnan
+    1995, chapter 31), and its distribution falls with mu. It supposes independent trials and `SCORES_ASSUMPTION`: an
+    assumption on the scores, stronger than `ASSUMPTION`.
+    """
+    num_in, num_out = len(in_scores), len(out_scores)
+    degrees = num_in + num_out - 2
+    if num_in < 2 or num_out < 2:
+        return 0.0
+    squares = float(((in_scores - in_scores.mean()) ** 2).sum() + ((out_scores - out_scores.mean()) ** 2).sum())
+    if squares == 0:
+        return 0.0
+    scale = math.sqrt(1 / num_in + 1 / num_out)
+    statistic = float(in_scores.mean() - out_scores.mean()) / (math.sqrt(squares / degrees) * scale)
+
+    def excess(shift: float) -> float:
+        return float(stats.nct.sf(statistic, degrees, shift)) - significance
+
+    if statistic <= 0 or float(stats.t.sf(statistic, degrees)) >= significance:
+        return 0.0
+    shift = optimize.brentq(excess, _SMALLEST_TAIL, statistic)
+    return gdp_epsilon(shift * scale, delta)
