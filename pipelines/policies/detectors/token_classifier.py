@@ -2,8 +2,8 @@
 
 A token is masked when the probabilities of all classes of a label (``B-PER`` and ``I-PER``) together reach the label's
 threshold in any window that reads it. What a window gives depends on its own text alone: windows are evaluated in
-fixed shapes, on the CPU one at a time and by one thread, so that neither the company in a batch nor the number of
-workers can flip a decision that is near a threshold.
+fixed shapes, on the CPU by one thread and several at once only where that is seen to change no bit, so that neither
+the company in a batch nor the number of workers can flip a decision that is near a threshold.
 """
 
 from __future__ import annotations

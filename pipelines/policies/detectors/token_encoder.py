@@ -24,10 +24,16 @@ GPU_WINDOWS: Final = 32
 UNREAD: Final = "UNREAD"
 """Label of a word that the model's vocabulary cannot tell from others: nobody knows what it is."""
 
-_SHAPES: Final = (16, 32, 64, 128, MAX_PIECES)
+CPU_WINDOWS: Final = (8, 2)
+"""How many windows the CPU reads at once, where that changes no bit; else one."""
+
+_SHAPES: Final = (*range(8, 65, 8), 96, 128, 192, MAX_PIECES)
 
 Window = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 """Ids of word pieces, and the characters ``(start, end)`` of each; the model's own marks have none."""
+
+Found = Mapping[str, list[float]]
+"""By label the probability of each piece of a window."""
 
 
 class EncoderReader:
@@ -73,20 +79,23 @@ class EncoderReader:
             raise ConfigError("redact.token_classifier_device = 'cuda', but torch sees no GPU; set cpu or auto")
         self._device = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
         self._model.to(self._device)
-        self._rows = GPU_WINDOWS if self._device == "cuda" else 1
         positions = getattr(config, "max_position_embeddings", None)
         reads = min(MAX_PIECES, positions - first_position(config) if positions else MAX_PIECES)
         self._num_marks = self._tokenizer.num_special_tokens_to_add()
         self._reads = int(min(reads, self._tokenizer.model_max_length))
         if self._reads - self._num_marks < 4:
             raise ConfigError(f"redact.token_classifier: the model reads {self._reads} word pieces; that is too few")
-        self._seen: dict[tuple[int, ...], Any] = {}
+        self._rows = GPU_WINDOWS if self._device == "cuda" else None
+        self._windows: dict[str, list[Window]] = {}
+        self._seen: dict[tuple[int, ...], Found] = {}
+        self._exact: dict[tuple[int, int, bool], bool] = {}
 
     def prepare(self, sentences: Sequence[Sentence]) -> None:
-        """On a GPU, evaluates the windows of these sentences many at once, and forgets those of before."""
-        self._seen.clear()
-        if self._rows > 1:
-            self._evaluate([ids for s in sentences for ids, _ in self.windows(s.text)])
+        """Evaluates the windows of these sentences many at once, and forgets those of before."""
+        self._windows, self._seen = {}, {}
+        texts = list(dict.fromkeys(s.text for s in sentences if s.text))
+        self._windows = dict(zip(texts, self._cut(texts), strict=True))
+        self._seen = self._evaluate([ids for windows in self._windows.values() for ids, _ in windows])
 
     def find(self, sentence: Sentence) -> list[tuple[int, int, str, float]]:
         """Runs of tokens ``(start, end, label, probability)`` above the label's threshold.
@@ -106,9 +115,9 @@ class EncoderReader:
         scores = {label: [0.0] * num_tokens for label in self._groups}
         known = [False] * num_tokens
         windows = self.windows(sentence.text)
-        self._evaluate([ids for ids, _ in windows])
+        new = self._evaluate([ids for ids, _ in windows if ids not in self._seen])
         for ids, offsets in windows:
-            found = self._seen[ids]
+            found = self._seen[ids] if ids in self._seen else new[ids]
             for at, (start, end) in enumerate(offsets):
                 covered = sentence.widen(start, end)
                 if covered is None:
@@ -117,16 +126,20 @@ class EncoderReader:
                     known[token] = known[token] or ids[at] != self._tokenizer.unk_token_id
                     for label, values in scores.items():
                         values[token] = max(values[token], found[label][at])
-        if self._rows == 1:
-            self._seen.clear()
         unread = [not k and _says_something(token) for k, token in zip(known, sentence.tokens(), strict=True)]
         return scores, unread
 
     def windows(self, text: str) -> list[Window]:
         """Windows over the word pieces of a text; neighbours share a quarter."""
+        return self._windows[text] if text in self._windows else self._cut([text])[0]
+
+    def _cut(self, texts: Sequence[str]) -> list[list[Window]]:
+        """The windows of each text."""
+        if not texts:
+            return []
         room = self._reads - self._num_marks
         read = self._tokenizer(
-            text,
+            list(texts),
             truncation=True,
             max_length=self._reads,
             stride=room // 4,
@@ -134,43 +147,73 @@ class EncoderReader:
             return_offsets_mapping=True,
             verbose=False,
         )
-        return [
-            (tuple(ids), tuple(_trimmed(text, *place) for place in offsets))
-            for ids, offsets in zip(read["input_ids"], read["offset_mapping"], strict=True)
-            if len(ids) > self._num_marks
-        ]
+        cut: list[list[Window]] = [[] for _ in texts]
+        rows = zip(read["input_ids"], read["offset_mapping"], read["overflow_to_sample_mapping"], strict=True)
+        for ids, offsets, number in rows:
+            if len(ids) > self._num_marks:
+                cut[number].append((tuple(ids), tuple(_trimmed(texts[number], *place) for place in offsets)))
+        return cut
 
-    def _evaluate(self, windows: Sequence[tuple[int, ...]]) -> None:
-        """Remembers by label the probabilities ``(pieces,)`` of windows that are not known yet."""
-        by_shape: dict[int, list[tuple[int, ...]]] = {}
+    def _evaluate(self, windows: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Found]:
+        """What the model gives for each window."""
+        groups: dict[tuple[int, bool], list[tuple[int, ...]]] = {}
         for ids in dict.fromkeys(windows):
-            if ids not in self._seen:
-                by_shape.setdefault(next(s for s in _SHAPES if s >= len(ids)), []).append(ids)
-        for shape, group in sorted(by_shape.items()):
-            shape = min(shape, self._reads)
-            for at in range(0, len(group), self._rows):
-                batch = group[at : at + self._rows]
-                for ids, probabilities in zip(batch, self._probabilities(batch, shape), strict=False):
-                    self._seen[ids] = {
+            shape = min(next(s for s in _SHAPES if s >= len(ids)), self._reads)
+            groups.setdefault((shape, len(ids) == shape), []).append(ids)
+        seen: dict[tuple[int, ...], Found] = {}
+        for (shape, _), group in sorted(groups.items()):
+            for batch in self._batches(group, shape):
+                for ids, probabilities in zip(batch, self._probabilities(batch, shape), strict=True):
+                    seen[ids] = {
                         label: [min(1.0, round(value, 6)) for value in probabilities[: len(ids), of].sum(-1).tolist()]
                         for label, of in self._groups.items()
                     }
+        return seen
 
-    def _probabilities(self, batch: Sequence[tuple[int, ...]], shape: int) -> Any:
-        """Softmax ``(rows, shape, classes)``. Rows and shape are the same whatever the batch, and so is the kernel."""
+    def _batches(self, group: Sequence[tuple[int, ...]], shape: int) -> Iterator[Sequence[tuple[int, ...]]]:
+        """What is evaluated at once, of windows of one shape that are all full, or all shorter."""
+        at = 0
+        if self._rows is not None:
+            yield from (group[at : at + self._rows] for at in range(0, len(group), self._rows))
+            return
+        for rows in CPU_WINDOWS:
+            while at + rows <= len(group) and self._is_exact(group[at : at + rows], shape):
+                yield group[at : at + rows]
+                at += rows
+        yield from ([ids] for ids in group[at:])
+
+    def _is_exact(self, batch: Sequence[tuple[int, ...]], shape: int) -> bool:
+        """Whether the CPU gives a batch the bits that it gives its windows alone. Kernels decide that, and no text.
+
+        So it is tried once for each shape, in each process; where it is false, windows are read one at a time.
+        """
         import torch
 
-        pad = self._tokenizer.pad_token_id or 0
-        ids = torch.full((self._rows, shape), pad)
-        mask = torch.zeros((self._rows, shape), dtype=torch.long)
-        mask[:, 0] = 1  # a row of padding attends to something
+        case = (len(batch), shape, len(batch[0]) == shape)
+        if case not in self._exact:
+            alone = torch.cat([self._probabilities([ids], shape) for ids in batch])
+            self._exact[case] = torch.equal(alone, self._probabilities(batch, shape))
+        return self._exact[case]
+
+    def _probabilities(self, batch: Sequence[tuple[int, ...]], shape: int) -> Any:
+        """Softmax ``(windows, shape, classes)``. A GPU always reads as many rows, so that its kernel stays the same.
+
+        A mask of ones alone is no mask to some models, which then run another kernel: rows that fill a batch up are
+        full where the windows are.
+        """
+        import torch
+
+        rows = len(batch) if self._rows is None else self._rows
+        ids = torch.full((rows, shape), self._tokenizer.pad_token_id or 0)
+        mask = torch.zeros((rows, shape), dtype=torch.long)
+        mask[:, : shape if len(batch[0]) == shape else 1] = 1  # a row of padding attends to something
         for row, window in enumerate(batch):
             ids[row, : len(window)] = torch.tensor(window)
             mask[row, : len(window)] = 1
         with torch.inference_mode(), _one_thread(self._device):
             logits = self._model(input_ids=ids.to(self._device), attention_mask=mask.to(self._device)).logits
-            probabilities = torch.softmax(logits.double(), dim=-1).cpu()
-        if not bool(torch.isfinite(probabilities[: len(batch)]).all()):
+            probabilities = torch.softmax(logits.double(), dim=-1)[: len(batch)].cpu()
+        if not bool(torch.isfinite(probabilities).all()):
             raise ValueError("the token classifier gave something that is no number")
         return probabilities
 
