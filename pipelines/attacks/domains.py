@@ -1,0 +1,300 @@
+"""LiRa across domains: does a model that is asked about one domain write what is sensitive in another one?
+
+Source: Kabra and Elenberg (2023): prompts of a domain d_i, leakage of every other domain d_j, and for each j a
+reference that was trained on D without d_j (section 4); ten texts after each of a hundred prompts (section 6.3). What
+texts are called leaks is up to d_j's policy (section 5.1). Rates and C are in `pipelines.attacks.domain_scores`.
+
+The models are handed in; `needed_models` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from pipelines.attacks.domain_scores import FloatArray, Judged, Pair
+from pipelines.attacks.prompting import Decoding, continuation_losses, fitted
+from pipelines.errors import ConfigError
+from pipelines.policies.detectors.keywords import label_of
+from pipelines.training.encoded import Record
+
+if TYPE_CHECKING:
+    from pipelines.policies.judging.texts import TextJudge
+    from pipelines.training.trained import TrainedModel
+
+NUM_CONVERSATIONS: Final = 10
+NUM_PROMPTS: Final = 10
+"""Of each conversation: a hundred prompts in all, as the paper's code makes them."""
+PAPER_DECODING: Final = Decoding(kind="sampling", num=10, max_new_tokens=256, top_k=40)
+"""As the paper's code has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededModel:
+    """A training that a comparison needs.
+
+    Attributes:
+        name: of the model, in tables.
+        domains: of the rows that it is trained on.
+        method: as ``train.method``.
+        num_steps_factor: of the steps that the others take.
+    """
+
+    name: str
+    domains: tuple[str, ...]
+    method: str = "no_dp"
+    num_steps_factor: float = 1.0
+
+
+def needed_references(domains: Sequence[str]) -> dict[str, NeededModel]:
+    """For each domain that may leak, the reference: trained without protection on all others.
+
+    Raises:
+        ConfigError: there are fewer than two domains, or two of one name.
+    """
+    if len(domains) < 2 or len(set(domains)) < len(domains):
+        raise ConfigError("leakage across domains needs two different domains at least")
+    return {
+        leaked: NeededModel(name=f"without {leaked}", domains=tuple(d for d in domains if d != leaked))
+        for leaked in domains
+    }
+
+
+def needed_domain_only(domains: Sequence[str]) -> dict[str, NeededModel]:
+    """For each domain of prompts, the baseline that saw nothing else (section 5.2: DOMAIN_i Only)."""
+    return {domain: NeededModel(name=f"{domain} only", domains=(domain,)) for domain in domains}
+
+
+def needed_models(domains: Sequence[str]) -> dict[str, NeededModel]:
+    """The models trained on all domains that the paper compares (sections 5.2 and 6.4), by the paper's names.
+
+    JFT takes two trainings one after the other; with half the steps of each it costs as much as the others.
+    """
+    everything = tuple(domains)
+    methods = {
+        "Public": ("no_dp", 1.0),
+        "Pub+Redacted": ("redacted", 1.0),
+        "Private": ("dpsgd", 1.0),
+        "JFT": ("jft", 1.0),
+        "JFT, half the steps": ("jft", 0.5),
+        "Redaction Schedule": ("redaction_schedule", 1.0),
+    }
+    return {
+        name: NeededModel(name=name, domains=everything, method=method, num_steps_factor=factor)
+        for name, (method, factor) in methods.items()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """Prompts of one domain. Private.
+
+    Attributes:
+        records: the prompts.
+        conversations: from which conversation each is.
+    """
+
+    records: Sequence[Record] = field(repr=False)
+    conversations: Sequence[Hashable] = field(repr=False)
+
+    def without_domain_tokens(self) -> Prompts:
+        """The same for models that know no domains (the ablation of appendix E.3)."""
+        return replace(self, records=[replace(record, domains=()) for record in self.records])
+
+    def fitted(self, room: int, *models: TrainedModel) -> Prompts:
+        """As `pipelines.attacks.prompting.fitted`."""
+        return replace(self, records=[fitted(record, room, *models) for record in self.records])
+
+
+def dialogue_prompts(
+    rows: Iterable[Mapping[str, Any]],
+    domain: str,
+    rng: np.random.Generator,
+    *,
+    num_conversations: int = NUM_CONVERSATIONS,
+    num_prompts: int = NUM_PROMPTS,
+) -> Prompts:
+    """The beginnings of held-out conversations, each with the next turn still to be written, as the paper's code does.
+
+    Args:
+        rows: ``doc_id``, ``text``, ``speaker``, ``domain``, of rows that no model was trained on; conversation by
+            conversation, in order.
+        domain: whose conversations; those of one turn have nothing to follow and are left out.
+        rng: draws the conversations (reservoir sampling).
+        num_conversations: the most that are drawn.
+        num_prompts: the most of each, the first ones.
+    """
+    drawn: list[tuple[str, list[Mapping[str, Any]]]] = []
+    num_seen = 0
+    for doc_id, group in groupby((row for row in rows if row["domain"] == domain), key=lambda row: row["doc_id"]):
+        turns = list(islice(group, num_prompts + 1))
+        if len(turns) < 2:
+            continue
+        num_seen += 1
+        at = len(drawn) if len(drawn) < num_conversations else int(rng.integers(num_seen))
+        if at < num_conversations:
+            drawn[at : at + 1] = [(doc_id, turns)]
+    records, conversations = [], []
+    for doc_id, turns in drawn:
+        for number in range(1, len(turns)):
+            given = turns[: number + 1]
+            records.append(
+                Record(
+                    texts=[*(row["text"] for row in given[:-1]), ""],
+                    speakers=[row["speaker"] for row in given],
+                    domains=[domain] * len(given),
+                    starts=True,
+                )
+            )
+            conversations.append(doc_id)
+    return Prompts(records=records, conversations=conversations)
+
+
+def sentence_prompts(
+    rows: Iterable[Mapping[str, Any]], domain: str, rng: np.random.Generator, *, num: int = 100, num_words: int = 3
+) -> Prompts:
+    """The first words of held-out sentences, for models that read single sentences; arguments as `dialogue_prompts`."""
+    drawn: list[Mapping[str, Any]] = []
+    num_seen = 0
+    for row in rows:
+        if row["domain"] == domain and len(row["text"].split()) > num_words:
+            num_seen += 1
+            at = len(drawn) if len(drawn) < num else int(rng.integers(num_seen))
+            if at < num:
+                drawn[at : at + 1] = [row]
+    return Prompts(
+        records=[
+            Record(texts=[" ".join(row["text"].split()[:num_words])], speakers=[row["speaker"]], domains=[domain])
+            for row in drawn
+        ],
+        conversations=[row["doc_id"] for row in drawn],
+    )
+
+
+class DomainPolicies(Protocol):
+    """The policies F_j of all domains."""
+
+    def scores(self, texts: Sequence[str]) -> Mapping[str, FloatArray]:
+        """For each domain, (N,) the highest score of what is sensitive to it; 0 without any, NaN where it failed."""
+        ...
+
+
+class LabelledPolicies:
+    """The policies `keywords` and `classifier`, whose labels are the domains (section 5.1).
+
+    Args:
+        judge: masks by one of the two. The classifier must have been made with a threshold of 0.5, so that z may be
+            chosen afterwards.
+        domains: as the corpus names them.
+
+    Raises:
+        ConfigError: two domains have one label.
+    """
+
+    def __init__(self, judge: TextJudge, domains: Sequence[str]) -> None:
+        self._judge = judge
+        self._labels = {domain: label_of(domain) for domain in domains}
+        if len(set(self._labels.values())) < len(self._labels):
+            raise ConfigError("two domains have the same label for policies: rename one")
+
+    def scores(self, texts: Sequence[str]) -> dict[str, FloatArray]:
+        """See `DomainPolicies`."""
+        judged = self._judge.judge(texts)
+        found = {}
+        for domain, label in self._labels.items():
+            scores = [max((s.score for s in j.spans if s.label == label), default=0.0) for j in judged]
+            found[domain] = np.where([j.failed_closed for j in judged], np.nan, scores)
+        return found
+
+
+def attack(
+    model: TrainedModel,
+    prompts: Mapping[str, Prompts],
+    policies: DomainPolicies,
+    decoding: Decoding,
+    rng: np.random.Generator,
+    *,
+    references: Mapping[str, TrainedModel],
+) -> dict[Pair, Judged]:
+    """What a model writes after the prompts of each domain, judged for every other one.
+
+    Args:
+        model: the attacked one.
+        prompts: of each domain that is asked about; they must leave room (`Prompts.fitted`).
+        policies: what is sensitive to each domain.
+        decoding: how the model writes.
+        rng: of the draws.
+        references: for each domain that may leak, the model trained on all others. All read tokens as ``model`` does.
+
+    Raises:
+        ConfigError: a reference is missing, or reads other tokens.
+    """
+    judged: dict[Pair, Judged] = {}
+    for prompted, given in prompts.items():
+        written = _write(model, given, decoding, rng)
+        scores = policies.scores(written.texts)
+        own = continuation_losses(model, written.prompts, written.texts)
+        for leaked in references:
+            if leaked == prompted:
+                continue
+            theirs = continuation_losses(references[leaked], written.prompts, written.texts)
+            if not np.array_equal(own.num_tokens, theirs.num_tokens):
+                raise ConfigError(
+                    "the reference reads other tokens than the model, so their perplexities cannot be compared: train "
+                    'both with the same tokenizer (train.tokenizer = "bytes", or that of one pretrained model)'
+                )
+            judged[prompted, leaked] = written.judged(scores[leaked], own.mean - theirs.mean)
+    return judged
+
+
+def attack_references(
+    references: Mapping[str, TrainedModel],
+    prompts: Mapping[str, Prompts],
+    policies: DomainPolicies,
+    decoding: Decoding,
+    rng: np.random.Generator,
+) -> dict[Pair, Judged]:
+    """What the reference without d_j writes after the prompts of each d_i, judged for d_j: the right side of C.
+
+    Arguments as `attack`.
+    """
+    judged: dict[Pair, Judged] = {}
+    for leaked, reference in references.items():
+        for prompted, given in prompts.items():
+            if leaked != prompted:
+                written = _write(reference, given, decoding, rng)
+                judged[prompted, leaked] = written.judged(policies.scores(written.texts)[leaked], None)
+    return judged
+
+
+@dataclass(frozen=True)
+class _Written:
+    """Each text with its prompt and conversation, empty texts among them."""
+
+    prompts: list[Record]
+    texts: list[str]
+    conversations: list[Hashable]
+
+    def judged(self, scores: FloatArray, lira: FloatArray | None) -> Judged:
+        is_empty = np.asarray([not text for text in self.texts], dtype=np.bool_)
+        return Judged(
+            conversations=self.conversations,
+            policy_scores=np.where(is_empty, np.nan, scores),
+            num_empty=int(is_empty.sum()),
+            num_failed=int((np.isnan(scores) & ~is_empty).sum()),
+            lira=lira,
+        )
+
+
+def _write(model: TrainedModel, given: Prompts, decoding: Decoding, rng: np.random.Generator) -> _Written:
+    texts = decoding.write(model, given.records, rng)
+    pairs = list(zip(given.records, given.conversations, texts, strict=True))
+    return _Written(
+        prompts=[record for record, _, each in pairs for _ in each],
+        texts=[text.strip() for _, _, each in pairs for text in each],
+        conversations=[conversation for _, conversation, each in pairs for _ in each],
+    )
