@@ -1,16 +1,16 @@
 """The one declaration of the pipeline: every stage, what it reads, and where it writes.
 
 Stages are named by module path and loaded on demand, so that planning a run imports neither torch nor spaCy.
-``flows/`` wires exactly this graph; a test holds the two together.
+``flows/`` wires exactly this graph; a test holds the two together. `pipelines.walks` goes through it.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Mapping
 
 from pipelines.config import StageConfig
-from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Keyed, Stage, Table
+from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
 
 _STAGES = "pipelines.stages"
 CORPUS = f"{_STAGES}.split:CorpusConfig"
@@ -38,6 +38,7 @@ SCREENED = "screened.parquet"
 GENERATED = "generated.parquet"
 SCORES = "token_scores.parquet"
 PASSED = "passed.json"
+HELD_BY_LABEL = "held_by_label.json"
 PRIVATE = "private.parquet"
 PUBLIC = "public.parquet"
 
@@ -212,7 +213,8 @@ GRAPH: Mapping[str, Stage] = {
         ),
         # Whatever has a public root reads the gate: the store searches its public files for what the gate lists.
         # Only the constant `passed.json` enters the key, so that another list builds nothing anew. Which rows are held
-        # enters that of the shards, and of trainings that read text beside them (`TrainConfig.files_read`).
+        # enters that of the shards, of trainings that read text beside them (`TrainConfig.files_read`), and how many by
+        # label that of the report.
         Stage(
             name="shard",
             title="Divide one partition into public and private rows (CRT Algorithm 1, lines 3 and 4).",
@@ -355,7 +357,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("evaluate", (FIGURES,)),
                 Input("train_utility"),
                 Input("guarantee"),
-                Input("gate", (PASSED,)),
+                Input("gate", (PASSED, HELD_BY_LABEL)),
                 Input(LEFT_OUT),
             ),
             roots=("private", "public"),
@@ -375,53 +377,3 @@ def config_class(reference: str) -> type[StageConfig]:
 def config_references() -> dict[str, str]:
     """Every TOML table that configures a stage, with the reference of its class."""
     return {table: ref for stage in GRAPH.values() for table, ref in stage.configs.items()}
-
-
-def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
-    """The stages in ``names`` and every stage that one of them depends on; with settings, that it reads with them."""
-    needed = set(names)
-    for stage in reversed(list(GRAPH.values())):  # declared in topological order
-        if stage.name in needed:
-            needed.update(edge.stage for edge in (stage.inputs if configs is None else stage.edges_read(configs)))
-    return needed
-
-
-def downstream(names: set[str]) -> set[str]:
-    """The stages in ``names`` and every stage that depends on one of them."""
-    reached = set(names)
-    for stage in GRAPH.values():  # declared in topological order
-        if any(stage.reads(name) for name in reached):
-            reached.add(stage.name)
-    return reached
-
-
-def walk(
-    partition_names: Callable[[str], Iterable[str | None]],
-    visit: Callable[[Stage, str | None, dict[str, tuple[Keyed, ...]] | None], str | None],
-    names: Collection[str] = GRAPH,
-) -> dict[str, tuple[Keyed, ...]] | None:
-    """Goes through stages in the graph's order, every partition of each.
-
-    Args:
-        partition_names: of a stage.
-        visit: is given a stage, a partition, and the artifacts that it reads (None where one of them is not there), and
-            gives the key of its artifact; an empty one where there is none, None to stop.
-        names: the stages.
-
-    Returns:
-        The artifacts of every stage that has them all; None if it was stopped.
-    """
-    keys: dict[str, tuple[Keyed, ...]] = {}
-    for stage in GRAPH.values():
-        if stage.name not in names:
-            continue
-        can_read = all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE)
-        made: list[Keyed] = []
-        for partition in partition_names(stage.name):
-            key = visit(stage, partition, stage.input_keys(partition, keys) if can_read else None)
-            if key is None:
-                return None
-            made.append((partition, key))
-        if all(key for _, key in made):
-            keys[stage.name] = tuple(made)
-    return keys

@@ -68,12 +68,17 @@ def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[st
             for c, shown in hidden.items()
             if c in _SECRET_COLUMNS
         )
+    by_label = {}
+    if table.name == "held":  # which of the strings that were masked keep rows back, by the labels that policies gave
+        labels = frame.select("doc_id", "sentence_index", pl.col("label").str.split("+")).explode("label").unique()
+        by_label = {"num_rows_by_label": dict(labels.group_by("label").len().sort("label").collect().iter_rows())}
     return {
         "table": table.name,
         "root": table.root,
         "path": str(folder),
         "polars": f'pl.scan_parquet("{pattern}")',
         "num_rows": frame.select(pl.len()).collect().item(),
+        **by_label,
         "schema": {column: str(kind) for column, kind in schema.items()},
         "sample": sample.collect().to_dicts(),
     }
@@ -89,6 +94,9 @@ def inspect_text(document: Mapping[str, Any]) -> str:
             f"  polars  {table['polars']}",
             *(f"    {column:<24} {kind}" for column, kind in table["schema"].items()),
         ]
+        if counts := table.get("num_rows_by_label"):
+            held = ", ".join(f"{label} {count:,}" for label, count in counts.items())
+            lines.append(f"  sentences held, by label of what stands in them: {held}")
         for row in table["sample"]:
             lines.append("  - " + ", ".join(f"{k}={_short(v)}" for k, v in row.items()))
         parts.append("\n".join(lines))

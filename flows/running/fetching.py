@@ -8,11 +8,12 @@ from typing import Any
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
-from pipelines.graph import FIGURES, upstream, walk
+from pipelines.graph import FIGURES
 from pipelines.stage import Stage
 from pipelines.store.execute import execute
 from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session, make_session
+from pipelines.walks import upstream, walk
 
 Keys = dict[str, PartitionKeys]
 """The artifacts of each stage, in corpus order."""

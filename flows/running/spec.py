@@ -10,13 +10,14 @@ from typing import Any
 from flows.settings import Settings, load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
-from pipelines.graph import GRAPH, downstream
+from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import RunSpec, make_session, save_spec
 from pipelines.store.statcache import StatCache
+from pipelines.walks import downstream
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))

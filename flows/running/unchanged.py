@@ -12,7 +12,6 @@ from flows.environment import on_server
 from flows.running.lifecycle import fail, finish, require_usable_input
 from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
-from pipelines.graph import walk
 from pipelines.stage import Stage
 from pipelines.store.execute import probe
 from pipelines.store.locks import store_lock
@@ -20,6 +19,7 @@ from pipelines.store.lookup import key_of
 from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.roots import private_umask
 from pipelines.store.session import Session, open_session
+from pipelines.walks import walk
 
 
 def finish_unchanged(run: str) -> dict[str, Any] | None:

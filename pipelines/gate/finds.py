@@ -168,7 +168,7 @@ def ranges_of(text: str, strings: Mapping[str, str], choice: Choice) -> list[Ran
 
 
 def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: Choice) -> Counter[str]:
-    """Writes ``<partition>.parquet`` for every partition, ``held.parquet`` and ``held.json``.
+    """Writes ``<partition>.parquet`` for every partition, ``held.parquet``, ``held.json`` and ``held_by_label.json``.
 
     Returns:
         How many rows are held, by label; one row may count for several.
@@ -191,6 +191,7 @@ def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: C
                     every.append(**row)
             digests += [digest_of_held(held)] if held else []
     out.json("held.json", {"schema_version": 1, **({"held": digests} if digests else {})})
+    out.json("held_by_label.json", dict(sorted(by_label.items())))
     return by_label
 
 

@@ -32,6 +32,7 @@ class Sources:
         claims: the claims file of the guarantee stage.
         lineage: (stage, partition, key) of every artifact that was read.
         left_out: how many files beside the corpus were not read, by suffix or by why.
+        held_by_label: how many rows the gate holds, by label of what was found in them; a row may count for several.
         settings: what may be shown of the settings.
         publishes_rows: whether the rows of the public side are published as a table.
     """
@@ -48,6 +49,7 @@ class Sources:
     claims: Any = None
     lineage: Sequence[tuple[str, str | None, str]] = ()
     left_out: Mapping[str, int] = field(default_factory=dict)
+    held_by_label: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publishes_rows: bool = False
 
@@ -92,7 +94,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
     """
     corpus = _corpus(sources.split) | {"files_left_out": dict(sorted(sources.left_out.items()))}
     redaction = _redaction(sources.redact)
-    shards = _shards(sources.shard, sources.dedup)
+    shards = _shards(sources.shard, sources.dedup) | {"num_held_by_label": dict(sorted(sources.held_by_label.items()))}
     all_private = bool(sources.redact) and redaction["conservative"] is None and shards["num_public"] == 0
     miss_rate = _miss_rate(sources.estimate, all_private=all_private)
     training = _training(sources)

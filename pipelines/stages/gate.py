@@ -89,7 +89,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
     ``passed.json`` is the same whatever was searched for, so that later stages run again only for their own reasons.
     ``held.json`` has the same bytes where no row is held, and others for other held rows: it enters the key of
-    trainings that read the text of held rows elsewhere than in the shards (`TrainConfig.files_read`).
+    trainings that read the text of held rows elsewhere than in the shards (`TrainConfig.files_read`). Likewise
+    ``held_by_label.json``, which the private report shows.
 
     Raises:
         PrivacyGateError: a masked string stands in a speaker's name, a domain or a label that would be public; in a

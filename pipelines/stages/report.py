@@ -61,6 +61,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             utility=ctx.input("train_utility").json("figures.json"),
             claims=claims,
             left_out=ctx.outside.left_out,
+            held_by_label=ctx.input("gate").json("held_by_label.json"),
             lineage=[
                 (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])
                 for artifacts in ctx.inputs.values()

@@ -13,7 +13,7 @@ from pipelines.artifacts import Artifact, Output
 from pipelines.context import Environment, Outside, Progress, StageContext, silent, unsearched
 from pipelines.errors import ConfigError, ReticentError, StageError, StoreError
 from pipelines.files import write_json
-from pipelines.graph import GRAPH, upstream
+from pipelines.graph import GRAPH
 from pipelines.processes import withhold_library_messages
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, SOURCE, Input
 from pipelines.store import manifest as manifests
@@ -31,6 +31,7 @@ from pipelines.store.published_tables import note_table
 from pipelines.store.reviews import reviews_of
 from pipelines.store.roots import MADE_AGAIN, private_umask
 from pipelines.store.session import Session
+from pipelines.walks import upstream
 
 
 def probe(session: Session, stage: str, partition: str | None, key: str) -> Outcome | None:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pipelines.context import Releases
-from pipelines.graph import GRAPH, config_class, config_references, upstream
+from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import OUTSIDE, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
@@ -34,6 +34,7 @@ from pipelines.store.releases import digest_of, releases_on_files
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError
 from pipelines.store.session import Session
+from pipelines.walks import upstream
 
 _DATA: Final = "data file"
 """What the digests of data files begin with, among those of code."""

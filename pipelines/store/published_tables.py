@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.graph import upstream, walk
 from pipelines.stage import Stage
 from pipelines.store import manifest as manifests
 from pipelines.store.ledger import (
@@ -27,6 +26,7 @@ from pipelines.store.outcome import PartitionKeys
 from pipelines.store.preparation import data_tokens, redaction_recipe
 from pipelines.store.same_redaction import redactions_of
 from pipelines.store.session import Session
+from pipelines.walks import upstream, walk
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release

@@ -20,10 +20,10 @@ from pipelines.accounting.facts import CorpusFacts
 from pipelines.accounting.held_rows import about_held_rows
 from pipelines.gate.finds import ranges_of
 from pipelines.gate.strings import Choice, StringIndex, masked_strings
-from pipelines.graph import upstream
 from pipelines.mask import MASK
 from pipelines.policies.held import masked_text
 from pipelines.stages.gate import GateConfig
+from pipelines.walks import upstream
 
 CHOICE = Choice()
 ITEMS = (

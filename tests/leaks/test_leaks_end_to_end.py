@@ -215,13 +215,20 @@ def test_a_held_sentence_is_shown_to_the_trusted_side_only(project: Path, finish
     shown = reticent("inspect", "gate", "--config", config, "--show-text", "--json", cwd=project).stdout
     (table,) = json.loads(shown)["tables"]
     (row,) = table["sample"]
+    assert table["num_rows_by_label"] == {"NAME": 1}
+    report = project / "reticent-store/private/latest/report"
+    assert json.loads((report / "report.json").read_text())["shards"]["num_held_by_label"] == {"NAME": 1}
+    assert "masked as NAME" in (report / "report.html").read_text()
     assert (row["string"], row["text"]) == (HALF_FOUND.lower(), f"please remind {HALF_FOUND.lower()} of the lamp .")
     redacted = pl.read_parquet(project / "reticent-store/private/latest/redacted/*.parquet")
     masked = redacted.filter(doc_id=row["masked_doc_id"], sentence_index=row["masked_sentence_index"])
     assert masked["redacted_text"].to_list() == ["Hello, this is <MASK>."]
     private = pl.read_parquet(project / "reticent-store/private/latest/private/*.parquet")
     assert "please remind <MASK> of the lamp ." in private["redacted_text"].to_list()
-    assert HALF_FOUND.lower() not in reticent("inspect", "gate", "--config", config, cwd=project).stdout
+    told = reticent("inspect", "gate", "--config", config, cwd=project).stdout
+    assert "by label of what stands in them: NAME 1" in told
+    assert HALF_FOUND.lower() not in told
+    assert not [name for name, data in _public(project) if b"by_label" in data and b"held" in data]
 
 
 def test_missed_secrets_are_only_in_public_redacted_text(project: Path, finished: Done) -> None:

@@ -45,6 +45,7 @@ def _artifacts(root: Path) -> dict[str, tuple[Artifact, ...]]:
         "evaluate": [{"figures": {name: files["train"].pop(name) for name in scored}}],
         "train_utility": [{"figures": files["utility"]}],
         "guarantee": [{"claims": {**claims, "public": claims}}],
+        "gate": [{"held_by_label": {"ACME": 3, "PERSON": 20}}],
     }
     for stage, parts in contents.items():
         artifacts = []
@@ -77,8 +78,8 @@ def _contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_inputs_here_are_those_of_the_graph(tmp_path: Path) -> None:
-    """But for the gate, which the store reads, and what no stage made."""
-    read = [edge.stage for edge in GRAPH["report"].inputs if edge.stage not in {"gate", *OUTSIDE}]
+    """But for what no stage made."""
+    read = [edge.stage for edge in GRAPH["report"].inputs if edge.stage not in OUTSIDE]
     assert list(_artifacts(tmp_path)) == read
 
 
@@ -88,6 +89,9 @@ def test_both_versions_are_written_each_in_its_root(tmp_path: Path) -> None:
     private, public = _contents(tmp_path / "private"), _contents(tmp_path / "public")
     assert set(private) == set(public) == {"report.html", "report.json"}
     full = json.loads(private["report.json"])
+    assert full["shards"]["num_held_by_label"] == {"ACME": 3, "PERSON": 20}
+    assert b"masked as ACME" in private["report.html"]
+    assert not any(b"held_by_label" in data or b"masked as" in data for data in public.values())
     shown = json.loads(public["report.json"])
     assert (full["version"], shown["version"]) == ("full", "public")
     assert full["title"] == shown["title"] == "Ours"

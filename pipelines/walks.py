@@ -1,0 +1,59 @@
+"""Going through the graph of `pipelines.graph`: what a stage depends on, what depends on it, and all of it in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from pipelines.config import StageConfig
+from pipelines.graph import GRAPH
+from pipelines.stage import OUTSIDE, Keyed, Stage
+
+
+def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
+    """The stages in ``names`` and every stage that one of them depends on; with settings, that it reads with them."""
+    needed = set(names)
+    for stage in reversed(list(GRAPH.values())):  # declared in topological order
+        if stage.name in needed:
+            needed.update(edge.stage for edge in (stage.inputs if configs is None else stage.edges_read(configs)))
+    return needed
+
+
+def downstream(names: set[str]) -> set[str]:
+    """The stages in ``names`` and every stage that depends on one of them."""
+    reached = set(names)
+    for stage in GRAPH.values():  # declared in topological order
+        if any(stage.reads(name) for name in reached):
+            reached.add(stage.name)
+    return reached
+
+
+def walk(
+    partition_names: Callable[[str], Iterable[str | None]],
+    visit: Callable[[Stage, str | None, dict[str, tuple[Keyed, ...]] | None], str | None],
+    names: Collection[str] = GRAPH,
+) -> dict[str, tuple[Keyed, ...]] | None:
+    """Goes through stages in the graph's order, every partition of each.
+
+    Args:
+        partition_names: of a stage.
+        visit: is given a stage, a partition, and the artifacts that it reads (None where one of them is not there), and
+            gives the key of its artifact; an empty one where there is none, None to stop.
+        names: the stages.
+
+    Returns:
+        The artifacts of every stage that has them all; None if it was stopped.
+    """
+    keys: dict[str, tuple[Keyed, ...]] = {}
+    for stage in GRAPH.values():
+        if stage.name not in names:
+            continue
+        can_read = all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE)
+        made: list[Keyed] = []
+        for partition in partition_names(stage.name):
+            key = visit(stage, partition, stage.input_keys(partition, keys) if can_read else None)
+            if key is None:
+                return None
+            made.append((partition, key))
+        if all(key for _, key in made):
+            keys[stage.name] = tuple(made)
+    return keys
