@@ -47,7 +47,7 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove artifacts that no recent run used, quarantine, and old records of unfinished or failed work."""
+    """Remove what no recent run used, quarantine, examples of `run --sample`, old records of failed work."""
     from flows.running.spec import open_store
     from flows.settings import load_settings
     from pipelines.store.maintenance import gc as collect

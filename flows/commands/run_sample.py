@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from flows.running.spec import open_store, read_corpus
 from flows.settings import Settings, load_settings
@@ -22,10 +22,7 @@ from pipelines.corpus.items import Document
 from pipelines.errors import ConfigError, InputError
 from pipelines.mask import MASK
 from pipelines.store.inputs import CorpusState
-from pipelines.store.roots import Roots, private_umask
-
-FOLDER: Final = "first_look"
-"""Folder of the private root that holds the examples."""
+from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
 
 _MIN_DOCUMENTS = 50
 _MAX_TOKENS = 60_000
@@ -89,7 +86,7 @@ def run_sample(
     found = _redacted(redact, corpus, rows, gold)
     lines = found.pop("lines")
     with private_umask():
-        folder = roots.private / FOLDER
+        folder = roots.private / FIRST_LOOK
         folder.mkdir(exist_ok=True)
         path = folder / "examples.txt"
         path.write_text("\n".join(lines) + "\n", "utf-8")
@@ -113,7 +110,7 @@ def _draw(
 
     corpus: Any = settings.stages["corpus"]
     options = corpus.read_options()
-    partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, FOLDER, p.name))
+    partitions = sorted(state.partitions or (), key=lambda p: pseudonym(roots.secret, FIRST_LOOK, p.name))
     most = len(partitions) * corpus.partition_documents
     if most > _MAX_READ:  # ten times what is wanted, so that the sample is not one partition's
         kept = max(1, round(len(partitions) * min(1.0, max(10 * fraction, _MAX_READ / most))))
@@ -128,7 +125,9 @@ def _draw(
                 reasons[item.reason] += 1
                 continue
             num_read += 1
-            digest = hashlib.sha256(f"{pseudonym(roots.secret, FOLDER, item.name, str(item.row))}".encode()).digest()
+            digest = hashlib.sha256(
+                f"{pseudonym(roots.secret, FIRST_LOOK, item.name, str(item.row))}".encode()
+            ).digest()
             place = int.from_bytes(digest[:8], "big") / 2**64
             if place < fraction:
                 drawn.append((place, num_read, item))

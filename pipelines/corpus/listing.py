@@ -20,6 +20,8 @@ from pipelines.corpus.options import SourceOptions, source_of
 from pipelines.errors import InputError
 
 IGNORED_STEMS = ("readme", "license", "licence", "notice")
+OWN_README = "Simulated customer support dialogues, written by Reticent's CustomerSim simulator."
+"""How the README begins that stands beside the built-in corpus: nobody misses it, so it is not counted."""
 HIDDEN, HIDDEN_FOLDER, ABOUT, CACHE, NO_SUFFIX = "hidden", "hidden folder", "readme or licence", "cache", "no suffix"
 EMPTY = "empty"
 OTHER_SUFFIX = "other suffix"
@@ -212,6 +214,8 @@ def _walk(given: str, root: Path, found: FileList) -> list[tuple[Path, str]]:
             is_wanted = found.format_of(name, in_folder=True) is not None
             if is_wanted and not hidden and not spare:
                 _refuse_dangling(path, given)
+            if spare == ABOUT and _is_own(path):
+                continue
             if hidden or spare or not is_wanted:
                 found.left_out[HIDDEN if hidden else spare or _suffix(entry.name)] += 1
             else:
@@ -225,6 +229,15 @@ def _spare(path: Path) -> str | None:
     if path.stem.lower() in IGNORED_STEMS:
         return ABOUT
     return CACHE if path.stem.lower().startswith("cache-") and path.suffix == ".arrow" else None
+
+
+def _is_own(path: Path) -> bool:
+    expected = OWN_README.encode()
+    try:
+        with path.open("rb") as file:
+            return file.read(len(expected)) == expected
+    except OSError:
+        return False
 
 
 def _suffix(name: str) -> str:

@@ -33,7 +33,7 @@ from pipelines.store.publish import (
     quarantine,
     root_manifest_damage,
 )
-from pipelines.store.roots import MADE_AGAIN, Roots, private_umask
+from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
 from pipelines.store.session import Session
 from pipelines.store.views import drop_dangling
 
@@ -107,7 +107,7 @@ def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
 def gc(
     roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0, failure_days: float = 30.0
 ) -> dict[str, Any]:
-    """Removes artifacts that none of the newest runs used, old work folders and failures, quarantine, unused views.
+    """Removes artifacts that none of the newest runs used, old work folders and failures, quarantine, a first look, unused views.
 
     Args:
         keep_runs: how many of the newest runs keep their artifacts; at least 1.
@@ -145,6 +145,7 @@ def gc(
                     stale.append(folder)
             stale += _stale_work(roots, root, {key for _, key in existing}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
+        stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
         stale += _old(roots.cache / MADE_AGAIN, work_days)
         overlays = {record.get("overlay") for record in kept_records}

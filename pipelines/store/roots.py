@@ -21,6 +21,8 @@ from pipelines.store.identity import check_identity, read_identity
 
 MADE_AGAIN = "made_again"
 """The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
+FIRST_LOOK = "first_look"
+"""The folder of the private root where ``reticent run --sample`` writes examples."""
 _SECRET_BYTES = 32
 _BOOKS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
 

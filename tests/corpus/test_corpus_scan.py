@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines.corpus.customersim import write_customersim
 from pipelines.corpus.formats import draws_folds
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.listing import left_out_text, list_files
@@ -46,6 +47,14 @@ def test_a_folder_is_searched_in_full_in_name_order_and_the_rest_is_counted(tmp_
     assert files.num_ignored == 4
     assert all(f.given == "in" for f in files)
     assert [f.name for f in list_files(["in"], tmp_path, "jsonl")] == ["z.jsonl"]
+
+
+def test_the_readme_of_the_built_in_corpus_is_not_counted(tmp_path):
+    write_customersim(tmp_path / "in", 2, seed=1)
+    assert (tmp_path / "in" / "README.txt").exists()
+    assert list_files(["in"], tmp_path).left_out == {}
+    write(tmp_path / "in" / "b" / "README.txt", "Another one")
+    assert list_files(["in"], tmp_path).left_out == {"readme or licence": 1}
 
 
 def test_what_is_left_out_is_counted_by_suffix_unless_that_may_be_a_part_of_a_name(tmp_path):

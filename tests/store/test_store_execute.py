@@ -15,7 +15,7 @@ from pipelines.errors import ConfigError, PrivacyGateError, StageError
 from pipelines.store import runs
 from pipelines.store.maintenance import adopt, gc, verify
 from pipelines.store.plan import make_plan
-from pipelines.store.roots import MADE_AGAIN, open_roots
+from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, open_roots
 from pipelines.store.views import publish_views
 
 EVERYTHING = {f"{s}/p-{p}" for s in ("letters", "upper") for p in "abc"} | {"count", "join"}
@@ -319,6 +319,18 @@ def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
         assert "pipelines/policies/detectors/digits.py" in found[("toyproject.upper",)]
         assert "toyproject/helper.py" in found[("toyproject.upper",)]
         assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
+
+
+def test_gc_removes_a_first_look(toy: Toy) -> None:
+    session = toy.session()
+    runs.record(session, drive(session), {"state": "completed"})
+    folder = session.roots.private / FIRST_LOOK
+    folder.mkdir()
+    (folder / "examples.txt").write_text("private text")
+    gc(session.roots, keep_runs=1, dry_run=True)
+    assert list(folder.iterdir())
+    gc(session.roots, keep_runs=1, dry_run=False)
+    assert not list(folder.iterdir())
 
 
 def test_gc_keeps_what_failures_left_for_a_month(toy: Toy) -> None:

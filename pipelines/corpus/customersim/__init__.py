@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from pipelines.corpus.customersim.templates import BASE36, LABELS, PLACEHOLDER, TEMPLATE_SETS, TemplateSet
+from pipelines.corpus.listing import OWN_README
 from pipelines.errors import ConfigError, InputError
 
 RECURRING_SHARE = 0.2
@@ -162,7 +163,7 @@ class _Turns:
         self.text += template[at:] + "\n"
 
 
-_README = """Simulated customer support dialogues, written by Reticent's CustomerSim simulator.
+_README = """{head}
 Every person, address and number is made up (Faker). One JSON object a line: id, text (one turn a line), spans (the
 secrets: half-open character offsets in text, with a label) and template_set.
 
@@ -209,7 +210,7 @@ def write_customersim(
                 with (new / names[-1]).open("w", encoding="utf-8", newline="\n") as file:
                     for _ in range(start, min(start + file_dialogues, num_dialogues)):
                         file.write(json.dumps(next(dialogues), ensure_ascii=False) + "\n")
-            readme = _README.format(num_dialogues=num_dialogues, seed=seed, template_set=template_set)
+            readme = _README.format(head=OWN_README, num_dialogues=num_dialogues, seed=seed, template_set=template_set)
             (new / "README.txt").write_text(readme, encoding="utf-8")
             if out_dir.exists():
                 out_dir.rename(building / "old")
