@@ -199,7 +199,7 @@ def _searched(strings: Iterable[tuple[str, str]], choice: Choice, left_out: Coun
 
 
 def _reason_against(label: str, compared: str, choice: Choice) -> str | None:
-    return choice.reason_against(compared) if choice.has_label(label) else "label"
+    return choice.reason_against(compared, label) if choice.has_label(label) else "label"
 
 
 def _hold(sample: DistinctSample[_Secret], digest: bytes, label: str, string: str) -> None:

@@ -102,7 +102,7 @@ def chunks_of(
         for batch in table.batches(("string", "label")):
             columns = (batch.column(name).to_pylist() for name in ("string", "label"))
             for string, label in zip(*columns, strict=True):
-                reason = choice.reason_against(string)
+                reason = choice.reason_against(string, label)
                 if reason is not None or string in dismissed:
                     left_out[reason or "judged"] += 1
                     continue

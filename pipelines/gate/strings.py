@@ -83,15 +83,15 @@ class Choice:
         min_characters: shorter strings (letters and digits counted) are left out.
         case_sensitive: whether case must agree.
         ignore: strings that are no secret although they were masked. They may quote private text.
-        is_everyday: tells by its words, without case, whether a string is not searched for because it is everyday
-            English (`pipelines.gate.everyday`); None: all are searched for.
+        is_everyday: tells by its words, without case, and its label whether a string is not searched for because it is
+            everyday English (`pipelines.gate.everyday`); None: all are searched for.
     """
 
     labels: frozenset[str] = frozenset()
     min_characters: int = 1
     case_sensitive: bool = False
     ignore: tuple[str, ...] = field(default=(), repr=False)
-    is_everyday: Callable[[Sequence[str]], bool] | None = None
+    is_everyday: Callable[[Sequence[str], str], bool] | None = None
 
     def has_label(self, label: str) -> bool:
         """Whether strings of this label are searched for."""
@@ -109,11 +109,15 @@ class Choice:
     def _ignored(self) -> frozenset[str]:
         return frozenset(self.normalise(text) for text in self.ignore)
 
-    def reason_against(self, string: str) -> str | None:
-        """Why a normalised string is not searched for: ``too_short``, ``everyday``, ``ignored``; None if it is."""
+    def reason_against(self, string: str, label: str) -> str | None:
+        """Why a normalised string is not searched for: ``too_short``, ``everyday``, ``ignored``; None if it is.
+
+        Args:
+            label: under which it was masked, and which is searched (`has_label`).
+        """
         if len(string) - string.count(" ") < self.min_characters:
             return "too_short"
-        if self.is_everyday is not None and self.is_everyday(string.lower().split(" ")):
+        if self.is_everyday is not None and self.is_everyday(string.lower().split(" "), label):
             return "everyday"
         return "ignored" if string in self._ignored else None
 

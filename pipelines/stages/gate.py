@@ -54,7 +54,7 @@ class GateConfig(StageConfig):
         default=False,
         description="Whether to search as well for everyday English: single words (hope, young), which are names in "
         "some sentences, and several of which no list of names holds one (email address, isn't, good bye). Together "
-        "with a name (Rich Hall), or with two number words, they are always searched for.",
+        "with a name (Rich Hall), with two number words, or several as a password, they are always searched for.",
     )
     case_sensitive: bool = Field(default=False, description="Whether upper and lower case must agree.")
     ignore: tuple[str, ...] = Field(

@@ -107,7 +107,7 @@ def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
 def gc(
     roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0, failure_days: float = 30.0
 ) -> dict[str, Any]:
-    """Removes artifacts that none of the newest runs used, old work folders and failures, quarantine, a first look, unused views.
+    """Removes artifacts that none of the newest runs used, old work and failures, quarantine, first looks, dead views.
 
     Args:
         keep_runs: how many of the newest runs keep their artifacts; at least 1.

@@ -102,7 +102,9 @@ def test_choice_of_labels_lengths_words_and_exceptions() -> None:
     assert choice.has_label("A_PLUG_INS_OWN")
     assert not choice.has_label("CARDINAL")
     assert not choice.has_label("FAILED_CLOSED")
-    reasons = {s: choice.reason_against(s) for s in ("jo", "hope", "will be", "rich hall", "amy", "acme hotline")}
+    reasons = {
+        s: choice.reason_against(s, "NAME") for s in ("jo", "hope", "will be", "rich hall", "amy", "acme hotline")
+    }
     assert reasons == {
         "jo": "too_short",
         "hope": "everyday",
@@ -111,7 +113,7 @@ def test_choice_of_labels_lengths_words_and_exceptions() -> None:
         "amy": None,
         "acme hotline": "ignored",
     }
-    assert GateConfig(everyday_words=True).choice().reason_against("hope") is None
+    assert GateConfig(everyday_words=True).choice().reason_against("hope", "NAME") is None
     assert not GateConfig(labels=("PHONE",)).choice().has_label("NAME")
 
 
