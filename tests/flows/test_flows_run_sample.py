@@ -31,7 +31,7 @@ def test_counts_are_shown_and_text_is_private(config: Path) -> None:
     assert 0 < found["masked_share"] < 0.6
     assert 0 < found["num_public_rows"] < found["num_rows"]
     assert found["masked_tokens_by_label"]
-    assert found["left_out_files"] == {".pdf": 1, "readme or licence": 1}
+    assert found["left_out_files"] == {".pdf": 1}
     assert found["suspected"]["is_proxy"] is True
     assert found["suspected"]["rows_upper"] > found["suspected"]["num_rows"] / found["num_rows"]
     assert found["known_secrets"]["num"] > found["known_secrets"]["num_missed"]
