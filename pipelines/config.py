@@ -13,11 +13,19 @@ class StageConfig(BaseModel):
 
     ``SENSITIVE`` names the fields that may quote private text: no command prints them, no report shows them.
     ``UNKEYED`` names the fields that cannot change the stage's output bytes and so stay out of its key.
+    ``LATER`` names fields that came after a release: with its default, such a field changes no byte, and stays out of
+    keys and reports, so that artifacts from before it are found again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
     SENSITIVE: ClassVar[frozenset[str]] = frozenset()
     UNKEYED: ClassVar[frozenset[str]] = frozenset()
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+    def silent(self) -> frozenset[str]:
+        """The fields of ``LATER`` that have their default."""
+        fields = type(self).model_fields
+        return frozenset(name for name in self.LATER if getattr(self, name) == fields[name].default)
 
     def keyed(self, stage: str | None = None) -> dict[str, Any]:
         """The fields that enter an artifact's key, as JSON values.
@@ -26,7 +34,8 @@ class StageConfig(BaseModel):
             stage: whose key it is; a table that several stages own may give each what it uses. None for all.
         """
         del stage
-        return {k: v for k, v in self.model_dump(mode="json").items() if k not in self.UNKEYED}
+        left_out = self.UNKEYED | self.silent()
+        return {k: v for k, v in self.model_dump(mode="json").items() if k not in left_out}
 
     def check(self, stage: str) -> None:
         """Refuses what ``stage`` would refuse when it runs, as far as that can be told without data.

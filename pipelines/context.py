@@ -158,7 +158,7 @@ class Environment:
 
     Attributes:
         progress: told how much is done.
-        secret: the store's, for `pseudonym` only.
+        secret: the store's, for `pseudonym` and `derived_key` only.
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
         processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
             workers.
@@ -218,6 +218,17 @@ def pseudonym(secret: bytes, *parts: str) -> str:
     """
     message = b"".join(len(p.encode()).to_bytes(8, "big") + p.encode() for p in parts)
     return hmac.new(secret, message, hashlib.sha256).hexdigest()[:32]
+
+
+def derived_key(secret: bytes, purpose: str) -> bytes:
+    """A key of 32 bytes for one purpose, from the store's secret, which it does not give away (HMAC-SHA256).
+
+    Raises:
+        ValueError: there is no secret, so anybody could make the key.
+    """
+    if not secret:
+        raise ValueError("a key needs the store's secret")
+    return hmac.digest(secret, f"reticent/{purpose}".encode(), "sha256")
 
 
 RunFunction = Callable[[StageContext], Mapping[str, Any]]

@@ -107,15 +107,24 @@ def redact(
 
 @app.command()
 def restore(
-    surrogate_map: Annotated[Path, typer.Argument(metavar="MAP", help="What `reticent redact` wrote beside it.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MAP", help="What `reticent redact` wrote beside it; or settings (.toml): the last run's."
+        ),
+    ],
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="JSON lines with id and redacted_text or text; - is stdin.")
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="JSON lines with id (of a run: doc_id, sentence_index) and redacted_text or text; - is stdin.",
+        ),
     ] = "-",
 ) -> None:
     """Turn surrogates back into what they stand for. Writes one JSON line a text: id, text."""
     from flows.commands.restore import restored_lines
 
-    for line in restored_lines(file, surrogate_map):
+    for line in restored_lines(file, source, os.environ):
         typer.echo(line)
 
 

@@ -1,4 +1,8 @@
-"""``reticent redact --replacement`` and ``reticent restore``: something else than masks, and the way back."""
+"""``reticent redact --replacement`` and ``reticent restore``: something else than masks, and the way back.
+
+What surrogates of a run stand for is a private table of its redact stage (`SURROGATES`); that of `reticent redact` is a
+file of JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,20 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from flows.commands.redact import Replace, opened
 from pipelines.errors import ConfigError, InputError
+from pipelines.mask import Replacement
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
     from pipelines.policies.judging.texts import JudgedText
     from pipelines.policies.surrogates import Replaced
 
-REPLACEMENTS: Final = ("mask", "label", "surrogate")
+REPLACEMENTS: Final = get_args(Replacement)
 _KEY_BYTES: Final = 32
 
 
@@ -91,38 +96,107 @@ def _key(path: Path) -> bytes:
     return key
 
 
-def restored_lines(file: str, table: Path) -> Iterator[str]:
+class Known:
+    """What surrogates stand for, by text. It is held in memory.
+
+    In a run a text is a document, or a sentence of one. Two sentences of a document may use one surrogate for two
+    secrets, which only the sentence then tells apart.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, int | None], dict[str, Replaced]] = {}
+        self._unclear: dict[str, set[str]] = {}
+
+    def add(self, text_id: str, sentence: int | None, replaced: Replaced) -> bool:
+        """Adds a row. Returns whether the surrogate stands for one secret only in all of the document so far."""
+        if sentence is not None:
+            self._of.setdefault((text_id, sentence), {})[replaced.surrogate] = replaced
+        whole = self._of.setdefault((text_id, None), {})
+        is_clear = whole.setdefault(replaced.surrogate, replaced).original == replaced.original
+        if not is_clear:
+            self._unclear.setdefault(text_id, set()).add(replaced.surrogate)
+        return is_clear
+
+    def restored(self, text_id: str, sentence: int | None, text: str) -> str | None:
+        """The text with what its surrogates stand for; None where the sentence must be known for that."""
+        from pipelines.policies.surrogates import restored
+
+        if sentence is None and any(surrogate in text for surrogate in self._unclear.get(text_id, ())):
+            return None
+        return restored(text, self._of.get((text_id, sentence), {}).values())
+
+
+def restored_lines(file: str, source: Path, environ: Mapping[str, str] | None = None) -> Iterator[str]:
     """One JSON line for each text: ``id`` and ``text`` with what surrogates stand for.
 
     Args:
-        file: a path, or ``-`` for standard input; JSON lines with ``id``, and ``redacted_text`` or ``text``.
-        table: what `replacing` wrote. It is held in memory.
+        file: a path, or ``-`` for standard input; JSON lines with ``id``, and ``redacted_text`` or ``text``. Of a run,
+            ``doc_id`` counts as well, and ``sentence_index`` where there is one.
+        source: what `replacing` wrote; or the settings file (``.toml``) of a project, for its last run.
+        environ: the environment, for settings.
 
     Raises:
+        ConfigError: the project's last run wrote no surrogates.
         InputError: one of them cannot be read; the message names the line.
     """
-    from pipelines.policies.surrogates import Replaced, restored
-
-    known: dict[str, dict[str, Replaced]] = {}
-    with opened(str(table)) as lines:
-        for number, line in enumerate(lines, 1):
-            row = _object(line, f"{table}, line {number}", ("id", "surrogate", "original", "label"))
-            replaced = Replaced(row["surrogate"], row["original"], row["label"])
-            if known.setdefault(row["id"], {}).setdefault(replaced.surrogate, replaced).original != replaced.original:
-                raise InputError(
-                    f"{table}, line {number}: two texts have the same id, and one surrogate for two secrets; redact "
-                    "them again with an id each"
-                )
+    is_run = source.suffix == ".toml"
+    known = _known_of_run(source, environ or {}) if is_run else _known_of_map(source)
     with opened(file) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            row = _object(line, f"{file}, line {number}", ())
+            where = f"{file}, line {number}"
+            row = _object(line, where, ())
             text = row.get("redacted_text", row.get("text"))
-            if not isinstance(text, str) or not isinstance(row.get("id"), str | int | float):
-                raise InputError(f"{file}, line {number}: not a JSON object with an id and redacted_text or text")
-            found = restored(text, known.get(str(row["id"]), {}).values())
-            yield json.dumps({"id": row["id"], "text": found}, ensure_ascii=False)
+            text_id, sentence = row.get("id"), None
+            if is_run:
+                text_id, sentence = row.get("doc_id", text_id), row.get("sentence_index")
+            if not isinstance(text, str) or not isinstance(text_id, str | int | float):
+                raise InputError(f"{where}: not a JSON object with an id and redacted_text or text")
+            if not isinstance(sentence, int | None):
+                raise InputError(f"{where}: sentence_index must be a whole number")
+            found = known.restored(str(text_id), sentence, text)
+            if found is None:
+                raise InputError(f"{where}: a surrogate stands for two secrets in this document; give sentence_index")
+            told = {} if sentence is None else {"sentence_index": sentence}
+            yield json.dumps({"id": text_id, **told, "text": found}, ensure_ascii=False)
+
+
+def _known_of_map(table: Path) -> Known:
+    from pipelines.policies.surrogates import Replaced
+
+    known = Known()
+    with opened(str(table)) as lines:
+        for number, line in enumerate(lines, 1):
+            row = _object(line, f"{table}, line {number}", ("id", "surrogate", "original", "label"))
+            if not known.add(row["id"], None, Replaced(row["surrogate"], row["original"], row["label"])):
+                raise InputError(
+                    f"{table}, line {number}: two texts have the same id, and one surrogate for two secrets; redact "
+                    "them again with an id each"
+                )
+    return known
+
+
+def _known_of_run(config: Path, environ: Mapping[str, str]) -> Known:
+    from flows.running.spec import open_store
+    from flows.settings import load_settings
+    from pipelines.policies.surrogates import Replaced
+    from pipelines.policies.tables import SURROGATES
+    from pipelines.store import runs
+
+    roots = open_store(load_settings(config, environ, refuses_idle=False), create=False)
+    artifacts: Iterable[tuple[str, str | None, str]] = (runs.latest(roots) or {}).get("artifacts", ())
+    sources = [roots.private_files("redact", key) for stage, _, key in artifacts if stage == "redact"]
+    if not sources:
+        raise ConfigError(f"{config}: nothing was redacted yet; `reticent run {config}`")
+    if not all(source.blob(f"{SURROGATES.name}.parquet").is_file() for source in sources):
+        raise ConfigError(f"{config}: its last run wrote no surrogates (redact.replacement)")
+    known = Known()
+    for source in sources:
+        for row in source.table(SURROGATES).rows():
+            replaced = Replaced(row["surrogate"], row["original"], row["label"])
+            known.add(row["doc_id"], row["sentence_index"], replaced)
+    return known
 
 
 def _object(line: bytes, where: str, names: tuple[str, ...]) -> dict[str, Any]:

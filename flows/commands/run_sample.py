@@ -10,6 +10,7 @@ import hashlib
 import heapq
 import os
 import re
+import secrets
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,6 @@ from flows.settings import Settings, load_settings
 from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.items import Document
 from pipelines.errors import ConfigError, InputError
-from pipelines.mask import MASK
 from pipelines.store.inputs import CorpusState
 from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
 
@@ -198,7 +198,9 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import RedactionFigures, redacted_row
     from pipelines.policies.redact import token_mask
+    from pipelines.policies.sharding import is_private
 
+    replace = redact.replace(secrets.token_bytes(32))  # other surrogates than a run's: a sample needs no store
     warnings: list[str] = []
     if redact.check_language:
         try:
@@ -214,14 +216,14 @@ def _redacted(redact: Any, corpus: Any, rows: Sequence[Mapping[str, Any]], gold:
     lines: list[str] = []
     num_public = num_suspected_rows = num_suspected = num_known = num_missed = 0
     for number, (row, verdict, suspicion) in enumerate(zip(rows, verdicts, suspicions, strict=True)):
-        out = redacted_row(row, verdict, collapse=redact.collapse)
+        out = redacted_row(row, verdict, collapse=redact.collapse, replace=replace)
         figures.add(out, verdict)
         mask = [True] * out["num_tokens"] if verdict.failed_closed else token_mask(out["num_tokens"], verdict.spans)
         spans = [span for span in suspicion.spans if span.label not in _NO_SUSPICION]
         open_tokens = sum(s and not m for s, m in zip(token_mask(out["num_tokens"], spans), mask, strict=True))
         num_suspected += open_tokens
         num_suspected_rows += open_tokens > 0
-        num_public += not (out["flagged_by_conservative"] or MASK in out["redacted_text"])
+        num_public += not is_private(out)
         num_known += len(gold[number])
         num_missed += sum(not all(mask[g.start_token : g.end_token]) for g in gold[number])
         if len(lines) < 4 * _MAX_EXAMPLES:

@@ -78,7 +78,8 @@ def show_document(
         frame = frame.filter(pl.col("doc_id").str.starts_with(doc))
     if private:
         flagged = pl.col("flagged_by_conservative").fill_null(False)
-        frame = frame.filter(pl.col("redacted_text").str.contains(MASK, literal=True) | flagged)
+        is_masked = pl.col("redacted_text").str.contains(MASK, literal=True) | (pl.col("num_masked_tokens") > 0)
+        frame = frame.filter(is_masked | flagged)
     total = frame.select(pl.len()).collect().item()
     num_pages = max(1, -(-total // rows))
     if page > num_pages:
@@ -152,8 +153,8 @@ def mask_labels(row: Mapping[str, Any]) -> list[list[str]]:
     """The labels below each mask of a row, in the order of the masks.
 
     One mask stands for a run of masked tokens, which may have several labels. A row that was masked as a whole has
-    one mask and one reason. Where the row's masks cannot be told apart (a mask in the original text, or masks that
-    were not collapsed), each gets `UNLABELLED`.
+    one mask and one reason; labels and surrogates are no masks, and stand in the text as they are. Where the row's
+    masks cannot be told apart (a mask in the original text, or masks that were not collapsed), each gets `UNLABELLED`.
     """
     count = row["redacted_text"].count(MASK)
     if row["is_duplicate"] or row["failed_closed"]:
@@ -192,7 +193,7 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
         if row["doc_id"] != doc:
             doc = row["doc_id"]
             lines.append(_painted(f"— {doc}", 2, colour))
-        side = "flagged" if row["is_flagged"] else ("masked" if row["masks"] else "")
+        side = "flagged" if row["is_flagged"] else ("masked" if row["masks"] or row["num_masked_tokens"] else "")
         text = _with_masks(row, colour, width)
         lines.append(f"{row['sentence_index']:>4}  {side:<8}{text}")
         for secret in row.get("unstable", ()):

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from flows.own_words.cards import notes_of_training
 from flows.own_words.variants import choices, variants
@@ -21,6 +21,7 @@ from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
 from pipelines.accounting.facts import PUBLIC_BASES, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
 from pipelines.gate.own import HOLE
+from pipelines.mask import Replacement
 from pipelines.methods.registry import RULES
 from pipelines.methods.rule import MethodRule, Rows
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
@@ -161,6 +162,8 @@ def _variants_of_corpus(corpus: CorpusFacts) -> Iterator[CorpusFacts]:
         "plugins": (("plug-in",), (HOLE,)),
     }
     yield from variants(corpus, tried)
+    for replacement in get_args(Replacement):
+        yield replace(corpus, replacement=replacement, plugins=(HOLE,))
     for stability, reason in reasons():
         yield replace(corpus, dedup_stability=stability, dedup_reason=reason)
 
@@ -175,9 +178,16 @@ def reasons() -> tuple[tuple[int | None, str], ...]:
     for values, (verify, has_public_rows, reads_places) in itertools.product(every, flags):
         dedup = SimpleNamespace(**dict(zip(fields, values, strict=True)), verify=verify, min_tokens=0)
         for policy in ("digits", *(name for name, spec in SPECS.items() if spec.reads_documents)):
-            redact = SimpleNamespace(policies=(policy,), conservative="conservative", collapse=True)
-            facts = corpus_facts(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
-            found[facts.dedup_stability, facts.dedup_reason] = None
+            for replacement in get_args(Replacement):
+                redact = SimpleNamespace(
+                    policies=(policy,),
+                    conservative="conservative",
+                    collapse=True,
+                    replacement=replacement,
+                    surrogate_scope="document",
+                )
+                facts = corpus_facts(dedup, redact, has_public_rows=has_public_rows, reads_places=reads_places)
+                found[facts.dedup_stability, facts.dedup_reason] = None
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
+from pipelines.accounting.replaced_text import about_replaced
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, Stability
 
@@ -263,6 +264,8 @@ def about_caught(corpus: CorpusFacts, unstable: str) -> list[str]:
                 {"training reads": "original"},
             )
         ]
+    if (replaced := about_replaced(corpus)) is not None:
+        return [replaced]
     if not corpus.collapses:
         return [
             "redact.collapse is false, so masks show a secret's length: a masked secret costs as much as a missed one"

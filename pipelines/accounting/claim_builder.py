@@ -25,6 +25,7 @@ from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, gro
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
 from pipelines.accounting.held_rows import about_held_rows
+from pipelines.accounting.replaced_text import no_credit, relabelling_refusal
 from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
@@ -41,11 +42,6 @@ FOREIGN_ROWS: Final = (
     "no work on this run can mend this: an earlier release trained on rows, or published rows, that another redaction "
     "took for public, or nothing is known of it; a secret may stand in them"
 )
-_SHOWS_LENGTHS: Final = (
-    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
-    "set redact.collapse = true"
-)
-_OTHER_MASKS: Final = "what was trained on is not this redaction's output, so redaction gives no credit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,9 +283,7 @@ class ClaimBuilder:
     @property
     def no_credit(self) -> str | None:
         """Why redaction is worth nothing; None where it is worth something."""
-        if self.corpus.gives_credit:
-            return None
-        return _OTHER_MASKS if self.corpus.collapses else _SHOWS_LENGTHS
+        return no_credit(self.corpus)
 
     def misses_nothing(self) -> bool:
         """Whether it is certain that no labelled secret of the corpus was trained on: all are masked, and stably."""
@@ -306,6 +300,8 @@ class ClaimBuilder:
         """Why nothing is promised where one secret may change several records; None where that is not known."""
         if not (self.corpus.reads_redacted or self.uses_delta2):
             return None
+        if (relabelling := relabelling_refusal(self.corpus)) is not None:
+            return relabelling
         if self.review.is_withheld:
             return WITHHELD if self.corpus.reads_documents or self.corpus.plugins else None
         return elsewhere_refusal(self.review.stability)

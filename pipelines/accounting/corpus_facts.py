@@ -20,6 +20,7 @@ def stability_of_dedup(dedup: Any, redact: Any, *, has_public_rows: bool, reads_
         has_public_set=has_public_rows and redact.conservative is not None,
         reads_places=reads_places,
         reads_documents=any(map(registry.may_read_documents, _policies(redact))),
+        reads_document_names=redact.replacement == "surrogate" and redact.surrogate_scope == "document",
     )
 
 
@@ -59,6 +60,7 @@ def corpus_facts(
         learnt=fitted if learnt_from_corpus else (),
         plugins=tuple(name for name in policies if name not in SPECS),
         collapses=redact.collapse,
+        replacement=redact.replacement,
         # Of a plug-in it could not be checked, and selective DP would rest on it.
         redactor_is_stable=all(name in SPECS and SPECS[name].is_stable for name in policies),
         # Without a conservative policy no row would be public, so none can be held.

@@ -18,6 +18,7 @@ from pipelines.accounting.events import (
     to_json,
 )
 from pipelines.accounting.withdrawn import Withdrawal
+from pipelines.mask import Replacement
 from pipelines.methods.registry import rule_of
 from pipelines.methods.rule import Rows
 from pipelines.miss_rate.rates import MissRate
@@ -130,6 +131,7 @@ class CorpusFacts:
         learnt: those of which some are known to have learnt from sentences of this corpus; then ``fitted`` is empty.
         plugins: names of policies, the conservative one included, of which neither can be known.
         collapses: whether a run of masks becomes one.
+        replacement: what stands in the place of what is masked; all but a mask tells something of it.
         redactor_is_stable: whether every policy is known to mask the same tokens when the tokens that it masks are
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
         reads_redacted: whether training read redacted text at all.
@@ -148,6 +150,7 @@ class CorpusFacts:
     learnt: tuple[str, ...] = field(default=())
     plugins: tuple[str, ...] = field(default=())
     collapses: bool = True
+    replacement: Replacement = "mask"
     redactor_is_stable: bool = False
     reads_redacted: bool = True
     foreign_public_rows: bool = False
@@ -156,7 +159,12 @@ class CorpusFacts:
     @property
     def gives_credit(self) -> bool:
         """Whether a masked secret leaves no trace in what training read."""
-        return self.collapses and self.reads_redacted
+        return self.masks_are_alike and self.reads_redacted
+
+    @property
+    def masks_are_alike(self) -> bool:
+        """Whether one mask stands for every secret, so that it tells nothing of which one it is."""
+        return self.collapses and self.replacement == "mask"
 
 
 def parse_training(document: Mapping[str, Any]) -> TrainingFacts:

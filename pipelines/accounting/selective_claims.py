@@ -15,6 +15,7 @@ from pipelines.accounting.assumptions import about_caught, one_sentence
 from pipelines.accounting.claim_builder import WITHHELD, Builder, Claim, ClaimBuilder
 from pipelines.accounting.confidentiality import jft_light_noise
 from pipelines.accounting.events import NeighboringRelation, is_silent
+from pipelines.accounting.replaced_text import UNLIKE
 from pipelines.files import finite
 from pipelines.methods.rule import THEOREM_SELECTIVE, ClaimName
 
@@ -36,8 +37,10 @@ def _unnoised(b: ClaimBuilder) -> bool:
 
 
 def _issue_if_stable(b: ClaimBuilder, claim: Claim) -> Claim:
-    if b.corpus.redactor_is_stable and b.corpus.collapses and not b.training.typed_masks:
+    if b.corpus.redactor_is_stable and b.corpus.masks_are_alike and not b.training.typed_masks:
         return b.issue(claim, *_of_noised_original(b))
+    if b.corpus.replacement != "mask":
+        return replace(claim, refused=UNLIKE)
     return replace(claim, refused=_UNSTABLE)
 
 
@@ -127,6 +130,8 @@ def light_noise(b: ClaimBuilder) -> Claim:
     miss_rate, event = b.training.light_noise_miss_rate, b.training.event_on("redacted", "reviewed")
     if miss_rate is None:
         return replace(claim, refused="the miss rate m that the noise was chosen with is not recorded")
+    if b.corpus.replacement != "mask":
+        return replace(claim, refused=UNLIKE)
     if _unnoised(b):
         return replace(claim, refused="phase 1 ran without noise, so there is no light noise to account for")
     found = jft_light_noise(

@@ -30,6 +30,10 @@ key covers. A replacement can change the records of three sentences: that one, t
 the one that was first in its new class. An added sentence is one record more, and the copy that was first before it
 turns into a mask. So 3 under both relations, whatever the mode.
 
+Names of documents. The same holds where what stands for a secret depends on the name of its document, as surrogates do:
+copies in two documents are then two records. A copy that is not redacted reads the same everywhere, so no row becomes
+public by it.
+
 Public rows. All of the above counts records that the mechanism sees through noise. Where a conservative policy makes
 some rows public, these are trained on *without* noise, and a changed one is not paid for by any group size. With
 ``normalise = none`` the other copies of a sentence with a secret have its text, so they hold the secret too and are
@@ -83,7 +87,7 @@ class Stability:
 _ASSUMPTIONS = (
     " Counted in training records of one sentence each: with larger records (a dialogue, a block) a copy in another"
     " record can change with every sentence of the changed one. Assumes that training reads no row order and no"
-    " document identity, that redaction depends on the sentence alone, that another corpus (against) stays as"
+    " document identity{}, that redaction depends on the sentence alone, that another corpus (against) stays as"
     " it is, and that no two different sentences share"
     " a 128-bit key (MurmurHash3 withstands chance, not an adversary who writes sentences to collide)."
 )
@@ -98,6 +102,7 @@ def dedup_stability(
     has_public_set: bool = False,
     reads_places: bool = False,
     reads_documents: bool = False,
+    reads_document_names: bool = False,
 ) -> Stability:
     """The stability of deduplication under each neighbouring relation; the derivation is in the module's text.
 
@@ -109,6 +114,7 @@ def dedup_stability(
         has_public_set: whether a conservative policy makes some rows public, which are trained on without noise.
         reads_places: whether training reads where in its conversation a sentence stands.
         reads_documents: whether a policy of redaction looks beyond the sentence, at its document.
+        reads_document_names: whether what stands for a secret depends on the name of its document.
     """
     if unit != "sentence":
         return Stability(
@@ -142,31 +148,39 @@ def dedup_stability(
             " without noise; no claim about the corpus before deduplication holds. Set dedup.normalise = none, or no"
             " redact.conservative.",
         )
+    assumptions = _ASSUMPTIONS.format(" but what surrogates show of it" if reads_document_names else "")
     if mode == "mask_all":
         return Stability(
             add_or_remove_one=3,
             replace_one=3,
             reason="mask_all: a second copy masks the first as well, so one added sentence takes a kept record away"
-            " and brings two masked ones." + _ASSUMPTIONS,
+            " and brings two masked ones." + assumptions,
         )
     if normalise == "none" and reads_places:
         return Stability(
             add_or_remove_one=3,
             replace_one=3,
             reason="mask_later on exact text, with tokens for conversations: copies differ in where they stand, so a"
-            " new first copy is kept in the place of the old one, which becomes masked." + _ASSUMPTIONS,
+            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
+        )
+    if normalise == "none" and reads_document_names:
+        return Stability(
+            add_or_remove_one=3,
+            replace_one=3,
+            reason="mask_later on exact text, with surrogates by document: copies in two documents differ in them, so a"
+            " new first copy is kept in the place of the old one, which becomes masked." + assumptions,
         )
     if normalise == "none":
         return Stability(
             add_or_remove_one=1,
             replace_one=1,
             reason="mask_later on exact text: duplicates are equal in all that training reads, so which copy is kept"
-            " does not show." + _ASSUMPTIONS,
+            " does not show." + assumptions,
         )
     return Stability(
         add_or_remove_one=3,
         replace_one=3,
         reason=f"mask_later with normalise = {normalise}: copies differ in text, so a new first copy is kept in the"
         " place of the old one, which becomes masked. Holds where every row is private; with a conservative policy"
-        " there is no bound." + _ASSUMPTIONS,
+        " there is no bound." + assumptions,
     )

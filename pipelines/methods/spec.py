@@ -107,6 +107,17 @@ class MethodSpec:
         return self.view.plain == "public_shard"
 
     @property
+    def needs_masks(self) -> bool:
+        """Whether it treats masks otherwise than text, so that nothing else may stand in their place.
+
+        It leaves them out of a loss without noise, or the tokens below them: what it promises rests on that.
+        """
+        phase = self.first_phase
+        views = (self.view, *((phase.view, *phase.views.values()) if phase else ()))
+        read = ("redacted", "typed", "screened")
+        return any(view.marks_tokens or (view.plain in read and not view.asks_for_masks) for view in views)
+
+    @property
     def is_unprotected(self) -> bool:
         """Whether it trains on original text without noise."""
         return self.view.plain == "original"

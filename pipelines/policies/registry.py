@@ -15,6 +15,7 @@ from typing import Any, Final
 from pipelines.errors import ConfigError
 from pipelines.plugins import check_options, installed, load, nearest, resolve
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.policies.labels import REVIEW_LABELS, ReviewLabels
 from pipelines.policies.protocol import DocumentPolicy, Policy, PolicyOptions, PolicySpec
 
 ENTRY_POINTS: Final = "reticent.policies"
@@ -62,6 +63,21 @@ def spec(name: str) -> PolicySpec | None:
 def specs(names: Iterable[str]) -> tuple[PolicySpec, ...]:
     """The specs of the named policies that have one."""
     return tuple(found for name in names if (found := spec(name)) is not None)
+
+
+def review_labels(
+    policies: Iterable[str], names: tuple[str, ...] = REVIEW_LABELS, own: Mapping[str, str] | None = None
+) -> ReviewLabels:
+    """Which label of reviews any label counts as.
+
+    Args:
+        policies: those of the run; built-in ones are known anyway.
+        names, own: as `ReviewLabels` has them.
+    """
+    declared = {known.name: known.review_labels for known in SPECS.values()}
+    plugins = ((name, spec(name)) for name in policies if name not in SPECS)
+    declared.update((name, found.review_labels) for name, found in plugins if found is not None)
+    return ReviewLabels(names=names, own=own or {}, declared=declared)
 
 
 def may_read_documents(name: str) -> bool:

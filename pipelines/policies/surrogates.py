@@ -6,7 +6,10 @@ secret nor its letters, digits or language show in it. Mail addresses, hosts and
 (RFC 2606, RFC 5737, 555-01xx), and first names say no gender.
 
 What a surrogate gives away by design: which mentions are of one secret, and of which label. A masked secret is then
-not the same text in the neighbouring worlds of the claims, so nothing is claimed of text with surrogates.
+not the same text in the neighbouring worlds of the claims, so redaction gives no credit for text with surrogates.
+
+What stands in a row depends on this row, the key and the document's name, and on no other row: one changed sentence
+changes one record. So no surrogate is avoided because it stands elsewhere, as a surrogate or as somebody's name.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import hmac
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pipelines.mask import MASK
 from pipelines.policies import labels
@@ -111,6 +114,10 @@ _BY_REVIEW_LABEL: Final[Mapping[str, Maker]] = {
     labels.NUMBER: lambda d: f"{1 + d.below(9)}{_digits(d, 5)}",
     labels.OTHER: lambda d: f"item {d.some(_LETTERS, 3)}{_digits(d, 4)}",
 }
+
+
+Replace = Callable[[Mapping[str, Any], Sequence[Span]], str]
+"""The redacted text of a row of the sentences table, given what was found in it."""
 
 
 class Replaced(NamedTuple):

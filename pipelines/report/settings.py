@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from pipelines.config import StageConfig
+
 # Free strings that name something built in. A value that is not a plain identifier (a plug-in's path) is still hidden.
 SHOWN_STRINGS: Final = frozenset(
     {
@@ -49,10 +51,11 @@ def shown_settings(configs: Mapping[str, BaseModel]) -> dict[str, dict[str, Any]
 
 
 def _shown_model(config: BaseModel, path: str) -> dict[str, Any]:
+    unkeyed = config.UNKEYED | config.silent() if isinstance(config, StageConfig) else frozenset()
     return {
         name: _shown_value(getattr(config, name), field.annotation, f"{path}.{name}")
         for name, field in sorted(type(config).model_fields.items())
-        if name not in getattr(config, "UNKEYED", ())  # not in the report's key, so not in its bytes
+        if name not in unkeyed  # not in the report's key, so not in its bytes
     }
 
 

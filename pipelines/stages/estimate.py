@@ -109,10 +109,7 @@ class EstimateConfig(StageConfig):
         Args:
             policies: those of the run; built-in ones are known anyway.
         """
-        declared = {spec.name: spec.review_labels for spec in SPECS.values()}
-        plugins = ((name, registry.spec(name)) for name in policies if name not in SPECS)
-        declared.update((name, spec.review_labels) for name, spec in plugins if spec is not None)
-        return ReviewLabels(names=self.labels, own=self.map_labels, declared=declared)
+        return registry.review_labels(policies, self.labels, self.map_labels)
 
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """The step that measures stability measures nothing where no guarantee can rest on it."""

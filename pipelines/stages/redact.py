@@ -5,15 +5,17 @@ Confidentially Redacted Training, Algorithm 1, lines 2 and 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
-from pipelines.context import StageContext
+from pipelines.context import StageContext, derived_key
 from pipelines.errors import StageError
+from pipelines.mask import Replacement
 from pipelines.plugins import nearest, option_references
 from pipelines.policies import registry
 from pipelines.policies.detectors.model_options import TokenClassifierOptions, files_of, identity_of
@@ -29,6 +31,9 @@ from pipelines.policies.detectors.specs import (
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import RedactorSpec
+    from pipelines.policies.protocol import Span
+    from pipelines.policies.surrogates import Replace, Replaced
+    from pipelines.tables import TableWriter
 
 _BATCH_ROWS = 4_096
 _ROWS_WORTH_A_PROCESS = 5_000
@@ -94,11 +99,23 @@ class RedactConfig(
         "masked is left in the text.",
     )
 
+    replacement: Replacement = Field(
+        default="mask",
+        description="What stands in the place of what was masked. label: its label of reviews, such as <PERSON>. "
+        "surrogate: a realistic stand-in, drawn by an HMAC under the store's secret, which `reticent restore` turns "
+        "back. Both are text to a training, and redaction then gives no credit (docs/policies.md).",
+    )
+    surrogate_scope: Literal["document", "corpus"] = Field(
+        default="document",
+        description="With surrogates: where a secret keeps its own. corpus: everywhere, which links its mentions.",
+    )
+
     options: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Options that a plug-in declares: a table [redact.options.NAME] for a policy named NAME above.",
     )
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"replacement", "surrogate_scope"})
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"patterns", "names", "keywords", "exclude", "options"})
 
     @field_validator("policies", "also_levels")
@@ -118,6 +135,14 @@ class RedactConfig(
             if name in SPECS and SPECS[name].reads_documents:
                 raise ValueError(f"'{name}' looks at whole documents and cannot vouch for single sentences")
         return name
+
+    @model_validator(mode="after")
+    def _replacement_fits(self) -> RedactConfig:
+        if self.replacement != "mask" and not self.collapse:
+            raise ValueError("'collapse' is about masks: leave it out with replacement = label or surrogate")
+        if self.replacement != "surrogate" and self.surrogate_scope != "document":
+            raise ValueError("'surrogate_scope' needs replacement = surrogate")
+        return self
 
     @model_validator(mode="after")
     def _settings_have_their_policy(self) -> RedactConfig:
@@ -203,6 +228,34 @@ class RedactConfig(
         more = (package for spec in registry.specs(self._selected()) for package in spec.packages)
         return (model_distribution(self.model), *more)
 
+    def replace(
+        self, secret: bytes, note: Callable[[Mapping[str, Any], Sequence[Replaced]], None] | None = None
+    ) -> Replace | None:
+        """What writes the redacted text of a row in the place of masks; None for masks.
+
+        Labels are those of reviews by default: what ``[estimate]`` says of them changes no text.
+
+        Args:
+            secret: the store's.
+            note: is told the row and what its surrogates stand for.
+        """
+        if self.replacement == "mask":
+            return None
+        from pipelines.policies.surrogates import Surrogates, typed_text
+
+        names = registry.review_labels(self.policies)
+        if self.replacement == "label":
+            return lambda row, spans: typed_text(row["text"], row["token_starts"], row["token_ends"], spans, names)
+        maker = Surrogates(derived_key(secret, "surrogates"), names, self.surrogate_scope)
+
+        def replace(row: Mapping[str, Any], spans: Sequence[Span]) -> str:
+            text, replaced = maker.text(row["doc_id"], row["text"], row["token_starts"], row["token_ends"], spans)
+            if note is not None:
+                note(row, replaced)
+            return text
+
+        return replace
+
     def redactor_spec(self, separator: str | None = None) -> RedactorSpec:
         """What a redactor is made from.
 
@@ -225,7 +278,7 @@ class RedactConfig(
 
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
-    """Writes ``redacted.parquet`` and ``figures.json`` to the private root.
+    """Writes ``redacted.parquet`` and ``figures.json`` to the private root; for surrogates, what they stand for.
 
     Raises:
         ConfigError: a policy or the model cannot be loaded, or the text is in another language.
@@ -236,7 +289,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import RedactionFigures, check_language, lockstep, redacted_row
-    from pipelines.policies.tables import REDACTED
+    from pipelines.policies.tables import REDACTED, SURROGATES
 
     config: RedactConfig = ctx.configs["redact"]
     sentences = ctx.input("split").table(SENTENCES)
@@ -250,10 +303,15 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     if config.check_language:
         check_language(sentences, config.language)
     workers = max(1, min(ctx.run.processes, sentences.num_rows // _ROWS_WORTH_A_PROCESS))
-    with (
-        Redactor.from_spec(config.redactor_spec(ctx.configs["corpus"].separator()), workers) as redactor,
-        ctx.out.table(REDACTED) as writer,
-    ):
+    with ExitStack() as stack:
+        redactor = stack.enter_context(
+            Redactor.from_spec(config.redactor_spec(ctx.configs["corpus"].separator()), workers)
+        )
+        writer = stack.enter_context(ctx.out.table(REDACTED))
+        note = None
+        if config.replacement == "surrogate":
+            note = _noting(stack.enter_context(ctx.out.table(SURROGATES)))
+        replace = config.replace(ctx.run.secret, note)
         whole = redactor.looks_at_documents
         for rows, total in lockstep(sentences, decisions, _BATCH_ROWS, whole_documents=whole):
             requests = [
@@ -266,9 +324,17 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             except ValueError as error:
                 raise StageError(f"sentences.parquet: {error}; rerun the split stage") from None
             for row, verdict in zip(rows, verdicts, strict=True):
-                out = redacted_row(row, verdict, collapse=config.collapse)
+                out = redacted_row(row, verdict, collapse=config.collapse, replace=replace)
                 figures.add(out, verdict)
                 writer.append(**out)
             ctx.run.progress(writer.num_rows, total, "sentences redacted")
     ctx.out.json("figures.json", vars(figures))
     return figures.counts()
+
+
+def _noting(writer: TableWriter) -> Callable[[Mapping[str, Any], Sequence[Replaced]], None]:
+    def note(row: Mapping[str, Any], replaced: Sequence[Replaced]) -> None:
+        for one in replaced:
+            writer.append(doc_id=row["doc_id"], sentence_index=row["sentence_index"], **one._asdict())
+
+    return note

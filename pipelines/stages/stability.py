@@ -95,8 +95,20 @@ def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[S
         _Reviewers(ctx) if source != "gold" else lambda row: (),
         whole_documents=redact.may_look_at_documents() and policies.look_at_documents(),
     )
+    if redact.replacement != "mask":
+        found = map(_with_masks, found)
     tokenise = Splitter(language=how.language, mode=how.mode, model=how.model).tokens
     return judge_all(found, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
+
+
+def _with_masks(scope: Scope) -> Scope:
+    """The scope as masks would leave it: whether policies find the same again is asked of masks.
+
+    What stands in their place is another text in every world; claims give no credit for it.
+    """
+    from pipelines.policies.judging.tables import text_with_masks
+
+    return dataclasses.replace(scope, rows=[{**row, "redacted_text": text_with_masks(row)} for row in scope.rows])
 
 
 class _Reviewers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipelines.errors import ConfigError
+from pipelines.mask import Replacement
 from pipelines.stages.train_settings import TrainSettings
 
 
@@ -18,6 +19,26 @@ def check_together(config: TrainSettings) -> None:
     else:
         _check_scratch(config)
     _check_tokens(config)
+
+
+def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
+    """Checks the method against what stands in the place of masked text.
+
+    Raises:
+        ConfigError: the method does something with masks, and there are none.
+    """
+    if replacement == "mask":
+        return
+    if config.method_spec().needs_masks:
+        raise ConfigError(
+            f"method {config.method} needs masks, and redact.replacement = {replacement!r} writes none: set "
+            "redact.replacement = 'mask', or choose a method that takes redacted text as it is (crt, anonymized)"
+        )
+    if config.typed_masks and config.uses("typed_masks"):
+        raise ConfigError(
+            f"train.typed_masks writes masks, and redact.replacement = {replacement!r} writes other text: leave one of "
+            "them out"
+        )
 
 
 def _check_task(config: TrainSettings) -> None:

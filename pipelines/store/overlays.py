@@ -72,6 +72,7 @@ def make_overlay(session: Session, rows: Sequence[AddedRow], excluded: Iterable[
                     redactor=redactor,
                     has_conservative=redact.conservative is not None,
                     collapse=redact.collapse,
+                    replace=redact.replace(roots.secret),
                 )
             digest = _digest(roots, work)
             if not (folder / digest).exists():

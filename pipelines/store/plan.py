@@ -80,6 +80,12 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         if stage.name in planned:
             for table in stage.configs:
                 session.configs[table].check(stage.name)
+    if planned & {"train_phase1", "train"}:
+        from pipelines.stages.train_checks import check_replacement
+
+        train: Any = session.configs["train"]
+        redact: Any = session.configs["redact"]
+        check_replacement(train, redact.replacement)
 
 
 def _plan_one(

@@ -412,6 +412,35 @@ def test_masks_that_show_lengths_give_no_credit():
     assert "it is 0" not in claim(found, "confidentiality")["statement"]
 
 
+@pytest.mark.parametrize("replacement", ["label", "surrogate"])
+def test_labels_and_surrogates_give_no_credit(replacement, usual):
+    found = build(corpus={"replacement": replacement})
+    assert f"redact.replacement is {replacement}" in claim(found, "bayesian_confidentiality")["refused"]
+    assert [c["num_missed"] for c in found["claims"] if "group" in c["notion"]] == [2]
+    one = claim(found, "confidentiality")
+    assert "it is 0" not in one["statement"]
+    assert one["epsilon"] == claim(usual, "confidentiality")["epsilon"]  # that of a missed secret
+    caught = claim(found, "confidentiality_of_caught_secrets")
+    assert "costs as much as a missed one" in text(caught)
+    assert (caught["is_guarantee"], caught["epsilon"]) == (True, one["epsilon"])
+    for kind, is_free in (("mask", True), (replacement, False)):
+        group = claim(build(corpus={"replacement": kind}, review=CLEAN_CENSUS), "group_confidentiality", 2)
+        assert (group["epsilon"] == 0) == is_free
+
+
+@pytest.mark.parametrize("policies", [{"reads_documents": ("propagate",)}, {"plugins": ("own:Policy",)}])
+def test_labels_that_other_sentences_change_are_refused(policies):
+    """Masks may stay where a label changes, which no review of masks sees."""
+    for replacement in ("mask", "surrogate"):
+        found = build(corpus={"replacement": replacement, **policies})
+        for notion in ("confidentiality", "confidentiality_of_caught_secrets"):
+            one = claim(found, notion)
+            assert (one["refused"] is None) == (replacement == "mask")
+    assert "another label" in claim(found, "confidentiality")["refused"]
+    original = build(corpus={"replacement": "surrogate", "reads_redacted": False, **policies})
+    assert claim(original, "confidentiality")["is_guarantee"]
+
+
 def test_policies_that_tie_rows_together_are_named():
     facts = {
         "dedup_stability": None,

@@ -28,6 +28,7 @@ def build(
     gamma=0.1,
     conservative=False,
     stability=STABILITY,
+    replacement="mask",
     **changes,
 ):
     training = parse_training(document(name, preconditions=preconditions, **changes))
@@ -43,7 +44,11 @@ def build(
         stability=stability,
     )
     corpus = CorpusFacts(
-        dedup_stability=1, dedup_reason="exact.", redactor_is_stable=stable, has_conservative=conservative
+        dedup_stability=1,
+        dedup_reason="exact.",
+        redactor_is_stable=stable,
+        has_conservative=conservative,
+        replacement=replacement,
     )
     found = build_claims(training, corpus, review, (2,))
     json.dumps(found, allow_nan=False)
@@ -102,6 +107,18 @@ def test_a_vocabulary_learnt_on_protected_rows_voids_every_claim(name):
 def test_the_order_of_public_rows_matters_only_where_some_were_read_without_noise():
     assert build("dpsgd", public_order="none")["dp_private_set"]["is_guarantee"]
     assert not build("jft/direct", public_order="unknown")["confidentiality_of_masked_secrets"]["is_guarantee"]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_claim_of_any_method_is_less_for_labels_or_surrogates(name):
+    """Whatever is issued costs all that training spent: what is read without noise differs from secret to secret."""
+    masks = build(name, clean=True, stable=True)
+    for replacement in ("label", "surrogate"):
+        found = build(name, clean=True, stable=True, replacement=replacement)
+        for one in found.values():
+            assert one["refused"] or one["epsilon"] >= one["epsilon_unamplified"]
+    reads_masks = name not in ("dpsgd", "no_dp", "sdpsgd_lstm")
+    assert (masks != found) == (reads_masks or name == "sdpsgd_lstm")
 
 
 @pytest.mark.parametrize("name", ["redacted", "anonymized"])

@@ -191,6 +191,24 @@ def test_places_in_conversations_are_paid_for(tmp_path):
     assert (max(added), max(replaced)) == (declared.add_or_remove_one, declared.replace_one) == (3, 3)
 
 
+def test_surrogates_by_document_are_paid_for(tmp_path):
+    """What stands for a secret names its document, which no key covers; a masked copy shows nothing of it."""
+    items = [(text, document) for text in "ab" for document in "12"]
+
+    @functools.cache
+    def out(corpus):
+        sentences = tuple((text, None, text, None) for text, _ in corpus)  # two texts are of two domains
+        masked, seen = set(), set()
+        for row, (text, _) in enumerate(corpus):
+            (masked.add(row) if text in seen else seen.add(text))
+        assert outcome(sentences, "mask_later", "none", tmp_path) == records(sentences, masked)
+        return records([(text + document, None, text, None) for text, document in corpus], masked)
+
+    added, replaced = distances_of_neighbours(items, out)
+    declared = dedup_stability("mask_later", "none", verify=True, reads_document_names=True)
+    assert (max(added), max(replaced)) == (declared.add_or_remove_one, declared.replace_one) == (3, 3)
+
+
 def test_unverified_has_no_stability_for_a_reason():
     """One added sentence turns more others into false positives than any verified setting declares."""
     declared = dedup_stability("mask_later", "none", verify=False)

@@ -21,6 +21,11 @@ CASES = [
     ('[split]\nlanguage = "qq"', "cannot load a tokeniser"),
     ('[split]\nmode = "senter"\nmodel = "xx_core_web_sm"', "split.model"),
     ('[train]\nmodel = "nobody/nothing"', "not in the local Hugging Face cache"),
+    ('[redact]\nreplacement = "surrogate"\n[train]\nmethod = "jft"', "method jft needs masks"),
+    (
+        '[redact]\nreplacement = "label"\n[train]\nmethod = "anonymized"\ntyped_masks = ["PERSON"]',
+        "train.typed_masks writes masks",
+    ),
 ]
 
 

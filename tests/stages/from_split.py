@@ -102,6 +102,7 @@ class Pipeline:
     estimate: EstimateConfig = field(default_factory=EstimateConfig)
     sample: SampleConfig = field(default_factory=lambda: SampleConfig(replicates=1, fraction=1.0))
     processes: int = 1
+    secret: bytes = b""
     made: dict = field(default_factory=dict)
 
     def stage(self, name, partition, inputs):
@@ -115,7 +116,7 @@ class Pipeline:
             "split": SplitConfig(),
             "shard": ShardConfig(),
         }
-        more = {"public_folder": out, "processes": self.processes}
+        more = {"public_folder": out, "processes": self.processes, "secret": self.secret}
         GRAPH[name].run()(stage_context(name, out, configs, inputs, partition=partition, **more))
         self.made[name, partition] = artifact(name, out, partition)
         return self.made[name, partition]

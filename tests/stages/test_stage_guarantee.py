@@ -95,6 +95,25 @@ def test_the_defaults_make_every_row_private_and_claim_the_raw_corpus(tmp_path):
     assert {("group_confidentiality", 2), ("group_confidentiality", 10)} <= set(found)
 
 
+@pytest.mark.parametrize(
+    ("redact", "size"),
+    [
+        ({"replacement": "label"}, 1),
+        ({"replacement": "surrogate", "surrogate_scope": "corpus"}, 1),
+        ({"replacement": "surrogate"}, 3),  # copies of a sentence in two documents get two surrogates
+    ],
+)
+def test_labels_and_surrogates_reach_the_claims(tmp_path, redact, size):
+    document = stated(tmp_path, redact=redact)
+    for claims in (document["claims"], document["public"]["claims"]):
+        found = {(c["notion"], c["group_size"]): c for c in claims}
+        assert "redact.replacement" in found["bayesian_confidentiality", 1]["refused"]
+        one = found["confidentiality", 1]
+        assert (one["corpus"], one["dedup_stability"]) == ("raw", size)
+        assert (one["epsilon"] == one["epsilon_unamplified"]) == (size == 1)
+    assert document["dedup_stability"]["replace_one"] == size
+
+
 def test_a_conservative_policy_brings_delta2_in(tmp_path):
     found = claims(tmp_path, redact={"conservative": "conservative"})
     assert "0.01" in found["confidentiality", 1]["refused"]

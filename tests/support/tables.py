@@ -10,7 +10,7 @@ from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_STRINGS
 from pipelines.miss_rate.tables import CHOSEN, SAMPLE, STABILITY
 from pipelines.policies.held import HELD
 from pipelines.policies.sharding import PUBLIC_IDS, PUBLISHED, SHARD
-from pipelines.policies.tables import REDACTED
+from pipelines.policies.tables import REDACTED, SURROGATES
 from pipelines.tables import Table, TableWriter
 from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
 
@@ -19,6 +19,7 @@ SCHEMAS = {
     for schema in (
         SENTENCES, DOCUMENTS, REJECTED, GOLD, KEYS, DUPLICATES, DECISIONS, MASKED, REDACTED, SHARD, PUBLISHED,
         PUBLIC_IDS, SAMPLE, CHOSEN, STABILITY, GATE_STRINGS, GATE_INDEX, GATE_HITS, HELD, TOKEN_SCORES, GENERATED,
+        SURROGATES,
     )
 }  # fmt: skip
 

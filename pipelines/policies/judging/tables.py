@@ -13,6 +13,7 @@ from pipelines.tables import Table, side_by_side
 
 if TYPE_CHECKING:
     from pipelines.policies.judging.judge import Verdict
+    from pipelines.policies.surrogates import Replace
 
 _SENTENCE_COLUMNS = (
     "doc_id",
@@ -90,17 +91,27 @@ def redacted(
     return redact_text(text, starts, ends, mask, collapse=collapse), sum(mask)
 
 
-def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) -> dict[str, Any]:
+def redacted_row(
+    row: Mapping[str, Any], verdict: Verdict, *, collapse: bool, replace: Replace | None = None
+) -> dict[str, Any]:
     """One row of the redacted table.
 
-    A duplicate, and a row on which a policy failed, become one mask token whatever ``collapse`` says: their length
-    must not tell them apart from any other fully masked row. What was found in a duplicate is not kept.
+    A duplicate, and a row on which a policy failed, become one mask token whatever ``collapse`` and ``replace`` say:
+    their length must not tell them apart from any other fully masked row. What was found in a duplicate is not kept.
+
+    Args:
+        row: of the sentences table, with ``is_duplicate``.
+        verdict: what was found in it.
+        collapse: whether a run of masked tokens is one mask.
+        replace: writes something else than masks.
     """
     starts, ends = row["token_starts"], row["token_ends"]
     spans = () if row["is_duplicate"] else verdict.spans
     text, num_masked = MASK, len(starts)
     if not row["is_duplicate"]:
         text, num_masked = redacted(row["text"], starts, ends, verdict, collapse=collapse)
+        if replace is not None and not verdict.failed_closed:
+            text = replace(row, spans)
     return {
         **{name: row[name] for name in _CARRIED},
         "redacted_text": text,
@@ -111,6 +122,20 @@ def redacted_row(row: Mapping[str, Any], verdict: Verdict, *, collapse: bool) ->
         "is_duplicate": row["is_duplicate"],
         "failed_closed": verdict.failed_closed,
     }
+
+
+def text_with_masks(row: Mapping[str, Any]) -> str:
+    """The redacted text of a row with collapsed masks, whatever ``redact.replacement`` wrote.
+
+    Args:
+        row: columns of the sentences and the redacted table, side by side.
+    """
+    if row["is_duplicate"] or row["failed_closed"]:
+        return MASK
+    mask = bytearray(len(row["token_starts"]))
+    for span in row["spans"]:
+        mask[span["start_token"] : span["end_token"]] = b"\x01" * (span["end_token"] - span["start_token"])
+    return redact_text(row["text"], row["token_starts"], row["token_ends"], mask)
 
 
 @dataclass(kw_only=True)

@@ -25,6 +25,7 @@ from pipelines.training.data.rows import Range, Row
 if TYPE_CHECKING:
     from pipelines.policies.judging.apply import Redactor
     from pipelines.policies.judging.judge import Verdict
+    from pipelines.policies.surrogates import Replace
 
 EXCLUDED: Final = schema("excluded", "doc_id: string, sentence_index: uint32?")
 """Rows of the training fold that are left out; without an index, all rows of the document."""
@@ -107,6 +108,7 @@ def write_overlay(
     redactor: Redactor,
     has_conservative: bool,
     collapse: bool,
+    replace: Replace | None = None,
 ) -> None:
     """Writes the tables of an overlay; their bytes depend on what is given alone.
 
@@ -119,6 +121,7 @@ def write_overlay(
         redactor: the run's policies.
         has_conservative: whether one of them is the conservative policy.
         collapse: whether a run of masked tokens is one mask.
+        replace: writes something else than masks.
 
     Raises:
         ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
@@ -136,7 +139,7 @@ def write_overlay(
         for row, sentence, verdict in zip(ordered, sentences, found, strict=True)
     ]
     redacted = [
-        redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse)
+        redacted_row({**sentence, "is_duplicate": False}, verdict, collapse=collapse, replace=replace)
         for sentence, verdict in zip(sentences, verdicts, strict=True)
     ]
     for name, table, content in (

@@ -1,0 +1,64 @@
+"""What claims say where masks tell something of a secret, or labels or surrogates stand in their place.
+
+The world that a claim compares with has a mask where a secret was. A label tells the kind of the secret there, a
+surrogate is drawn from it, so a masked secret costs what a missed one does. What stands in a row is a function of the
+row, the key and the document's name, so one changed sentence still changes one record; unless a policy reads whole
+documents, for it may give what is masked in other sentences another label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pipelines.accounting.facts import CorpusFacts
+
+_STANDS: Final[Mapping[str, str]] = {
+    "label": "redact.replacement is label: in the place of a secret stands of which kind it is",
+    "surrogate": "redact.replacement is surrogate: in the place of a secret stands a text that is drawn from it",
+}
+_OTHER_LABELS: Final = (
+    "redact.replacement is {}, and these policies may look at whole documents: {}. With a secret masked by hand they "
+    "may give what is masked in other sentences another label, so one secret may change the text of several records; "
+    "leave them out of redact.policies, or set redact.replacement = 'mask'"
+)
+_SHOWS_LENGTHS: Final = (
+    "redact.collapse is false: the number of masks shows how many tokens a secret has, so redaction gives no credit; "
+    "set redact.collapse = true"
+)
+_OTHER_MASKS: Final = "what was trained on is not this redaction's output, so redaction gives no credit"
+UNLIKE: Final = (
+    "redact.replacement writes labels or surrogates, which differ from secret to secret: what is read without noise is "
+    "not the same in both worlds; set redact.replacement = 'mask'"
+)
+"""Why nothing is claimed of methods that read such text without noise."""
+
+
+def about_replaced(corpus: CorpusFacts) -> str | None:
+    """What a masked secret costs, as an assumption; None where masks are written."""
+    if corpus.replacement == "mask":
+        return None
+    return (
+        f"{_STANDS[corpus.replacement]}, in the other world a mask: a masked secret costs as much as a missed one. "
+        "What stands there depends on the sentence and the name of its document, and on no other sentence"
+    )
+
+
+def no_credit(corpus: CorpusFacts) -> str | None:
+    """Why redaction is worth nothing; None where it is worth something."""
+    if corpus.gives_credit:
+        return None
+    if not corpus.reads_redacted:
+        return _OTHER_MASKS
+    if corpus.replacement == "mask":
+        return _SHOWS_LENGTHS
+    stands = _STANDS[corpus.replacement]
+    return f"{stands}, and in the other world a mask, so redaction gives no credit; set redact.replacement = 'mask'"
+
+
+def relabelling_refusal(corpus: CorpusFacts) -> str | None:
+    """Why nothing is promised where one secret may change the text of other records; None where it cannot."""
+    policies = (*corpus.reads_documents, *corpus.plugins)
+    if corpus.replacement == "mask" or not corpus.reads_redacted or not policies:
+        return None
+    return _OTHER_LABELS.format(corpus.replacement, ", ".join(policies))
