@@ -51,6 +51,7 @@ _READ_OPTIONS = (
     "label_field",
     "gold_field",
     "quoting",
+    "delimiter",
     "wikitext_joiners",
     "mail_headers",
     "mail_quotes",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
@@ -108,7 +108,7 @@ FORMATS: Mapping[str, FormatSpec] = {
             kinds={".csv": "record"},
             auto=(".csv",),
             names_fold=False,
-            settings=("quoting",),
+            settings=("quoting", "delimiter"),
         ),
         FormatSpec(
             name="tsv",
@@ -117,7 +117,7 @@ FORMATS: Mapping[str, FormatSpec] = {
             kinds={".tsv": "record"},
             auto=(".tsv",),
             names_fold=False,
-            settings=("quoting",),
+            settings=("quoting", "delimiter"),
         ),
         FormatSpec(
             name="parquet",
@@ -162,7 +162,7 @@ FORMATS: Mapping[str, FormatSpec] = {
             kinds={".csv": "record", ".tsv": "record", ".jsonl": "line"},
             holds_pairs=True,
             has_gold=False,
-            settings=("quoting",),
+            settings=("quoting", "delimiter"),
         ),
         FormatSpec(
             name="dart",
@@ -179,7 +179,7 @@ FORMATS: Mapping[str, FormatSpec] = {
             kinds={".tsv": "record", ".csv": "record", ".jsonl": "line"},
             holds_pairs=True,
             has_gold=False,
-            settings=("quoting",),
+            settings=("quoting", "delimiter"),
         ),
         FormatSpec(
             name="mail",
@@ -320,17 +320,19 @@ def has_header(format: str, kind: RowKind) -> bool:
     return kind in format_spec(format).has_header
 
 
-def delimiter(name: str, format: str) -> str:
-    """What separates the columns of a table in text."""
+def delimiter(name: str, format: str, options: ReadOptions) -> str:
+    """What separates the columns of a table in text; ``auto``: commas in csv, tabs elsewhere."""
+    if options.delimiter != "auto" and "delimiter" in format_spec(format).settings:
+        return "\t" if options.delimiter == "tab" else options.delimiter
     if format in ("csv", "tsv"):
         return "\t" if format == "tsv" else ","
     return "," if suffix_of(name) == ".csv" else "\t"
 
 
 def is_quoted(name: str, format: str, options: ReadOptions) -> bool:
-    """Whether columns may stand in double quotes; ``auto``: with commas, yes, with tabs, no."""
+    """Whether columns may stand in double quotes; ``auto``: between tabs no, else yes."""
     if options.quoting == "auto":
-        return delimiter(name, format) == ","
+        return delimiter(name, format, options) != "\t"
     return options.quoting == "double"
 
 
@@ -377,4 +379,8 @@ def index_settings(format: str, name: str, options: ReadOptions) -> str:
     kind = row_kind(format, name, options)
     if kind in COLUMNAR:
         return "/".join((kind, *options.columns))
-    return f"{kind}/{is_quoted(name, format, options)}" if kind == "record" else kind
+    if kind != "record":
+        return kind
+    mark = delimiter(name, format, options)
+    usual = delimiter(name, format, replace(options, delimiter="auto"))
+    return f"{kind}/{is_quoted(name, format, options)}" + (f"/{mark}" if mark != usual else "")

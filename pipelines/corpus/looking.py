@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pipelines.corpus.fields import Look, choose_fields, is_dialogue
-from pipelines.corpus.formats import RowKind, suffix_of
+from pipelines.corpus.formats import RowKind, delimiter, is_quoted, suffix_of
 from pipelines.corpus.items import BadRow
 from pipelines.corpus.mail import mail
 from pipelines.corpus.opening import DamagedFile, NotAFile, open_bytes
@@ -62,6 +64,8 @@ def look(path: Path) -> Look:
     return _with_encoding(_text(text, is_whole), head)
 
 
+_DELIMITERS: Final = (",", ";", "tab", "|")
+"""What ``corpus.delimiter`` may be, in the order in which they are tried where the usual one does not fit."""
 _BY_RECORD: Mapping[str, tuple[str, RowKind]] = {
     ".jsonl": ("jsonl", "line"),
     ".ndjson": ("jsonl", "line"),
@@ -97,8 +101,6 @@ def _with_encoding(found: Look, head: bytes) -> Look:
         head[:HEAD_BYTES].decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start < len(head) - 4:  # not a character that the limit cuts in two
-            from dataclasses import replace
-
             warning = "some of it is not UTF-8 (Latin-1?): such rows will be rejected; convert the file with iconv"
             return replace(found, warnings=(*found.warnings, warning))
     return found
@@ -109,52 +111,68 @@ def _with_encoding(found: Look, head: bytes) -> Look:
 
 def _records(path: Path, suffix: str) -> Look:
     form, _ = _BY_RECORD[suffix]
+    options = ReadOptions()
     try:
-        rows, num_bytes, header = _first_rows(path, form)
+        rows, num_bytes, header, share = _first_rows(path, form, options)
+        if form in ("csv", "tsv") and (len(header) < 2 or share < 1):
+            for mark in _DELIMITERS:
+                other = ReadOptions(delimiter=mark)
+                found = _first_rows(path, form, other)
+                if len(found[2]) > 1 and (len(header) < 2 or found[3] > share):
+                    (rows, num_bytes, header, share), options = found, other
     except (OSError, DamagedFile):
         return Look(format=None, what="cannot be read to its end (damaged?)")
-    if form in ("csv", "tsv"):
-        if len(header) == 1 and any(mark in header[0] for mark in ";|"):
-            mark = ";" if ";" in header[0] else "|"
-            advice = f"columns stand between {mark!r}: convert it to commas, for no reader takes that"
-            return Look(format=None, what=advice)
-        if header and all(re.fullmatch(r"[-+0-9.,]*", name) for name in header):
-            return Look(format=None, what="its first line names no columns; add one such as id,text")
+    if form in ("csv", "tsv") and header and all(re.fullmatch(r"[-+0-9.,]*", name) for name in header):
+        return Look(format=None, what="its first line names no columns; add one such as id,text")
     if not rows:
         empty = {"csv": "a header without rows", "tsv": "a header without rows", "json": "no array of objects"}
         return Look(format=None, what=empty.get(form, "no JSON objects"))
-    return choose_fields(form, rows, num_bytes, len(rows) >= _ROWS)
+    look = choose_fields(form, rows, num_bytes, len(rows) >= _ROWS)
+    if options.delimiter == "auto" or look.format is None:
+        return look
+    fields = tuple(sorted((*look.fields, ("delimiter", options.delimiter))))
+    return replace(look, fields=fields, what=f"{look.what}; columns stand between {options.delimiter!r}")
 
 
-def _first_rows(path: Path, form: str) -> tuple[list[dict[str, Any]], int, list[str]]:
+def _first_rows(path: Path, form: str, options: ReadOptions) -> tuple[list[dict[str, Any]], int, list[str], float]:
+    """The first records, their bytes, the names of the columns, and the share of rows that have as many columns."""
     with open_bytes(path) as file:
-        reader = RowReader(file, path.name, form, ReadOptions())
-        header = _cells(reader.header.removeprefix(BOM).decode("utf-8", "replace"), form)
+        reader = RowReader(file, path.name, form, options)
+        cut = partial(
+            cells_of,
+            delimiter=delimiter(path.name, form, options),
+            is_quoted=is_quoted(path.name, form, options),
+        )
+        header = _cells(reader.header.removeprefix(BOM).decode("utf-8", "replace"), cut)
         found: list[dict[str, Any]] = []
-        num_bytes = 0
+        num_bytes = num_rows = 0
         for row in islice(reader.rows(reader.stream(), 1, _ROW_BYTES), _ROWS):
             if row.data is None:
                 continue
             num_bytes += row.num_bytes
-            record = _record(row.data.removeprefix(BOM).decode("utf-8", "replace"), form, header)
+            text = row.data.removeprefix(BOM).decode("utf-8", "replace")
+            num_rows += 1
+            record = _cut(text, header, cut) if form in ("csv", "tsv") else _object(text)
             if record:
                 found.append(record)
             if num_bytes > 4 * HEAD_BYTES:
                 break
-    return found, num_bytes, header
+    return found, num_bytes, header, len(found) / max(1, num_rows)
 
 
-def _cells(text: str, form: str) -> list[str]:
+def _cells(text: str, cut: Callable[[str], list[str]]) -> list[str]:
     try:
-        return cells_of(text, "," if form == "csv" else "\t", is_quoted=form == "csv")
+        return cut(text)
     except BadRow:
         return []
 
 
-def _record(text: str, form: str, header: list[str]) -> dict[str, Any] | None:
-    if form in ("csv", "tsv"):
-        cells = _cells(text, form)
-        return dict(zip(header, cells, strict=True)) if len(cells) == len(header) and any(cells) else None
+def _cut(text: str, header: list[str], cut: Callable[[str], list[str]]) -> dict[str, Any] | None:
+    cells = _cells(text, cut)
+    return dict(zip(header, cells, strict=True)) if len(cells) == len(header) and any(cells) else None
+
+
+def _object(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text.strip(" \t\r\n,[]"))
     except (ValueError, RecursionError):

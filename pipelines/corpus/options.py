@@ -48,6 +48,7 @@ class ReadOptions:
     label_field: str = "label"
     gold_field: str = "spans"
     quoting: str = "auto"
+    delimiter: str = "auto"
     wikitext_joiners: str = "keep"
     mail_headers: tuple[str, ...] = ("Subject",)
     mail_quotes: KeepOrDrop = "drop"

@@ -172,7 +172,7 @@ class _Columns:
 
     def __init__(self, header: bytes, piece: Piece, options: ReadOptions) -> None:
         self.kind = row_kind(piece.format, piece.name, options)
-        self._delimiter = delimiter(piece.name, piece.format)
+        self._delimiter = delimiter(piece.name, piece.format, options)
         self._is_quoted = is_quoted(piece.name, piece.format, options)
         self.names: list[str] = []
         if has_header(piece.format, self.kind):

@@ -58,7 +58,7 @@ class RowReader:
     def __init__(self, file: BinaryIO, name: str, format: str, options: ReadOptions) -> None:
         self.file = file
         self._kind = row_kind(format, name, options)
-        self._quoted_after = delimiter(name, format).encode() if is_quoted(name, format, options) else None
+        self._quoted_after = delimiter(name, format, options).encode() if is_quoted(name, format, options) else None
         self.header = file.readline(SEGMENT_BYTES) if has_header(format, self._kind) else b""
         self._position = len(self.header)
 

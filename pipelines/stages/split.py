@@ -25,6 +25,7 @@ class CorpusSource(StageConfig):
     format: str = Field("auto", description="Their format; auto goes by suffix, with tables in text and mail.")
     txt_document: Literal["file", "line", "paragraph"] | None = None
     quoting: Literal["auto", "double", "none"] | None = None
+    delimiter: Literal["auto", ",", ";", "tab", "|"] | None = None
     text_field: str | None = None
     id_field: str | None = None
     domain_field: str | None = None
@@ -75,7 +76,10 @@ class CorpusConfig(StageConfig):
     )
     quoting: Literal["auto", "double", "none"] = Field(
         "auto",
-        description="Whether columns of a csv or tsv file may stand in double quotes; auto: in csv yes, in tsv no.",
+        description="Whether columns of a csv or tsv file may stand in double quotes; auto: between tabs no, else yes.",
+    )
+    delimiter: Literal["auto", ",", ";", "tab", "|"] = Field(
+        "auto", description="What stands between the columns of a csv or tsv file; auto: commas in csv, tabs in tsv."
     )
     wikitext_joiners: Literal["keep", "undo"] = Field(
         "keep", description="wikitext: undo turns ' @-@ ', ' @,@ ' and ' @.@ ' back into the characters they stand for."
@@ -126,8 +130,9 @@ class CorpusConfig(StageConfig):
     source: tuple[CorpusSource, ...] = Field(
         (),
         description="Files of one pattern that are read in another way: tables [[corpus.source]] with pattern, format, "
-        "text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting. The first one "
-        "whose pattern matches a file's name counts (*: any characters, / too); folders are searched for them as well.",
+        "text_field, id_field, domain_field, fold_field, label_field, gold_field, txt_document, quoting, delimiter. "
+        "The first one whose pattern matches a file's name counts (*: any characters, / too); folders are searched for "
+        "them as well.",
     )
 
     options: dict[str, Any] = Field(

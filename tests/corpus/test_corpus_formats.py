@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from pipelines.corpus.columnar import read_rows
 from pipelines.corpus.datasets import linearise, parse_e2e
+from pipelines.corpus.formats import index_settings
 from pipelines.corpus.hashed_stream import HashedStream
 from pipelines.corpus.items import Document, Rejected
 from pipelines.corpus.options import ReadOptions
@@ -326,6 +327,22 @@ def test_quoting_can_be_chosen(tmp_path):
     path = dump("", "a.csv", 'text,id\n"open,1\nb,2\n', tmp_path)
     assert rejections(read(path)) == [(1, "bad_columns")]
     assert [d.text for d in read(path, quoting="none")] == ['"open', "b"]
+
+
+@pytest.mark.parametrize("mark", [";", "|", "tab", ","])
+@pytest.mark.parametrize("rows", [1, 2, 9])
+def test_columns_may_stand_between_other_marks(tmp_path, mark, rows):
+    """Whole and in pieces, with quoted marks and line breaks; with commas it is what it is by default."""
+    sign = "\t" if mark == "tab" else mark
+    texts = [f'a {sign} "b"', "c\nd", "e", f"f{sign}\n{sign}g"]
+    quoted = (f'{n}{sign}"' + text.replace('"', '""') + '"\n' for n, text in enumerate(texts))
+    path = dump("", f"{ord(sign)}.csv", f"id{sign}text\n{''.join(quoted)}", tmp_path)
+    items = read(path, rows=rows, delimiter=mark, quoting="double")
+    assert [(d.source_id, d.text) for d in items] == [(str(n), text) for n, text in enumerate(texts)]
+    assert index_settings("csv", "a.csv", ReadOptions(delimiter=",")) == index_settings("csv", "a.csv", ReadOptions())
+    known = {index_settings("csv", "a.csv", ReadOptions(delimiter=m, quoting="double")) for m in (",", ";", "|", "tab")}
+    assert len(known) == 4
+    assert index_settings("multidogo", "a.tsv", ReadOptions(delimiter=";")) == "conversation"
 
 
 @pytest.mark.parametrize(

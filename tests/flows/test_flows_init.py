@@ -77,6 +77,15 @@ CASES = {
         1,
     ),
     "csv": ({"a.csv": f'nr,note,shop\n1,"{PROSE}",x\n2,"{PROSE}",y\n'}, "csv", NOTES, 2),
+    "csv between semicolons": (
+        {"a.csv": f'nr;note;shop\n1;"{PROSE}; yes";x\n2;Well, {PROSE};y\n'},
+        "csv",
+        {**NOTES, "delimiter": ";"},
+        2,
+    ),
+    "csv between tabs": ({"a.csv": f"nr\tnote\n1\t{PROSE}\n"}, "csv", {**NOTES, "delimiter": "tab"}, 1),
+    "tsv between bars": ({"a.tsv": f"nr|note\n1|{PROSE}\n2|{PROSE}\n"}, "tsv", {**NOTES, "delimiter": "|"}, 2),
+    "csv with semicolons in it": ({"a.csv": f'nr,note,b;c\n1,"{PROSE}",x\n2,"{PROSE}",y\n'}, "csv", NOTES, 2),
     "csv with odd names": ({"a.csv": f'kunde,freitext\nAnn,"{GERMAN}"\n'}, "csv", {"text_field": "freitext"}, 1),
     "compressed": ({"a.tsv.gz": gzip.compress(f"text\tid\n{PROSE}\t1\n".encode())}, "tsv", {}, 1),
     "e2e": ({"dev.csv": f'mr,ref\n"name[A], area[b]","{PROSE}"\n'}, "e2e", {}, 1),
@@ -169,7 +178,7 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "told"),
     [
-        ("a.csv", "a;b\n1;2\n", "convert it to commas"),
+        ("a.csv", "a;b\n1;2\n", "none is plainly text"),
         ("a.csv", "1,2\n3,4\n", "names no columns"),
         ("a.txt", "x".encode("utf-16"), "UTF-16"),
         ("a.bin", b"\0\1\2", "binary"),
