@@ -10,9 +10,9 @@ import numpy as np
 
 from pipelines.accounting.accountants import pld_epsilon
 from pipelines.accounting.events import Event, NeighboringRelation, adds_no_noise
-from pipelines.attacks.epsilon_estimates import GUESS_SHARES, EpsilonEstimate
+from pipelines.attacks.epsilon_estimates import GUESS_PLANS, EpsilonEstimate
 from pipelines.attacks.epsilon_f_dp import f_dp_p_value, profile_curve
-from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.epsilon_trials import GuessPlan, Trials
 from pipelines.errors import ConfigError
 from pipelines.intervals import clopper_pearson
 
@@ -113,7 +113,7 @@ def claim_p_value(
     claimed: ClaimedProfile,
     *,
     rng: np.random.Generator,
-    guess_shares: Sequence[float] = GUESS_SHARES,
+    plans: Sequence[GuessPlan] = GUESS_PLANS,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     group_size: int = 1,
 ) -> float:
@@ -125,8 +125,7 @@ def claim_p_value(
         trials: scores and coins.
         claimed: what is tested.
         rng: breaks ties.
-        guess_shares: numbers of guesses that are tried, as shares of the canaries; the p-value is corrected for trying
-            several (Bonferroni).
+        plans: numbers of guesses that are tried; the p-value is corrected for trying several (Bonferroni).
         relation: what a coin does to the data set.
         group_size: records that one coin includes.
 
@@ -135,8 +134,7 @@ def claim_p_value(
     """
     _check_alike(relation, group_size, claimed)
     curve = profile_curve(claimed.points)
-    guesses = sorted({max(1, round(share * len(trials))) for share in guess_shares})
-    found = [f_dp_p_value(len(trials), r, trials.correct_guesses(r, rng), curve=curve) for r in guesses]
+    found = [f_dp_p_value(len(trials), r, v, curve=curve) for r, v in trials.guesses(plans, rng)]
     return min(1.0, len(found) * min(found))
 
 

@@ -6,9 +6,10 @@ fixed beforehand, and where several are tried, confidence is shared among them (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict, get_args
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from pipelines.attacks.epsilon_gaussian import (
     order_statistics_bound,
 )
 from pipelines.attacks.epsilon_one_run import one_run_bound
-from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.epsilon_trials import GuessPlan, Trials
 from pipelines.errors import ConfigError
 
 EstimatorName = Literal[
@@ -38,13 +39,18 @@ EstimatorName = Literal[
 ]
 
 INDEPENDENT: Final = "one canary's score does not depend on other canaries"
-GUESS_SHARES: Final = (0.05, 0.2, 0.8)
-"""Guesses that one-run estimators try, as shares of the canaries; the rest are abstentions. Not all are guessed: half
-of the guesses are inclusions, and where the coins fell otherwise, a perfect attack that guessed all would err."""
+GUESS_PLANS: Final = (GuessPlan(0.025, 0.025), GuessPlan(0.1, 0.1), GuessPlan(0.4, 0.4), GuessPlan(0.08, 0.0))
+"""What one-run estimators try. Never all canaries: where the coins fell unevenly, a perfect attack would err. The last
+is for engines that give away a part of those who took part, and nothing about the others."""
 FALSE_POSITIVE_SHARES: Final = (0.02, 0.1, 0.5)
 """False positive rates at which order statistics are taken."""
 
 BoundOfErrors = Callable[..., float]
+
+ALONE: Final = "a canary's score tells of that canary, and not of the others that came with it"
+ALL_ESTIMATORS: Final[tuple[EstimatorName, ...]] = get_args(EstimatorName)
+_OF_COINS: Final = ("one_run", "f_dp", "f_dp_gaussian")
+_NUM_THRESHOLDS: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,12 +92,19 @@ class _Level(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Setting:
+class _Audit:
+    """What estimators are given: trials, their halves, the guesses, and what the bound is to be."""
+
+    trials: Trials
+    choosing: Trials
+    judging: Trials
+    guesses: Sequence[tuple[int, int]]
+    shares: Sequence[float]
     delta: float
     confidence: float
     relation: NeighboringRelation
-    num_trials: int
     group_size: int
+    assumptions: tuple[str, ...]
 
     def level(self, num_tried: int = 1) -> _Level:
         return {"delta": self.delta, "significance": (1 - self.confidence) / num_tried}
@@ -106,8 +119,8 @@ class _Setting:
     ) -> EpsilonEstimate:
         return EpsilonEstimate(
             estimator=estimator, value=value, ceiling=ceiling, confidence=self.confidence, delta=self.delta,
-            relation=self.relation, num_trials=self.num_trials, group_size=self.group_size, assumptions=assumptions,
-            counts=counts,
+            relation=self.relation, num_trials=len(self.trials), group_size=self.group_size,
+            assumptions=(*self.assumptions, *assumptions), counts=counts,
         )  # fmt: skip
 
 
@@ -119,8 +132,9 @@ def epsilon_estimates(
     rng: np.random.Generator,
     relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     group_size: int = 1,
-    guess_shares: Sequence[float] = GUESS_SHARES,
+    plans: Sequence[GuessPlan] = GUESS_PLANS,
     false_positive_shares: Sequence[float] = FALSE_POSITIVE_SHARES,
+    estimators: Sequence[EstimatorName] = ALL_ESTIMATORS,
 ) -> dict[EstimatorName, EpsilonEstimate]:
     """Every estimator's lower bound from one game.
 
@@ -133,30 +147,63 @@ def epsilon_estimates(
         rng: draws the halves, and breaks ties.
         relation: what a coin does to the data set.
         group_size: records that one coin includes.
-        guess_shares: numbers of guesses that one-run estimators try, as shares of the canaries, fixed beforehand.
+        plans: numbers of guesses that one-run estimators try, fixed beforehand.
         false_positive_shares: where order statistics are taken, fixed beforehand.
+        estimators: which to compute.
 
     Raises:
-        ConfigError: confidence, delta or a share out of range.
+        ConfigError: an argument out of range, or no canary.
     """
-    if not 0.5 < confidence < 1 or not 0 < delta < 1:
-        raise ConfigError(f"confidence {confidence} must be between 0.5 and 1, and delta {delta} between 0 and 1")
-    if not guess_shares or not all(0 < share <= 1 for share in guess_shares):
-        raise ConfigError(f"shares of canaries to guess must be above 0 and at most 1, not {list(guess_shares)}")
-    if not false_positive_shares or not all(0 < share < 1 for share in false_positive_shares):
-        raise ConfigError(f"false positive rates must be between 0 and 1, not {list(false_positive_shares)}")
-    setting = _Setting(
-        delta=delta, confidence=confidence, relation=relation, num_trials=len(trials), group_size=group_size
+    if not len(trials) or not plans:
+        raise ConfigError("an audit needs canaries and guesses")
+    choosing, judging = trials.halves(rng)
+    audit = _Audit(
+        trials=trials, choosing=choosing, judging=judging, guesses=trials.guesses(plans, rng),
+        shares=false_positive_shares, delta=delta, confidence=confidence, relation=relation, group_size=group_size,
+        assumptions=(),
+    )  # fmt: skip
+    return _all_of(audit, estimators)
+
+
+def two_model_estimates(
+    scores_with: Mapping[str, float],
+    scores_without: Mapping[str, float],
+    *,
+    delta: float,
+    confidence: float,
+    rng: np.random.Generator,
+    relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    false_positive_shares: Sequence[float] = FALSE_POSITIVE_SHARES,
+) -> dict[EstimatorName, EpsilonEstimate]:
+    """Lower bounds from two models, one trained with a set of canaries and one without (Jagielski et al. 2020).
+
+    The worlds differ by the whole set; that a canary's scores tell of that canary alone is supposed, and said by every
+    estimate. One-run estimators need coins and are not among them.
+
+    Args:
+        scores_with: by identifier, of the canaries under the model that was trained with them.
+        scores_without: of the same canaries under the other; higher speaks for the canary's having been there.
+        delta, confidence, rng, relation, false_positive_shares: as for `epsilon_estimates`.
+
+    Raises:
+        ConfigError: an argument out of range, or no canary.
+        InputError: the models scored different canaries.
+    """
+    if not scores_with:
+        raise ConfigError("an audit needs canaries")
+    pairs = Trials.joined(scores_with, dict.fromkeys(scores_without, True))
+    other = Trials.joined(scores_without, dict.fromkeys(scores_with, False))
+    order = rng.permutation(len(pairs))  # both scores of a canary fall into the same half
+    choosing, judging = (
+        Trials(np.concatenate([pairs.scores[half], other.scores[half]]), np.arange(2 * len(half)) < len(half))
+        for half in (order[: len(order) // 2], order[len(order) // 2 :])
     )
-    if not len(trials):
-        raise ConfigError("an audit needs canaries; there is none")
-    guesses = sorted({max(1, round(share * len(trials))) for share in guess_shares})
-    made = [
-        *_of_thresholds(trials, setting, rng),
-        *_of_guesses(trials, setting, rng, guesses),
-        *_of_samples(trials, setting, false_positive_shares),
-    ]
-    return {estimate.estimator: estimate for estimate in made}
+    both = Trials(np.concatenate([pairs.scores, other.scores]), np.concatenate([pairs.included, other.included]))
+    audit = _Audit(
+        trials=both, choosing=choosing, judging=judging, guesses=(), shares=false_positive_shares, delta=delta,
+        confidence=confidence, relation=relation, group_size=1, assumptions=(ALONE,),
+    )  # fmt: skip
+    return _all_of(audit, [name for name in ALL_ESTIMATORS if name not in _OF_COINS])
 
 
 def best_threshold(trials: Trials, bound: Callable[[int, int, int, int], float]) -> float:
@@ -169,77 +216,73 @@ def best_threshold(trials: Trials, bound: Callable[[int, int, int, int], float])
     ordered = np.sort(trials.scores)
     if not len(ordered):
         return 0.0
-    places = np.unique(np.linspace(0, len(ordered) - 1, 200).round().astype(np.int64))
+    places = np.unique(np.linspace(0, len(ordered) - 1, _NUM_THRESHOLDS).round().astype(np.int64))
     # Between two scores, so that trials like those on either side fall on that side.
     candidates = (ordered[places] + ordered[np.minimum(places + 1, len(ordered) - 1)]) / 2
     return float(max(candidates, key=lambda threshold: bound(*trials.errors_at(threshold))))
 
 
-def _of_thresholds(trials: Trials, setting: _Setting, rng: np.random.Generator) -> list[EpsilonEstimate]:
-    choosing, judging = trials.halves(rng)
-    num_in, num_out = len(judging.in_scores), len(judging.out_scores)
-    level = setting.level()
-    made = []
-    kinds: tuple[tuple[EstimatorName, BoundOfErrors, BoundOfErrors, tuple[str, ...]], ...] = (
-        ("clopper_pearson", clopper_pearson_bound, clopper_pearson_ceiling, (INDEPENDENT,)),
-        ("gaussian", gaussian_bound, gaussian_ceiling, (INDEPENDENT, ASSUMPTION)),
-    )
-    for name, bound, ceiling, assumptions in kinds:
-        threshold = best_threshold(choosing, lambda *errors, bound=bound: bound(*errors, **level))
-        errors = judging.errors_at(threshold)
-        made.append(
-            setting.estimate(
-                name, bound(*errors, **level), ceiling(num_in, num_out, **level), assumptions,
-                **dict(zip(("false_positives", "num_out", "false_negatives", "num_in"), errors, strict=True)),
-            )
-        )  # fmt: skip
-    return made
+def _all_of(audit: _Audit, estimators: Sequence[EstimatorName]) -> dict[EstimatorName, EpsilonEstimate]:
+    if not 0.5 < audit.confidence < 1 or not 0 < audit.delta < 1:
+        raise ConfigError(
+            f"confidence {audit.confidence} must be between 0.5 and 1, and delta {audit.delta} between 0 and 1"
+        )
+    if not audit.shares or not all(0 < share < 1 for share in audit.shares):
+        raise ConfigError(f"false positive rates must be between 0 and 1, not {list(audit.shares)}")
+    return {name: _ESTIMATORS[name](audit) for name in estimators}
+
+
+def _of_threshold(
+    audit: _Audit, name: EstimatorName, bound: BoundOfErrors, ceiling: BoundOfErrors, *assumptions: str
+) -> EpsilonEstimate:
+    level = audit.level()
+    errors = audit.judging.errors_at(best_threshold(audit.choosing, lambda *errors: bound(*errors, **level)))
+    false_positives, num_out, false_negatives, num_in = errors
+    return audit.estimate(
+        name, bound(*errors, **level), ceiling(num_in, num_out, **level), (INDEPENDENT, *assumptions),
+        false_positives=false_positives, num_out=num_out, false_negatives=false_negatives, num_in=num_in,
+    )  # fmt: skip
 
 
 def _of_guesses(
-    trials: Trials, setting: _Setting, rng: np.random.Generator, guesses: Sequence[int]
-) -> list[EpsilonEstimate]:
-    level, whole = setting.level(len(guesses)), setting.level()
-    correct = {r: trials.correct_guesses(r, rng) for r in guesses}
-
-    def best(name: EstimatorName, bound: BoundOfErrors, ceiling: float, *assumptions: str) -> EpsilonEstimate:
-        found = {r: bound(len(trials), r, v) for r, v in correct.items()}
-        chosen = max(found, key=lambda r: found[r])
-        return setting.estimate(
-            name, found[chosen], ceiling, assumptions, num_guesses=chosen, num_correct=correct[chosen],
-            num_tried=len(guesses),
-        )  # fmt: skip
-
-    def of_family(name: EstimatorName, family: Family, *assumptions: str) -> EpsilonEstimate:
-        return best(
-            name,
-            lambda *counts: f_dp_bound(*counts, family=family, **level),
-            f_dp_ceiling(len(trials), guesses, family=family, **whole),
-            *assumptions,
-        )
-
-    return [
-        best(
-            "one_run", lambda *counts: one_run_bound(*counts, **level), one_run_ceiling(len(trials), guesses, **whole)
-        ),
-        of_family("f_dp", "approximate"),
-        of_family("f_dp_gaussian", "gaussian", ASSUMPTION),
-    ]
+    audit: _Audit, name: EstimatorName, bound: BoundOfErrors, ceiling: Callable[..., float], *assumptions: str
+) -> EpsilonEstimate:
+    num_canaries, level = len(audit.trials), audit.level(len(audit.guesses))
+    found = [(bound(num_canaries, r, v, **level), r, v) for r, v in audit.guesses]
+    value, num_guesses, num_correct = max(found)
+    return audit.estimate(
+        name, value, ceiling(num_canaries, [r for r, _ in audit.guesses], **audit.level()), assumptions,
+        num_guesses=num_guesses, num_correct=num_correct, num_tried=len(found),
+    )  # fmt: skip
 
 
-def _of_samples(trials: Trials, setting: _Setting, shares: Sequence[float]) -> list[EpsilonEstimate]:
-    level = setting.level()
-    samples = trials.in_scores, trials.out_scores
-    num_in, num_out = len(samples[0]), len(samples[1])
-    return [
-        setting.estimate(
-            "gaussian_order_statistics",
-            order_statistics_bound(*samples, shares=shares, **level),
-            order_statistics_ceiling(num_in, num_out, shares=shares, **level),
-            (INDEPENDENT, ASSUMPTION),
-            num_tried=len(shares),
-        ),
-        setting.estimate(
-            "gaussian_scores", gaussian_scores_bound(*samples, **level), None, (INDEPENDENT, SCORES_ASSUMPTION)
-        ),
-    ]
+def _of_family(audit: _Audit, name: EstimatorName, family: Family, *assumptions: str) -> EpsilonEstimate:
+    bound, ceiling = (functools.partial(function, family=family) for function in (f_dp_bound, f_dp_ceiling))
+    return _of_guesses(audit, name, bound, ceiling, *assumptions)
+
+
+def _of_order_statistics(audit: _Audit) -> EpsilonEstimate:
+    samples = audit.trials.in_scores, audit.trials.out_scores
+    return audit.estimate(
+        "gaussian_order_statistics",
+        order_statistics_bound(*samples, shares=audit.shares, **audit.level()),
+        order_statistics_ceiling(*map(len, samples), shares=audit.shares, **audit.level()),
+        (INDEPENDENT, ASSUMPTION),
+        num_tried=len(audit.shares),
+    )
+
+
+def _of_samples(audit: _Audit) -> EpsilonEstimate:
+    value = gaussian_scores_bound(audit.trials.in_scores, audit.trials.out_scores, **audit.level())
+    return audit.estimate("gaussian_scores", value, None, (INDEPENDENT, SCORES_ASSUMPTION))
+
+
+_ESTIMATORS: Final[dict[EstimatorName, Callable[[_Audit], EpsilonEstimate]]] = {
+    "clopper_pearson": lambda a: _of_threshold(a, "clopper_pearson", clopper_pearson_bound, clopper_pearson_ceiling),
+    "one_run": lambda a: _of_guesses(a, "one_run", one_run_bound, one_run_ceiling),
+    "f_dp": lambda a: _of_family(a, "f_dp", "approximate"),
+    "f_dp_gaussian": lambda a: _of_family(a, "f_dp_gaussian", "gaussian", ASSUMPTION),
+    "gaussian": lambda a: _of_threshold(a, "gaussian", gaussian_bound, gaussian_ceiling, ASSUMPTION),
+    "gaussian_order_statistics": _of_order_statistics,
+    "gaussian_scores": _of_samples,
+}

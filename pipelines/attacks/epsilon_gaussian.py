@@ -9,6 +9,7 @@ steps are an example, can have a smaller epsilon than these figures. Every figur
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -23,7 +24,9 @@ from pipelines.attacks.epsilon_clopper_pearson import rate_bounds
 ASSUMPTION: Final = "the mechanism is mu-Gaussian DP for some mu"
 SCORES_ASSUMPTION: Final = "scores are Gaussian, with one variance, with and without the canary"
 
-_SMALLEST_TAIL: Final = 1e-12
+LARGEST_SHIFT: Final = 50.0
+"""Samples farther apart count as this far: a smaller bound, of more than a thousand, is a bound too."""
+_NUM_QUANTILES: Final = 4_000
 
 
 def mu_of_rates(false_positive_rate: float, false_negative_rate: float) -> float:
@@ -89,9 +92,10 @@ def gaussian_scores_bound(
 ) -> float:
     """Epsilon of the shift between two Gaussian samples, in deviations, at its lower confidence bound.
 
-    Student's two-sample statistic is noncentral t with parameter mu / sqrt(1/n + 1/m) (Johnson, Kotz and Balakrishnan
-    1995, chapter 31), and its distribution falls with mu. It supposes independent trials and `SCORES_ASSUMPTION`: an
-    assumption on the scores, stronger than `ASSUMPTION`.
+    Student's two-sample statistic is noncentral t with parameter mu / sqrt(1/n + 1/m): (Z + parameter) / sqrt(V / nu),
+    Z standard normal and V chi-squared with nu = n + m - 2 degrees (Johnson, Kotz and Balakrishnan 1995, chapter 31).
+    Its distribution grows with mu. It supposes independent trials and `SCORES_ASSUMPTION`: an assumption on the scores,
+    stronger than `ASSUMPTION`.
     """
     num_in, num_out = len(in_scores), len(out_scores)
     degrees = num_in + num_out - 2
@@ -103,10 +107,19 @@ def gaussian_scores_bound(
     scale = math.sqrt(1 / num_in + 1 / num_out)
     statistic = float(in_scores.mean() - out_scores.mean()) / (math.sqrt(squares / degrees) * scale)
 
-    def excess(shift: float) -> float:
-        return float(stats.nct.sf(statistic, degrees, shift)) - significance
+    spreads = _spreads(degrees)
 
-    if statistic <= 0 or float(stats.t.sf(statistic, degrees)) >= significance:
+    def excess(parameter: float) -> float:
+        return float(special.ndtr(parameter - statistic * spreads).mean()) - significance
+
+    if excess(0.0) >= 0:
         return 0.0
-    shift = optimize.brentq(excess, _SMALLEST_TAIL, statistic)
-    return gdp_epsilon(shift * scale, delta)
+    shift = float(optimize.brentq(excess, 0.0, statistic + 10)) * scale
+    return gdp_epsilon(min(shift, LARGEST_SHIFT), delta)
+
+
+@functools.lru_cache(maxsize=16)
+def _spreads(degrees: int) -> npt.NDArray[np.float64]:
+    """(_NUM_QUANTILES,) quantiles of sqrt(V / degrees), to average over: scipy's noncentral t fails at large shifts."""
+    middles = (np.arange(_NUM_QUANTILES) + 0.5) / _NUM_QUANTILES
+    return np.asarray(np.sqrt(stats.chi2.ppf(middles, degrees) / degrees))

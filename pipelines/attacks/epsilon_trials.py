@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.errors import InputError
+from pipelines.errors import ConfigError, InputError
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class GuessPlan:
+    """How many canaries an attacker guesses, fixed beforehand; he abstains on the others.
+
+    Attributes:
+        included: share of the canaries, those of the highest scores, that he calls included.
+        excluded: share of the canaries, those of the lowest scores, that he calls excluded.
+    """
+
+    included: float
+    excluded: float
+
+    def __post_init__(self) -> None:
+        if min(self.included, self.excluded) < 0 or not 0 < self.included + self.excluded <= 1:
+            raise ConfigError(f"shares of canaries to guess must lie between 0 and 1 together, not {self}")
+
+    def counts(self, num_canaries: int) -> tuple[int, int]:
+        """k+ and k-, at least one guess in all."""
+        included, excluded = math.floor(self.included * num_canaries), math.floor(self.excluded * num_canaries)
+        return (included, excluded) if included + excluded else (1, 0)
 
 
 @dataclass(frozen=True)
@@ -82,19 +105,24 @@ class Trials:
             int(self.included.sum()),
         )
 
-    def correct_guesses(self, num_guesses: int, rng: np.random.Generator) -> int:
-        """Right guesses of the attacker who calls the highest scores included and the lowest not (k+ and k-).
-
-        Half of the guesses are of either kind, the odd one an inclusion; scores that tie are put in random order.
+    def correct_guesses(self, num_included: int, num_excluded: int, rng: np.random.Generator) -> int:
+        """Right guesses of the attacker who calls the highest scores included and the lowest not; ties in random order.
 
         Args:
-            num_guesses: r, at most the number of canaries.
+            num_included: guesses of inclusion, k+.
+            num_excluded: guesses of exclusion, k-; with k+ at most the number of canaries.
             rng: for ties.
         """
-        if not 0 <= num_guesses <= len(self):
-            raise ValueError(f"{num_guesses} guesses over {len(self)} canaries cannot be made")
+        if min(num_included, num_excluded) < 0 or num_included + num_excluded > len(self):
+            raise ValueError(f"{num_included} and {num_excluded} guesses over {len(self)} canaries cannot be made")
         order = np.lexsort((rng.random(len(self)), self.scores))
-        num_low = num_guesses // 2
-        num_high = num_guesses - num_low
-        high = self.included[order[len(self) - num_high :]]
-        return int(high.sum()) + int((~self.included[order[:num_low]]).sum())
+        highest = self.included[order[len(self) - num_included :]]
+        return int(highest.sum()) + int((~self.included[order[:num_excluded]]).sum())
+
+    def guesses(self, plans: Sequence[GuessPlan], rng: np.random.Generator) -> list[tuple[int, int]]:
+        """(guesses, right ones of them) of each plan."""
+        found = []
+        for plan in plans:
+            counts = plan.counts(len(self))
+            found.append((sum(counts), self.correct_guesses(*counts, rng)))
+        return found

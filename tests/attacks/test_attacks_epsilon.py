@@ -16,11 +16,11 @@ from pipelines.attacks.epsilon_clopper_pearson import (
     epsilon_of_rates,
 )
 from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile, Power, claim_p_value, compare
-from pipelines.attacks.epsilon_estimates import EpsilonEstimate, epsilon_estimates
+from pipelines.attacks.epsilon_estimates import ALONE, EpsilonEstimate, epsilon_estimates, two_model_estimates
 from pipelines.attacks.epsilon_f_dp import approximate_curve, f_dp_p_value, gaussian_curve, profile_curve
 from pipelines.attacks.epsilon_gaussian import gaussian_scores_bound, mu_of_rates, order_statistics_bound
 from pipelines.attacks.epsilon_one_run import one_run_bound, one_run_p_value
-from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.epsilon_trials import GuessPlan, Trials
 from pipelines.errors import ConfigError, InputError
 
 MU_AT_4 = 0.9249308976669359  # of epsilon 4 at delta 1e-5
@@ -157,10 +157,10 @@ def test_a_gaussian_mechanism_is_not_refuted_at_its_own_mu():
     flags = []
     for seed in range(200):
         trials = gaussian_trials(500, MU_AT_4, seed)
-        v = trials.correct_guesses(100, np.random.default_rng(seed))
+        v = trials.correct_guesses(50, 50, np.random.default_rng(seed))
         flags.append(f_dp_p_value(500, 100, v, curve=gaussian_curve(MU_AT_4)) <= 0.05)
     assert Power.of(flags).low <= 0.05
-    v = gaussian_trials(500, 8.0, 1).correct_guesses(400, np.random.default_rng(1))
+    v = gaussian_trials(500, 8.0, 1).correct_guesses(200, 200, np.random.default_rng(1))
     assert f_dp_p_value(500, 400, v, curve=gaussian_curve(MU_AT_4)) < 1e-3
 
 
@@ -207,6 +207,21 @@ def test_order_statistics_take_ties_for_no_evidence():
     assert order_statistics_bound(constant, constant, shares=(0.1, 0.5), delta=1e-5, significance=0.05) == 0
 
 
+@pytest.mark.parametrize(("num", "shift"), [(6, 2.0), (60, 0.8), (3000, 30.0)])
+def test_the_bound_by_two_samples_is_that_of_noncentral_t(num, shift):
+    rng = np.random.default_rng(1)
+    with_it, without = rng.normal(shift, size=num), rng.normal(size=2 * num)
+    found = gaussian_scores_bound(with_it, without, delta=1e-5, significance=0.05)
+    statistic = stats.ttest_ind(with_it, without).statistic
+    degrees, scale = 3 * num - 2, math.sqrt(1.5 / num)
+    if shift < 10:
+        parameter = optimize.brentq(lambda c: stats.nct.sf(statistic, degrees, c) - 0.05, 1e-9, statistic)
+        assert found == pytest.approx(gdp_epsilon(parameter * scale, 1e-5), rel=1e-3)
+        assert abs(found - gdp_epsilon(statistic * scale, 1e-5)) > 0.3  # the shift as it was seen is no bound
+    else:
+        assert gdp_epsilon(28, 1e-5) < found < gdp_epsilon(statistic * scale, 1e-5)
+
+
 # Side by side
 
 
@@ -226,7 +241,7 @@ def test_ties_are_no_evidence():
     rng = np.random.default_rng(0)
     coins = np.arange(1000) < 500  # an order that follows the coins must not help
     trials = Trials(np.zeros(1000), coins)
-    assert 400 < trials.correct_guesses(1000, rng) < 600
+    assert 400 < trials.correct_guesses(500, 500, rng) < 600
     for estimate in epsilon_estimates(trials, delta=1e-5, confidence=0.95, rng=rng).values():
         assert estimate.value < 0.3, estimate.estimator
 
@@ -254,6 +269,24 @@ def test_a_perfect_attack_reaches_every_ceiling():
         Trials(coins * 10.0 + rng.random(400), coins), delta=1e-5, confidence=0.95, rng=rng
     ).values():
         assert estimate.ceiling is None or estimate.value == pytest.approx(estimate.ceiling), estimate.estimator
+
+
+def test_two_models_are_compared_canary_by_canary():
+    rng = np.random.default_rng(0)
+    names = [f"canary {at}" for at in range(600)]
+    difficulty = rng.normal(size=600) * 0.3
+    with_it = dict(zip(names, difficulty + rng.normal(size=600) + 3, strict=True))
+    without = dict(zip(reversed(names), (difficulty + rng.normal(size=600))[::-1], strict=True))
+    level = {"delta": 1e-5, "confidence": 0.95}
+    found = two_model_estimates(with_it, without, rng=np.random.default_rng(1), **level)
+    assert set(found) == {"clopper_pearson", "gaussian", "gaussian_order_statistics", "gaussian_scores"}
+    assert found["clopper_pearson"].value > 2
+    assert found["clopper_pearson"].num_trials == 1200
+    assert all(ALONE in estimate.assumptions for estimate in found.values())
+    same = two_model_estimates(without, without, rng=np.random.default_rng(1), **level)
+    assert all(estimate.value == 0 for estimate in same.values())
+    with pytest.raises(InputError):
+        two_model_estimates(with_it, {"another": 0.0}, rng=rng, **level)
 
 
 @pytest.mark.parametrize("changed", [{"relation": NeighboringRelation.REPLACE_ONE}, {"delta": 1e-6}, {"group_size": 2}])
@@ -286,12 +319,13 @@ def test_the_p_value_of_a_claim_pays_for_what_it_tries():
     trials = gaussian_trials(1000, 8.0, 0)
     claimed = ClaimedProfile.of(Gaussian(noise_multiplier=1 / MU_AT_4), ADD_OR_REMOVE)
 
-    def p_value(shares):
-        return claim_p_value(trials, claimed, rng=np.random.default_rng(0), guess_shares=shares)
+    def p_value(*plans):
+        return claim_p_value(trials, claimed, rng=np.random.default_rng(0), plans=plans)
 
-    assert p_value((0.8,)) < 1e-6
-    assert p_value((0.01, 0.8)) == pytest.approx(2 * p_value((0.8,)))
+    best = GuessPlan(0.4, 0.4)
+    assert p_value(best) < 1e-6
+    assert p_value(GuessPlan(0.005, 0.005), best) == pytest.approx(2 * p_value(best))
     honest = claim_p_value(
-        gaussian_trials(1000, MU_AT_4, 0), claimed, rng=np.random.default_rng(0), guess_shares=(0.05, 0.8)
+        gaussian_trials(1000, MU_AT_4, 0), claimed, rng=np.random.default_rng(0), plans=(GuessPlan(0.4, 0.4),)
     )
     assert honest > 0.5

@@ -1,0 +1,191 @@
+"""How near the white-box game comes to the epsilon that is claimed, and which broken engines it catches.
+
+    python benchmarks/audit_tightness.py                    # about 40 minutes on two cores
+    python benchmarks/audit_tightness.py --only tightness   # five minutes
+    python benchmarks/audit_tightness.py --runs 20
+
+All settings are fixed here, before anything runs: epsilon 4 at delta 1e-5 under add-or-remove, bounds at 95 %, five
+seeds, games as in `GAMES`. Nothing is chosen by what came out. Two things flatter the figures: a canary has a
+coordinate of the parameters for itself, which no sentence has, and the Gaussian estimators suppose what the game's
+sum of all records fulfils and sampled steps do not. Broken engines and the correct one run the very same game.
+
+Writes `benchmarks/results/audit_tightness.json`, and prints the tables of docs/audit.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pipelines.accounting.calibration import calibrate_noise_multiplier
+from pipelines.attacks.epsilon_comparison import Power
+from pipelines.attacks.epsilon_estimates import ALL_ESTIMATORS, EpsilonEstimate, EstimatorName, epsilon_estimates
+from pipelines.attacks.white_box import RELATION, Game, play
+from pipelines.dp import gradients, optimizer
+from pipelines.dp.sampling import plan_private_steps
+
+EPSILON, DELTA, CONFIDENCE, SEEDS = 4.0, 1e-5, 0.95, (0, 1, 2, 3, 4)
+# Name: canaries, records in an average step, epochs.
+GAMES = {
+    "1,000 canaries, 1 step of all": (1_000, 1_000, 1),
+    "1,000 canaries, 8 steps of all": (1_000, 1_000, 8),
+    "1,000 canaries, 8 steps of a quarter": (1_000, 250, 2),
+    "20,000 canaries, 8 steps of all": (20_000, 20_000, 8),
+    "20,000 canaries, 8 steps of a quarter": (20_000, 5_000, 2),
+}
+POWER_GAME = (5_000, 1_250, 2)
+POWER_ESTIMATORS: tuple[EstimatorName, ...] = ("clopper_pearson", "one_run", "f_dp", "gaussian_order_statistics")
+RESULTS = Path(__file__).parent / "results" / "audit_tightness.json"
+
+
+def game_of(num_canaries: int, expected_batch_size: int, epochs: int) -> Game:
+    """A game whose noise is the least for the target, in four microbatches a step."""
+    plan = plan_private_steps(num_canaries, expected_batch_size, epochs)
+    noise = calibrate_noise_multiplier(
+        target_epsilon=EPSILON, target_delta=DELTA, sample_rate=plan.sample_rate, num_steps=plan.num_steps,
+        relation=RELATION,
+    )  # fmt: skip
+    return Game(
+        num_canaries=num_canaries, expected_batch_size=expected_batch_size, epochs=epochs, noise_multiplier=noise,
+        max_physical_batch_size=int(1.06 * expected_batch_size / 4),
+    )  # fmt: skip
+
+
+def estimates(game: Game, seed: int, estimators: tuple[EstimatorName, ...]) -> dict[EstimatorName, EpsilonEstimate]:
+    """Of one game, with coins by the seed and the engine's own secret randomness."""
+    rng = np.random.default_rng(seed)
+    played = play(game, rng)
+    return epsilon_estimates(played.trials, delta=DELTA, confidence=CONFIDENCE, rng=rng, estimators=estimators)
+
+
+def tightness() -> list[dict[str, Any]]:
+    """Five seeds of every game, by all estimators."""
+    rows = []
+    for name, setting in GAMES.items():
+        game = game_of(*setting)
+        claimed = game.claimed(DELTA).epsilon
+        found = [estimates(game, seed, ALL_ESTIMATORS) for seed in SEEDS]
+        for estimator in ALL_ESTIMATORS:
+            values = [one[estimator].value for one in found]
+            rows.append(
+                {
+                    "game": name, "estimator": estimator, "values": values, "claimed": claimed,
+                    "ceilings": [one[estimator].ceiling for one in found], "noise_multiplier": game.noise_multiplier,
+                    "assumptions": list(found[0][estimator].assumptions),
+                }
+            )  # fmt: skip
+        print(name, file=sys.stderr)
+    return rows
+
+
+def power(num_runs: int) -> list[dict[str, Any]]:
+    """How often each estimator exceeds the claim, for the correct engine and for broken ones."""
+    game = game_of(*POWER_GAME)
+    claimed = game.claimed(DELTA).epsilon
+    rows = []
+    for engine in ("correct", *FAULTS):
+        flags: dict[EstimatorName, list[bool]] = {name: [] for name in POWER_ESTIMATORS}
+        for seed in range(num_runs):
+            with broken(engine, game):
+                found = estimates(game, seed, POWER_ESTIMATORS)
+            for name in POWER_ESTIMATORS:
+                flags[name].append(found[name].value > claimed)
+        rows += [
+            {"engine": engine, "estimator": name, **asdict(Power.of(found_flags))}
+            for name, found_flags in flags.items()
+        ]
+        print(engine, file=sys.stderr)
+    return rows
+
+
+FAULTS = ("no clipping", "noise / 10", "noise once an epoch", "one microbatch of four unclipped")
+
+
+@contextmanager
+def broken(engine: str, game: Game) -> Iterator[None]:
+    """The engine with a fault, or as it is."""
+    clip_factors, add_noise = gradients.clip_factors, optimizer.add_noise
+    num_noised = num_parts = 0
+
+    def factors(norms: torch.Tensor, *rest: Any) -> torch.Tensor:
+        nonlocal num_parts
+        num_parts += 1
+        is_clipped = engine == "one microbatch of four unclipped" and num_parts > 1
+        return clip_factors(norms, *rest) if is_clipped else torch.ones_like(norms)
+
+    def noise(sums: Any, deviation: float, *rest: Any) -> None:
+        nonlocal num_noised, num_parts
+        num_noised, num_parts = num_noised + 1, 0
+        if engine == "noise / 10":
+            deviation /= 10
+        if engine == "noise once an epoch" and num_noised % game.plan.steps_per_epoch:
+            deviation = 0.0
+        add_noise(sums, deviation, *rest)
+
+    try:
+        if engine in ("no clipping", "one microbatch of four unclipped"):
+            gradients.clip_factors = factors  # type: ignore[assignment]
+        if engine != "correct":
+            optimizer.add_noise = noise  # type: ignore[assignment]
+        yield
+    finally:
+        gradients.clip_factors, optimizer.add_noise = clip_factors, add_noise
+
+
+def tables(result: dict[str, Any]) -> str:
+    """Markdown."""
+    lines = []
+    if rows := result.get("tightness"):
+        games = list(dict.fromkeys(row["game"] for row in rows))
+        lines += [f"| estimator | {' | '.join(games)} |", f"|---|{'---|' * len(games)}"]
+        for estimator in ALL_ESTIMATORS:
+            cells = [
+                f"{statistics.median(row['values']):.2f} ({min(row['values']):.2f} – {max(row['values']):.2f})"
+                for row in rows
+                if row["estimator"] == estimator
+            ]
+            lines.append(f"| `{estimator}` | {' | '.join(cells)} |")
+        lines.append("")
+    if rows := result.get("power"):
+        lines += [f"| engine | {' | '.join(f'`{n}`' for n in POWER_ESTIMATORS)} |"]
+        lines += [f"|---|{'---|' * len(POWER_ESTIMATORS)}"]
+        for engine in ("correct", *FAULTS):
+            cells = [
+                f"{row['num_flagged']} of {row['num_runs']} ({100 * row['low']:.1f} – {100 * row['high']:.1f} %)"
+                for row in rows
+                if row["engine"] == engine
+            ]
+            lines.append(f"| {engine} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=["tightness", "power"])
+    parser.add_argument("--runs", type=int, default=100, help="of each engine")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    result: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "confidence": CONFIDENCE}
+    if arguments.only != "power":
+        result["tightness"] = tightness()
+    if arguments.only != "tightness":
+        result["power"] = power(arguments.runs)
+    result["seconds"] = round(time.monotonic() - began)
+    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(tables(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""The white-box game on our own engine: gradients as canaries, and an attacker who sees every update.
+
+Each canary is a record whose gradient has a coordinate of the parameters for itself alone and is longer than the
+clipping norm (the Dirac canaries of Nasr et al. 2023, "Tight auditing", section 5, many at once as in Steinke et al.
+2023, section 6). A fair coin puts it into the data set or not; if it is there, the engine's Poisson sampling decides
+each step anew. Clipping, sampling, noise and division are the engine's own, through
+`pipelines.dp.privacy.PrivacyEngine`, as a user's loop runs them: an engine with a fault in any of them is what the
+game is for.
+
+The attacker's score of a canary is the log-likelihood ratio of its inner products with the noisy sums. He takes the
+noise of each step as he finds it on coordinates that no record touches, so that a step without noise gives all away.
+
+An absent canary stays in the data set as a record without a gradient. The sum is then that of the data set without it,
+while the rate and the divisor stay what they were: the add-or-remove relation with a rate that is fixed beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from pipelines.accounting import accountants
+from pipelines.accounting.events import Composed, Event, NeighboringRelation, dp_sgd
+from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile
+from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, Trials
+from pipelines.dp.privacy import PrivacyEngine
+from pipelines.dp.sampling import PrivatePlan, plan_private_steps
+from pipelines.errors import ConfigError, PrivacyGateError
+
+RELATION: Final = NeighboringRelation.ADD_OR_REMOVE_ONE
+NUM_SPARE: Final = 256
+"""Coordinates that no record touches: the noise of a step is known from them to 5 %."""
+LEAST_NOISE: Final = 1e-3
+"""What the attacker takes the noise for at least, in clipping norms: rounding alone is far below."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background:
+    """A model that is trained beside the canaries, so that they hide among real gradients.
+
+    Attributes:
+        model: under the engine's rules.
+        records: with a length; a record's value is handed to ``losses_of`` in batches.
+        losses_of: (model, batch) to (B,) losses.
+        collate: makes a batch of records.
+    """
+
+    model: nn.Module
+    records: Dataset[Any]
+    losses_of: Callable[[nn.Module, Any], torch.Tensor]
+    collate: Callable[[list[Any]], Any] = torch.utils.data.default_collate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Game:
+    """The settings of a game, fixed before it.
+
+    Attributes:
+        num_canaries: trials of one game.
+        num_others: further records; those of a background, or records without a gradient.
+        expected_batch_size: records in an average step; all of them make the rate 1, the tightest game.
+        epochs: passes; an epoch has as many steps as one over the rate.
+        noise_multiplier: of the engine.
+        max_grad_norm: of the engine.
+        canary_norm: gradient norm of a canary before clipping, in clipping norms; above 1, or clipping is not tried.
+        max_physical_batch_size: most records that the model sees at once.
+    """
+
+    num_canaries: int
+    num_others: int = 0
+    expected_batch_size: int
+    epochs: int = 1
+    noise_multiplier: float
+    max_grad_norm: float = 1.0
+    canary_norm: float = 10.0
+    max_physical_batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.num_canaries, self.expected_batch_size, self.epochs) < 1 or self.num_others < 0:
+            raise ConfigError("a game needs at least one canary, one record a step and one epoch")
+        if not self.canary_norm > 1:
+            raise ConfigError(
+                f"a canary's gradient must be longer than the clipping norm, not {self.canary_norm} of it"
+            )
+
+    @property
+    def plan(self) -> PrivatePlan:
+        """Rate and steps, as the engine plans them."""
+        return plan_private_steps(self.num_canaries + self.num_others, self.expected_batch_size, self.epochs)
+
+    @property
+    def event(self) -> Event:
+        """What an accountant has to know of the game."""
+        plan = self.plan
+        step = dp_sgd(noise_multiplier=self.noise_multiplier, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
+        return Composed(events=(step,))
+
+    def claimed(self, delta: float) -> ClaimedEpsilon:
+        """The accountant's epsilon for exactly this game's rate, noise and steps, under add-or-remove."""
+        return ClaimedEpsilon(epsilon=accountants.epsilon(self.event, delta, RELATION), delta=delta, relation=RELATION)
+
+    def claimed_profile(self) -> ClaimedProfile:
+        """The accountant's epsilons at many deltas, for `claim_p_value`."""
+        return ClaimedProfile.of(self.event, RELATION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """What came of a game.
+
+    Attributes:
+        trials: a score for each canary, and its coin.
+        noise: (num_steps,) the noise of each step on the spare coordinates, in clipping norms.
+    """
+
+    trials: Trials
+    noise: FloatArray
+
+
+def play(
+    game: Game, rng: np.random.Generator, *, background: Background | None = None, test_seed: int | None = None
+) -> Played:
+    """Trains once, with all canaries, and scores them.
+
+    Args:
+        game: its settings.
+        rng: of the coins.
+        background: what is trained besides; it has ``num_others`` records.
+        test_seed: makes the engine's samples and noise repeatable, for tests.
+
+    Raises:
+        ConfigError: the background has another number of records than the game.
+        PrivacyGateError: the engine counted or took other steps than the game's, so that there is no claim about it.
+    """
+    if background is not None and len(background.records) != game.num_others:  # type: ignore[arg-type]
+        raise ConfigError(f"the background must have {game.num_others} records, as the game says")
+    coins = rng.random(game.num_canaries) < 0.5
+    sums = _sums_of_training(game, coins, background, test_seed)  # (num_steps, num_canaries + NUM_SPARE)
+    noise = np.sqrt((sums[:, game.num_canaries :] ** 2).mean(axis=1))
+    scores = log_likelihood_ratios(sums[:, : game.num_canaries], noise, game.plan.sample_rate)
+    return Played(trials=Trials(scores, coins), noise=noise)
+
+
+def log_likelihood_ratios(sums: FloatArray, noise: FloatArray, sample_rate: float) -> FloatArray:
+    """Of the canary's being in the data set, summed over steps: log(1 - q + q exp((2 x - 1) / (2 s^2))) for each.
+
+    The ratio of (1 - q) N(0, s^2) + q N(1, s^2) to N(0, s^2), the pair that dominates a sampled Gaussian sum (Zhu, Dong
+    and Wang 2022, Theorem 11); no other score is more powerful at any error rate (Neyman and Pearson 1933).
+
+    Args:
+        sums: (num_steps, num_canaries) inner products of the noisy sums with the canaries, in clipping norms.
+        noise: (num_steps,) in clipping norms.
+        sample_rate: q, above 0 and at most 1.
+    """
+    variance = np.maximum(noise, LEAST_NOISE)[:, None] ** 2
+    exponents = (2 * sums - 1) / (2 * variance)
+    if sample_rate >= 1:
+        return np.asarray(exponents.sum(axis=0))
+    ratios = np.logaddexp(math.log1p(-sample_rate), math.log(sample_rate) + exponents)
+    return np.asarray(ratios.sum(axis=0))
+
+
+class _Carrier(nn.Module):
+    """A weight for each canary, looked up like a token's, beside the model that is trained."""
+
+    def __init__(self, num_weights: int, background: Background | None) -> None:
+        super().__init__()
+        self.weights = nn.Embedding(num_weights, 1)
+        self.background = nn.Identity() if background is None else background.model
+        with torch.no_grad():
+            self.weights.weight.zero_()
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The weights of the numbers, (B,)."""
+        found: torch.Tensor = self.weights(numbers[:, None])[:, 0, 0]
+        return found
+
+
+class _Records(Dataset[Any]):
+    """Canaries first: (number of its weight, length of its gradient, share of the background's loss, its record)."""
+
+    def __init__(self, game: Game, coins: BoolArray, background: Background | None) -> None:
+        self._lengths = np.where(coins, game.canary_norm * game.max_grad_norm, 0.0)
+        self._num_others = game.num_others
+        self._records = None if background is None or not game.num_others else background.records
+
+    def __len__(self) -> int:
+        return len(self._lengths) + self._num_others
+
+    def __getitem__(self, index: int) -> tuple[int, float, float, Any]:
+        other = index - len(self._lengths)
+        record = 0 if self._records is None else self._records[max(other, 0)]
+        if other >= 0:
+            return 0, 0.0, 1.0, record
+        return index, float(self._lengths[index]), 0.0, record
+
+
+def _sums_of_training(game: Game, coins: BoolArray, background: Background | None, test_seed: int | None) -> FloatArray:
+    carrier = _Carrier(game.num_canaries + NUM_SPARE, background)
+    collate = torch.utils.data.default_collate if background is None else background.collate
+
+    def batch_of(items: list[tuple[int, float, float, Any]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any]:
+        numbers, lengths, shares, records = zip(*items, strict=True)
+        return torch.tensor(numbers), torch.tensor(lengths), torch.tensor(shares), collate(list(records))
+
+    optimizer = torch.optim.SGD(carrier.parameters(), lr=0.1)
+    seen: list[FloatArray] = []
+    optimizer.register_step_pre_hook(lambda *_: seen.append(_update_of(carrier)))
+    engine = PrivacyEngine(relation=RELATION, test_seed=test_seed, insecure_test_seed=test_seed is not None)
+    _, private, loader = engine.make_private(
+        module=carrier,
+        optimizer=optimizer,
+        data_loader=DataLoader(
+            _Records(game, coins, background), batch_size=game.expected_batch_size, collate_fn=batch_of
+        ),
+        noise_multiplier=game.noise_multiplier,
+        max_grad_norm=game.max_grad_norm,
+        max_physical_batch_size=game.max_physical_batch_size,
+    )
+    for _ in range(game.epochs):
+        for numbers, lengths, shares, records in loader:
+            losses = lengths * carrier(numbers)
+            if background is not None:
+                losses = losses + shares * background.losses_of(background.model, records)
+            private.backward(losses)
+            private.step()
+    if engine.event != game.event or len(seen) != game.plan.num_steps:
+        raise PrivacyGateError(
+            "the engine counted or took other steps than the game planned, so that no claim is about this training"
+        )
+    return np.stack(seen) * (game.plan.expected_batch_size / game.max_grad_norm)
+
+
+def _update_of(carrier: _Carrier) -> FloatArray:
+    gradient = carrier.weights.weight.grad
+    assert gradient is not None  # noqa: S101  # the engine sets it before each step
+    return gradient[:, 0].detach().cpu().double().numpy().copy()
