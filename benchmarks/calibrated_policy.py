@@ -6,20 +6,24 @@
 
 Lists: words that WikiText-2's training file writes in small letters inside a sentence, at least three times and in at
 least two cases of five, and whole words of GPT-2's vocabulary that are more frequent in small letters than with a
-capital and that MiniLM's vocabulary or WikiText-2 know too. Names (Faker's lists) and what ``calibrated_policy.toml``
-leaves out are not among them.
+capital and that MiniLM's vocabulary or WikiText-2 know too; rarer words of WikiText-2 if WordNet lists them. Names
+(Faker's lists), what ``calibrated_policy.toml`` leaves out, and illnesses, drugs, crimes and the like (WordNet, by
+``wordnet.py``; FOLDER/wordnet holds its files) are not among them. Phrases of known words that are one of these, or a
+name, are listed too, and kinds of buildings and businesses.
 
 Fit: logistic regression with an L2 penalty over `contexts.features`, on the words of MultiDoGO train, WNUT-17 train,
 BTC train, the noisy sets A to D (`tests/policies/detectors/noisy`) and WikiText-2 train, all in small letters. A word
 is positive if it is in a labelled span; in WikiText-2, if it is capitalised inside a sentence. So that the model learns
 places and not names, every text is read a second time with each secret replaced by one or two random listed words.
+The weights that ship were fitted before the lists took WordNet in: what it added has no weight of its own.
 
 Limits: chosen on MultiDoGO dev and WikiText-2 valid with these weights, and on a fifth of the fitted texts with weights
-fitted without them. Nothing here reads a part that `public_side.py` reports as held out. Those parts were scored three
-times: with one pair of limits for all sentences (6 missed in MultiDoGO test, 3 in WNUT-17 dev, 1 in presidio-research,
-4 in noisy E); with lower ones for sentences without a capital, only those totals known (6, 2, 1, 2); and, after a look
-at what was missed, with names of the list ``surnames`` at the start of a sentence, lone function words, and pieces that
-begin with punctuation forbidden.
+fitted without them; that of `noisy_entities` on MultiDoGO dev and WikiText-2 valid, by what it leaves public. Nothing
+here reads a part that `public_side.py` reports as held out. Those parts were scored four times: with one pair of limits
+for all sentences (6 missed in MultiDoGO test, 3 in WNUT-17 dev, 1 in presidio-research, 4 in noisy E); with lower ones
+for sentences without a capital, only those totals known (6, 2, 1, 2); after a look at what was missed, with names of
+the list ``surnames`` at the start of a sentence, lone function words, and pieces that begin with punctuation forbidden
+(6, 1, 0, 2); and, after a look at the three in WNUT-17 and E, with WordNet and `noisy_entities`.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from policy_misses import DOMAINS, Text, noisy_sentences
 from stability import posts
+from wordnet import WordNet
 
 from pipelines.policies.english.common_words import COMMON_WORDS, COURTESY_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.name_lists import personal_names
@@ -50,6 +55,9 @@ RANKS = {"rank_0": 0.01, "rank_1": 0.04, "rank_2": 0.1, "rank_3": 0.3, "rank_4":
 """Lists by the highest share of capitals."""
 
 MIN_COUNT = 3
+MEANINGS = 2
+"""So many first meanings of a noun decide whether a word is sensitive."""
+
 NOISY = "ABCD"
 WIKI_SENTENCES = 52_000
 WEIGHT_OF_REPLACED = 0.4
@@ -70,6 +78,7 @@ class Labelled(NamedTuple):
 
 
 def write_lists(folder: Path) -> None:
+    wordnet = WordNet(folder / "wordnet")
     own = {
         key: set(words.split()) for key, words in tomllib.loads((HERE / "calibrated_policy.toml").read_text()).items()
     }
@@ -106,11 +115,25 @@ def write_lists(folder: Path) -> None:
         is_rare = word not in known and small[word] + capital[word] < MIN_COUNT
         if is_small and is_rare and (small[word] or word in pieces):
             lists["rare"].add(word)
+    known = set().union(*lists.values())
+    for word in set(small) - known:
+        is_word = len(word) > 2 and word.isascii() and word.isalpha() and small[word] > capital[word]
+        if is_word and wordnet.is_plain(word) and not wordnet.is_delicate(word):
+            lists["rare"].add(word)
+    names = wordnet.names()
     for name in (*RANKS, "rare"):
         lists[name] -= left_out | own["chat"]
-        lists["surnames"] |= lists[name] & own["surnames"]
-        lists[name] -= own["surnames"]
+        lists[name] = {word for word in lists[name] if not wordnet.is_sensitive(word, meanings=MEANINGS)}
+        lists["surnames"] |= lists[name] & (own["surnames"] | names)
+        lists[name] -= lists["surnames"]
     lists["chat"] = own["chat"] - COMMON_WORDS
+    known = (COMMON_WORDS | NUMBER_WORDS).union(*lists.values())
+    lists["phrases"] = {
+        phrase
+        for phrase in names | wordnet.sensitive_phrases()
+        if known.issuperset(words := phrase.split("_")) and len(set(words) - FUNCTION_WORDS) > 1
+    }
+    lists["premises"] = {word for word in known if wordnet.is_premises(word, meanings=MEANINGS)}
     lines = ["# Made by `python benchmarks/calibrated_policy.py lists`; what each list is: __init__.py.\n"]
     for name, words in lists.items():
         lines.append(f'{name} = """\n{textwrap.fill(" ".join(sorted(words)), 118)}\n"""\n')

@@ -96,7 +96,11 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
             word = unstretched(word)
         if word not in _EVERYDAY:
             found.append((match.start(), match.end(), "WORD"))
-        elif has_case and word not in PRONOUN_I and not (token.islower() or (starts_sentence and token[1:].islower())):
+        elif (
+            has_case
+            and word not in PRONOUN_I
+            and not (token.islower() or (starts_sentence and is_capitalised_first(text, match)))
+        ):
             found.append((match.start(), match.end(), "CAPITAL"))
         words.append(match)
         lower.append(word)
@@ -109,6 +113,11 @@ def _reasons(text: str) -> list[tuple[int, int, str]]:
     if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
         found.append((words[0].start(), words[-1].end(), "BARE"))
     return found
+
+
+def is_capitalised_first(text: str, match: re.Match[str]) -> bool:
+    """Whether a word is written as one that begins a sentence; "A" is where it is no initial ("A. Day")."""
+    return match[0][1:].islower() or (match[0] == "A" and text[match.end() : match.end() + 1].isspace())
 
 
 def unstretched(word: str) -> str:

@@ -39,3 +39,9 @@ class NoisyEntitiesPolicy:
     def find(self, sentence: Sentence) -> list[Span]:
         """The runs of tokens above the threshold of their label."""
         return [Span(*run[:3], self._name, run[3]) for run in self._reader.find(sentence)]
+
+    def probabilities(self, sentence: Sentence) -> list[float]:
+        """For every token the highest probability of a label; 1 where the model cannot read it."""
+        scores, unread = self._reader.scores(sentence)
+        highest = (max(of_token) for of_token in zip(*scores.values(), strict=True))
+        return [1.0 if flag else value for value, flag in zip(highest, unread, strict=True)]

@@ -329,10 +329,11 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             name="calibrated",
             reference=f"{_HERE}.calibrated:CalibratedPolicy",
             description="a sentence counts as public only if every word of it is a known one, and none scores like a "
-            "part of a secret where it stands, by a model that was fitted on public labelled text",
+            "part of a secret where it stands, by two models that were fitted on public labelled text",
             is_fitted=True,
-            labels=frozenset({*_FLAGS, "CONTEXT"}),
-            review_labels=dict.fromkeys((*_FLAGS, "CONTEXT"), labels.OTHER),
+            packages=("torch", "transformers", "tokenizers"),
+            labels=frozenset({*_FLAGS, "PHRASE", "CONTEXT", "ENTITY"}),
+            review_labels=dict.fromkeys((*_FLAGS, "PHRASE", "CONTEXT", "ENTITY"), labels.OTHER),
         ),
     )
 }

@@ -24,7 +24,7 @@ from pipelines.policies.english.word_lists import word_lists
 
 _LISTS: Final = word_lists("everyday_use")
 
-_DETERMINERS: Final = _LISTS["determiners"]
+DETERMINERS: Final = _LISTS["determiners"]
 _OPENING_CLAUSES: Final = _LISTS["opening_clauses"]
 """Of these, the ones that a name follows too ("see what hope posted")."""
 
@@ -132,7 +132,7 @@ def _is_modal(before: str, after: str) -> bool:
 
 def _is_adverb_no_more(before: str, after: str) -> bool:
     """Whether a word such as "long" or "best" stands where a name does, and not where it mostly does."""
-    if before in _DEGREES or before in _DETERMINERS - _OPENING_CLAUSES:
+    if before in _DEGREES or before in DETERMINERS - _OPENING_CLAUSES:
         return False
     begins_alone = not before and (not after or after.endswith("ing"))
     return begins_alone or before in _BEFORE_NAMES or after in SUSPECTS or after in _FINITE
@@ -142,7 +142,7 @@ def _is_everyday(word: str, before: str, after: str) -> bool:
     """Whether the neighbours of a word that is a name as well prove it everyday."""
     if not before:  # an order or a wish: "hope you", "block the card"
         return after in _SUBJECTS or after in _OBJECTS or after in {"if", "to"}
-    if before in _DETERMINERS:
+    if before in DETERMINERS:
         return before not in _OPENING_CLAUSES or after not in _FINITE
     if before in _DEGREES or before in _LICENSING_NOUNS:
         return True

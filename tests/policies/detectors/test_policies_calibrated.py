@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from noisy_text import noisy_sentences
 
+from pipelines.policies.detectors import calibrated
 from pipelines.policies.detectors.calibrated import LIMITS, CalibratedPolicy, Reading
 from pipelines.policies.english import contexts
 from pipelines.policies.english.name_lists import personal_names
@@ -49,7 +50,14 @@ PRIVATE = [
     ("Bill is right .", "CAPITAL"),
     ("here", "BARE"),
     (", on the way", "BARE"),
+    ("A. day is long", "CAPITAL"),
 ]
+CRIMES_AND_ILLNESSES = """
+slipped disc|heart attack|heart failure|detached retina|double vision|hearing loss|multiple sclerosis|aggravated assault
+indecent exposure|lymphoma|leukaemia|herpes|smallpox|assaults|burglary|blackmail|perjury|morphine|cancers|hypertension
+"""
+PLACES_AND_TITLES = "bend|twin peaks|rugby|flint|anchorage|willow|maverick|silver springs|iron mountain|breaking bad"
+STAY_HERE = ["He was seen in {} with some friends .", "It was shown in {} and they liked it .", "We watched {} again ."]
 
 
 @pytest.mark.parametrize("text", PUBLIC)
@@ -85,11 +93,40 @@ def test_any_order_of_words_and_marks_is_judged(words):
     assert flagged(f"{text} qwrtz")
 
 
+@pytest.mark.parametrize("secret", CRIMES_AND_ILLNESSES.strip().replace("\n", "|").split("|"))
+@pytest.mark.parametrize("frame", ["The report mentions {} as the reason .", "it is about the {} and it is over"])
+def test_crimes_and_illnesses_of_plain_words_are_no_public_ones(frame, secret):
+    assert flagged(frame.format(secret)) & {"WORD", "PHRASE"}
+    assert not flagged(frame.format("weather"))
+
+
+@pytest.mark.parametrize("name", ["sunny days nursery", "silver moon hotel", "good morning bakery"])
+def test_a_business_behind_plain_words_may_be_its_name(name):
+    for frame in ("Our family owns {} down by the harbour .", "we bought it at {} last week"):
+        assert "PHRASE" in flagged(frame.format(name))
+    assert "PHRASE" not in flagged(f"Our family owns the {name.split()[-1]} down by the harbour .")
+
+
+def test_the_second_model_finds_names_of_plain_words_that_the_first_lets_pass(monkeypatch):
+    texts = [frame.format(name) for frame in STAY_HERE for name in PLACES_AND_TITLES.split("|")]
+    with_both = sum(not flagged(text) for text in texts)
+    monkeypatch.setattr(calibrated, "MAX_PROBABILITY", 1.0)
+    with_one = sum(not flagged(text) for text in texts)
+    assert with_one >= 10
+    assert with_both <= with_one // 2
+
+
+@pytest.mark.parametrize("text", ["okey thank you sir", "A catch @-@ and @-@ release rule was used ."])
+def test_the_second_model_is_not_asked_about_chat_words_and_marks_of_cut_text(text):
+    assert flagged(text) == set()
+
+
 def test_what_is_forbidden_needs_no_model(monkeypatch):
     monkeypatch.setattr(contexts, "_weights", lambda: (np.full(contexts.NUM_BUCKETS, -127, dtype=np.int64), 0))
+    monkeypatch.setattr(calibrated, "MAX_PROBABILITY", 1.0)
     assert flagged("my flight to sandwich was late") == set()
     for text, label in PRIVATE:
-        if label != "CONTEXT":
+        if label not in ("CONTEXT", "ENTITY"):
             assert label in flagged(text)
 
 
@@ -114,8 +151,8 @@ def test_weights_are_of_these_features():
 
 def test_it_misses_less_than_it_promises_on_text_that_it_was_not_fitted_on():
     """Set E, whose words neither its writer nor its fit has seen; more of it, with intervals: docs/policies.md."""
-    made = list(noisy_sentences("E", 1_200, 1))
+    made = list(noisy_sentences("E", 800, 1))
     bearing = [not flagged(text) for text, gold in made if gold]
     plain = [not flagged(text) for text, gold in made if not gold]
-    assert sum(bearing) / len(bearing) <= 0.01
+    assert sum(bearing) == 0
     assert sum(plain) / len(plain) >= 0.4

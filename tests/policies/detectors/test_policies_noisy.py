@@ -117,6 +117,8 @@ def test_everyday_words_that_stand_where_a_name_stands_are_found(find, text, exp
         "CAN SOMEONE TELL ME WHAT IS GOING ON",
         "i am sooo tired of waiting 🙏",
         "pls help, it doesnt work",
+        "A table for two please",
+        "It is over. A friend of mine called you.",
     ],
 )
 def test_everyday_use_of_such_words_stays_public(find, text):
@@ -137,6 +139,8 @@ def test_everyday_use_of_such_words_stays_public(find, text):
         "we love \U0001f1eb\U0001f1f7",
         "call me\x00 back",
         "III was here",
+        "A. long was here",
+        "we met A friend of mine",
     ],
 )
 def test_what_is_written_in_odd_characters_is_never_everyday(text):

@@ -2,7 +2,8 @@
 
 A word is seen as itself and as its class (which list it is on, and its ending), together with two or three words or
 classes to either side. Weights are whole numbers in a hashed table, so that scores are the same on every machine. Lists
-and weights are made by ``benchmarks/calibrated_policy.py`` from public labelled text, and from nobody's corpus.
+and weights are made by ``benchmarks/calibrated_policy.py`` from public labelled text and WordNet, and from nobody's
+corpus; the attribution is in ``NOTICE.txt``.
 """
 
 from __future__ import annotations
@@ -42,10 +43,19 @@ def _lists() -> Mapping[str, frozenset[str]]:
     return {name: frozenset(words.split()) for name, words in tomllib.loads(text).items()}
 
 
-LISTS: Final = _lists()
+_TABLE: Final = _lists()
+LISTS: Final = {name: words for name, words in _TABLE.items() if name not in ("phrases", "premises")}
 """Words that WikiText-2 or GPT-2's vocabulary write in small letters, by how often WikiText-2 capitalises them inside a
 sentence (``rank_0`` almost never, ``rank_4`` up to three times in five; ``rare``: too seldom there to tell); ``chat``:
-spellings of chats; ``surnames``: some that are family names too."""
+spellings of chats; ``surnames``: some that are names too, of families or by WordNet."""
+
+PHRASES: Final = frozenset(tuple(phrase.split("_")) for phrase in _TABLE["phrases"])
+"""Illnesses, crimes and names that are made of known words ("slipped disc", "salt lake city")."""
+
+PREMISES: Final = _TABLE["premises"]
+"""Known words for a building or a business, which the name of one may end in ("sunny days nursery")."""
+
+LONGEST_PHRASE: Final = max(map(len, PHRASES))
 
 _LISTED: Final = {word: name for name, words in LISTS.items() for word in words}
 KNOWN: Final = COMMON_WORDS | NUMBER_WORDS | {"u"} | frozenset(_LISTED)
