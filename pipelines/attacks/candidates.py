@@ -1,0 +1,237 @@
+"""Ranks of canaries among all candidates of their form, or among sampled ones, on a trained model.
+
+All candidates are scored in float32 with shared prefixes. Rounding would then decide between candidates that are next
+to each other, one way in one order of computation and another in the next. Those that are too close to a canary to tell
+are therefore scored again in float64, so that the rank is that of float64 losses: it does not depend on batches, or on
+whether prefixes were shared. How close is too close is measured: eight times the largest error seen.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+
+from pipelines.attacks.canaries import Canary
+from pipelines.attacks.exposure import TIE_NATS, FloatArray, Rank, rank_among
+from pipelines.attacks.patterns import Pattern
+from pipelines.attacks.shared_prefixes import shared_prefix_losses
+from pipelines.errors import ConfigError
+from pipelines.training.data.records import frame_of
+from pipelines.training.encoded import EncodedRecords, Record, targets_of
+from pipelines.training.trained import TrainedModel
+
+MOST_CANDIDATES: Final = 20_000_000
+_BLOCK: Final = 50_000
+_NUM_CHECKED: Final = 256
+_SAFETY: Final = 8
+
+Progress = Callable[[int, int], None]
+Indices = Sequence[int] | range
+
+
+class Scorer(Protocol):
+    """Scores candidates of one form.
+
+    Attributes:
+        pattern: the form.
+    """
+
+    @property
+    def pattern(self) -> Pattern: ...  # noqa: D102
+
+    def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
+        """(n,) losses of candidates, by their numbers, in nats; by float32 or float64."""
+        ...
+
+
+class CandidateScorer:
+    """Scores candidates by their log-perplexity on one model: as a record of their own, as training encoded it.
+
+    Args:
+        model: a causal language model, or the LSTM.
+        pattern: the form.
+        speaker, domain: as the canaries were trained with.
+        marks_holes: whether a model that marks private tokens is shown which they are, as for a detected canary.
+        num_threads: blocks of candidates at a time, for a small model.
+        progress: told how many candidates of how many are scored.
+    """
+
+    def __init__(
+        self,
+        model: TrainedModel,
+        pattern: Pattern,
+        *,
+        speaker: str | None = None,
+        domain: str | None = None,
+        marks_holes: bool = False,
+        num_threads: int = 1,
+        progress: Progress = lambda done, total: None,
+    ) -> None:
+        self.pattern = pattern
+        self._model, self._speaker, self._domain = model, speaker, domain
+        self._marks_holes, self._num_threads, self._progress = marks_holes, num_threads, progress
+        self._double: torch.nn.Module | None = None
+
+    def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
+        """See `Scorer`.
+
+        Raises:
+            ConfigError: candidates are cut at the model's context length.
+        """
+        if in_double and self._double is None:
+            self._double = copy.deepcopy(self._model.model).double()
+        network = self._double if in_double else self._model.model
+        blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)]
+        found: list[FloatArray] = []
+        done = 0
+        with ThreadPoolExecutor(self._num_threads) as pool:
+            for losses in pool.map(lambda block: shared_prefix_losses(network, self._encode(block)), blocks):
+                found.append(losses)
+                done += len(losses)
+                self._progress(done, len(indices))
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def _encode(self, indices: Indices) -> EncodedRecords:
+        pattern = self.pattern
+        is_run = isinstance(indices, range) and indices.step == 1
+        texts = list(pattern.texts(indices[0], indices[-1] + 1) if is_run else map(pattern.text, indices))
+        if self._model.task == "language_modelling" and not self._marks_holes:
+            encoded = self._encode_plain(texts)
+        else:
+            holes = [[pattern.holes(i)] if self._marks_holes else [] for i in indices]
+            encoded = self._model.encode(
+                Record(texts=[text], speakers=[self._speaker], domains=[self._domain], private_chars=private)
+                for text, private in zip(texts, holes, strict=True)
+            )
+        if encoded.num_truncated:
+            raise ConfigError(
+                f"candidates are longer than the model's context of {self._model.context_length} tokens, and cannot be "
+                "told apart"
+            )
+        return encoded
+
+    def _encode_plain(self, texts: Sequence[str]) -> EncodedRecords:
+        """As `TrainedModel.encode`; what stands around the text is the same for all and made once."""
+        template = Record(texts=[""], speakers=[self._speaker], domains=[self._domain]).rows()
+        frame = frame_of(template, self._model.control)
+        before, after = [*frame.before, *frame.turns[0]], list(frame.after)
+        rows = [[*before, *ids, *after] for ids in self._model.vocabulary.encoder.ids(texts)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        return EncodedRecords(
+            ids=ids,
+            offsets=offsets,
+            is_target=targets_of(ids, offsets, self._model.control),
+            num_truncated=int((lengths > self._model.context_length).sum()),
+        )
+
+
+class NormalisedScorer:
+    """Scores candidates by the difference of their log-perplexities on a model and on a reference model.
+
+    What makes one candidate likelier than another to any model of the language then counts for nothing.
+
+    Args:
+        target, reference: of one form.
+
+    Raises:
+        ConfigError: they are of two forms.
+    """
+
+    def __init__(self, target: Scorer, reference: Scorer) -> None:
+        if target.pattern != reference.pattern:
+            raise ConfigError("a reference model must score candidates of the same form")
+        self._target, self._reference = target, reference
+
+    @property
+    def pattern(self) -> Pattern:
+        """The form."""
+        return self._target.pattern
+
+    def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
+        """See `Scorer`."""
+        return self._target.losses(indices, in_double=in_double) - self._reference.losses(indices, in_double=in_double)
+
+
+def enumerated_ranks(scorer: Scorer, canaries: Iterable[Canary], losses: FloatArray | None = None) -> dict[str, Rank]:
+    """The rank of each canary among all candidates of its form, by identifier.
+
+    Args:
+        scorer: of the canaries' form.
+        canaries: all of that form.
+        losses: (|R|,) of all candidates in float32, if they were scored before.
+
+    Raises:
+        ConfigError: a canary is of another form, or there are more than `MOST_CANDIDATES`.
+    """
+    chosen = _by_id(scorer.pattern, canaries)
+    if scorer.pattern.size > MOST_CANDIDATES:
+        raise ConfigError(
+            f"the form has {scorer.pattern.size:.3g} candidates; at most {MOST_CANDIDATES:,} are enumerated. Sample "
+            "them"
+        )
+    size = scorer.pattern.size
+    rough = scorer.losses(range(size)) if losses is None else losses
+    if rough.shape != (size,):
+        raise ConfigError(f"{size} candidates need as many losses")
+    exact, margin = _exact_near(scorer, rough, sorted(set(chosen.values())))
+    known, values = np.fromiter(exact, np.int64), np.fromiter(exact.values(), np.float64)
+    ranks = {}
+    for canary_id, index in chosen.items():
+        is_near = (np.abs(rough[known] - rough[index]) <= margin) & (known != index)
+        num_surely_below = int(np.count_nonzero(rough < rough[index] - margin))
+        among = rank_among(exact[index], values[is_near])
+        ranks[canary_id] = Rank(size=size, num_below=num_surely_below + among.num_below, num_tied=among.num_tied)
+    return ranks
+
+
+def _exact_near(scorer: Scorer, rough: FloatArray, indices: Sequence[int]) -> tuple[Mapping[int, float], float]:
+    """Float64 losses of all candidates that are near one of the given ones, and how near that is."""
+    exact: dict[int, float] = {}
+    wanted = {*indices, *np.linspace(0, len(rough) - 1, _NUM_CHECKED, dtype=np.int64).tolist()}
+    order = np.argsort(rough, kind="stable")
+    in_order = rough[order]
+    while True:
+        missing = sorted(wanted - exact.keys())
+        exact |= zip(missing, scorer.losses(missing, in_double=True).tolist(), strict=True)
+        known = np.fromiter(exact, np.int64)
+        error = float(np.abs(rough[known] - np.fromiter(exact.values(), np.float64)).max())
+        margin = _SAFETY * error + TIE_NATS
+        for index in indices:
+            first, last = np.searchsorted(in_order, (rough[index] - margin, rough[index] + margin))
+            wanted.update(order[max(0, first - 1) : last + 1].tolist())
+        if wanted <= exact.keys():
+            return exact, margin
+
+
+def sampled_losses(scorer: Scorer, num: int, generator: np.random.Generator) -> FloatArray:
+    """(num,) losses of candidates that are drawn uniformly, with replacement."""
+    return scorer.losses(sorted(scorer.pattern.draw(generator) for _ in range(num)))
+
+
+def canary_losses(scorer: Scorer, canaries: Iterable[Canary]) -> dict[str, float]:
+    """The loss of each canary, by identifier, in nats.
+
+    Raises:
+        ConfigError: a canary is of another form.
+    """
+    chosen = _by_id(scorer.pattern, canaries)
+    return dict(zip(chosen, scorer.losses(list(chosen.values())).tolist(), strict=True))
+
+
+def _by_id(pattern: Pattern, canaries: Iterable[Canary]) -> dict[str, int]:
+    chosen: dict[str, int] = {}
+    for canary in canaries:
+        if canary.pattern != pattern:
+            raise ConfigError("a canary is of another form than the candidates that it is ranked among")
+        if canary.id in chosen:
+            raise ConfigError("two canaries have one identifier")
+        chosen[canary.id] = canary.index
+    return chosen
