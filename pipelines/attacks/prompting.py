@@ -29,6 +29,7 @@ class Decoding:
         max_new_tokens: the longest text.
         temperature, top_k, top_p: of a draw; see `pipelines.training.trained.TrainedModel.generate`.
         num_beams: of a search.
+        batch_size: texts at a time.
     """
 
     kind: Literal["greedy", "sampling", "beams"] = "sampling"
@@ -38,6 +39,7 @@ class Decoding:
     top_k: int = 0
     top_p: float = 1.0
     num_beams: int = 5
+    batch_size: int = 64
 
     def __post_init__(self) -> None:
         if self.kind != "sampling" and self.num != 1:
@@ -55,7 +57,13 @@ class Decoding:
         """
         seed = int(rng.integers(2**62))
         if self.kind == "beams":
-            return model.generate(prompts, max_new_tokens=self.max_new_tokens, num_beams=self.num_beams, seed=seed)
+            return model.generate(
+                prompts,
+                max_new_tokens=self.max_new_tokens,
+                num_beams=self.num_beams,
+                batch_size=self.batch_size,
+                seed=seed,
+            )
         is_greedy = self.kind == "greedy"
         return model.generate(
             prompts,
@@ -65,6 +73,7 @@ class Decoding:
             temperature=0.0 if is_greedy else self.temperature,
             top_k=0 if is_greedy else self.top_k,
             top_p=1.0 if is_greedy else self.top_p,
+            batch_size=self.batch_size,
         )
 
 
@@ -125,7 +134,7 @@ def continuation_losses(model: TrainedModel, prompts: Sequence[Record], texts: S
     mean, num_tokens = np.full(len(texts), np.nan), np.zeros(len(texts), dtype=np.int64)
     for number in range(len(texts)):
         row = slice(int(whole.offsets[number]), int(whole.offsets[number + 1]))
-        before = given.ids[given.offsets[number] : given.offsets[number + 1] - 1]  # without the end of a record
+        before = given.ids[given.offsets[number] : given.offsets[number + 1]]
         shared = min(len(before), row.stop - row.start)
         differs = np.flatnonzero(before[:shared] != whole.ids[row][:shared])
         first = row.start + (int(differs[0]) if len(differs) else shared)

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from support.memorised import trained_on
+from support.memorised import DESCRIPTION, VOCABULARY, trained_on
 from support.torch_threads import one_thread  # noqa: F401
 
 from pipelines.attacks.domain_scores import (
@@ -32,6 +32,8 @@ from pipelines.errors import ConfigError
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
 from pipelines.training.encoded import Record
+from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.trained import TrainedModel
 
 NAN = float("nan")
 
@@ -285,3 +287,19 @@ def test_long_prompts_lose_their_beginning(models):
     assert list(fitted(of(None, "one two three four five"), 34, models["both"]).texts) == ["four five"]
     with pytest.raises(ConfigError, match="no room"):
         fitted(long, 48, models["both"])
+
+
+def test_an_lstm_is_attacked_too_but_by_no_beams(models):
+    lstm = TrainedModel(LSTMLanguageModel(len(VOCABULARY.tokenizer), 8, 8).eval(), VOCABULARY, DESCRIPTION)
+    prompts = [of("air", "i want"), of("air", "i")]
+    rng = np.random.default_rng(0)
+    assert Decoding(kind="beams").suits(models["both"])
+    assert not Decoding(kind="beams").suits(models["both"], lstm)
+    for how in (Decoding(kind="greedy", max_new_tokens=4), Decoding(num=2, max_new_tokens=4, top_k=9)):
+        assert how.suits(lstm)
+        assert [len(texts) for texts in how.write(lstm, prompts, rng)] == [how.num] * 2
+    found = continuation_losses(lstm, prompts, ["my seat", "want cable"])
+    assert found.num_tokens.tolist() == [8, 11]
+    assert np.isfinite(found.mean).all()
+    with pytest.raises(ConfigError, match="one text"):
+        Decoding(kind="greedy", num=2)
