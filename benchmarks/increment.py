@@ -92,6 +92,8 @@ def drive_begun(run: str) -> list[Outcome]:
                 for edge in GRAPH[name].inputs:
                     if edge.stage not in OUTSIDE:
                         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+                        if edge.optional and (edge.stage, None) not in outcomes:
+                            continue
                         inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in wanted)
                 outcomes[(name, partition)] = builder_of(run).build(name, partition, inputs)
         session.outcomes.extend(outcomes.values())

@@ -10,61 +10,39 @@ import importlib
 from collections.abc import Mapping
 
 from pipelines.config import StageConfig
+from pipelines.graph_audit import AUDIT_STAGES
+from pipelines.graph_names import (
+    CORPUS,
+    DECISIONS,
+    DEDUP,
+    ESTIMATE,
+    FIGURES,
+    GATE,
+    GENERATED,
+    GUARANTEE,
+    HELD_BY_LABEL,
+    MASKED,
+    MODEL_PACKAGES,
+    PASSED,
+    PRIVATE,
+    PUBLIC,
+    READ_OPTIONS,
+    REDACT,
+    REDACTED,
+    REPORT,
+    SAMPLE,
+    SCORED_WITH,
+    SCORES,
+    SCREENED,
+    SENTENCES,
+    SHARD,
+    SPLIT,
+    STABILITY,
+    STAGES,
+    TRAIN,
+    TRAINING_PACKAGES,
+)
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
-
-_STAGES = "pipelines.stages"
-CORPUS = f"{_STAGES}.split:CorpusConfig"
-SPLIT = f"{_STAGES}.split:SplitConfig"
-DEDUP = f"{_STAGES}.dedup:DedupConfig"
-REDACT = f"{_STAGES}.redact:RedactConfig"
-SAMPLE = f"{_STAGES}.sample:SampleConfig"
-ESTIMATE = f"{_STAGES}.estimate:EstimateConfig"
-GATE = f"{_STAGES}.gate:GateConfig"
-SHARD = f"{_STAGES}.shard:ShardConfig"
-TRAIN = f"{_STAGES}.train_config:TrainConfig"
-GUARANTEE = f"{_STAGES}.guarantee:GuaranteeConfig"
-REPORT = f"{_STAGES}.report:ReportConfig"
-
-_MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
-_TRAINING_PACKAGES = (*_MODEL_PACKAGES, "dp-accounting")
-
-SENTENCES = "sentences.parquet"
-DECISIONS = "decisions.parquet"
-STABILITY = "stability.parquet"
-MASKED = "masked.parquet"
-REDACTED = "redacted.parquet"
-FIGURES = "figures.json"
-SCREENED = "screened.parquet"
-GENERATED = "generated.parquet"
-SCORES = "token_scores.parquet"
-PASSED = "passed.json"
-HELD_BY_LABEL = "held_by_label.json"
-PRIVATE = "private.parquet"
-PUBLIC = "public.parquet"
-
-_READ_OPTIONS = (
-    "txt_document",
-    "text_field",
-    "id_field",
-    "domain_field",
-    "fold_field",
-    "label_field",
-    "gold_field",
-    "quoting",
-    "delimiter",
-    "wikitext_joiners",
-    "mail_headers",
-    "mail_quotes",
-    "mail_signatures",
-    "max_document_chars",
-)
-"""How another corpus is read, too (`pipelines.corpus.options`)."""
-
-_SCORED_WITH = (
-    *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
-    *("evaluate_fold", "max_eval_sentences", "max_new_tokens", "num_beams", "max_generated"),
-    *("template", "classes", "label_words"),
-)
 
 GRAPH: Mapping[str, Stage] = {
     stage.name: stage
@@ -73,7 +51,7 @@ GRAPH: Mapping[str, Stage] = {
             name="split",
             title="Tokenise, then split into sentences: before redaction and deduplication (CRT, A.5).",
             table="split",
-            module=f"{_STAGES}.split",
+            module=f"{STAGES}.split",
             configs={"corpus": CORPUS, "split": SPLIT},
             inputs=(Input(SOURCE, partitions="same"),),
             partitioned=True,
@@ -91,7 +69,7 @@ GRAPH: Mapping[str, Stage] = {
             title="A 128-bit key for every sentence of one partition.",
             table="dedup",
             step="keys",
-            module=f"{_STAGES}.dedup_keys",
+            module=f"{STAGES}.dedup_keys",
             configs={"dedup": DEDUP},
             fields={"dedup": ("normalise", "min_tokens", "hash_seed", "unit", "against")},
             inputs=(Input("split", (SENTENCES,), "same"),),
@@ -103,9 +81,9 @@ GRAPH: Mapping[str, Stage] = {
             title="Which sentences repeat an earlier one: Bloom filter nominates, an exact pass decides.",
             table="dedup",
             step="resolve",
-            module=f"{_STAGES}.dedup_resolve",
+            module=f"{STAGES}.dedup_resolve",
             configs={"dedup": DEDUP, "corpus": CORPUS, "split": SPLIT},
-            fields={"corpus": _READ_OPTIONS, "split": ("mode", "model", "language", "max_sentence_tokens")},
+            fields={"corpus": READ_OPTIONS, "split": ("mode", "model", "language", "max_sentence_tokens")},
             inputs=(Input("dedup_keys", partitions="all"),),
             packages=("numpy", "pyarrow", "spacy"),
         ),
@@ -114,7 +92,7 @@ GRAPH: Mapping[str, Stage] = {
             title="The decisions of one partition, one row per sentence (CRT Algorithm 1, line 1).",
             table="dedup",
             step="mask",
-            module=f"{_STAGES}.dedup_mask",
+            module=f"{STAGES}.dedup_mask",
             configs={"dedup": DEDUP},
             fields={"dedup": ()},
             inputs=(
@@ -129,7 +107,7 @@ GRAPH: Mapping[str, Stage] = {
             name="redact",
             title="Mask what the policies find in one partition (CRT Algorithm 1, line 2).",
             table="redact",
-            module=f"{_STAGES}.redact",
+            module=f"{STAGES}.redact",
             configs={"redact": REDACT, "corpus": CORPUS},
             fields={"corpus": ("format", "source")},
             inputs=(Input("split", (SENTENCES,), "same"), Input("dedup_mask", (MASKED,), "same")),
@@ -141,7 +119,7 @@ GRAPH: Mapping[str, Stage] = {
             name="sample",
             title="Draw the sentences whose redaction is reviewed (JFT: 10 samples of 0.01 %).",
             table="sample",
-            module=f"{_STAGES}.sample",
+            module=f"{STAGES}.sample",
             configs={"sample": SAMPLE},
             inputs=(Input("split", (SENTENCES,), "all"),),
             packages=("numpy", "pyarrow"),
@@ -152,7 +130,7 @@ GRAPH: Mapping[str, Stage] = {
             title="Which caught secrets are redacted stably: masked by hand, they would change nothing else.",
             table="estimate",
             step="stability",
-            module=f"{_STAGES}.stability",
+            module=f"{STAGES}.stability",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS, "split": SPLIT, "dedup": DEDUP},
             fields={
                 "estimate": ("source",),
@@ -175,7 +153,7 @@ GRAPH: Mapping[str, Stage] = {
             name="estimate",
             title="How much redaction missed: m, gamma and delta2 with their intervals.",
             table="estimate",
-            module=f"{_STAGES}.estimate",
+            module=f"{STAGES}.estimate",
             configs={"estimate": ESTIMATE, "redact": REDACT, "corpus": CORPUS},
             fields={"corpus": ("format", "source")},
             inputs=(
@@ -194,7 +172,7 @@ GRAPH: Mapping[str, Stage] = {
             title="List the distinct strings that were masked in one partition.",
             table="gate",
             step="strings",
-            module=f"{_STAGES}.gate_strings",
+            module=f"{STAGES}.gate_strings",
             configs={"gate": GATE},
             fields={"gate": ("enabled", "labels", "case_sensitive")},
             inputs=(Input("split", (SENTENCES,), "same"), Input("redact", (REDACTED,), "same")),
@@ -206,7 +184,7 @@ GRAPH: Mapping[str, Stage] = {
             title="Search every masked string in all that will be public, and hold back the rows that it stands in.",
             table="gate",
             step="search",
-            module=f"{_STAGES}.gate",
+            module=f"{STAGES}.gate",
             configs={"gate": GATE},
             inputs=(Input("gate_strings", partitions="all"), Input("redact", (REDACTED,), "all"), Input(REVIEWS)),
             packages=("pyarrow", "faker"),
@@ -220,7 +198,7 @@ GRAPH: Mapping[str, Stage] = {
             name="shard",
             title="Divide one partition into public and private rows (CRT Algorithm 1, lines 3 and 4).",
             table="shard",
-            module=f"{_STAGES}.shard",
+            module=f"{STAGES}.shard",
             configs={"shard": SHARD},
             fields={"shard": ()},
             inputs=(Input("redact", (REDACTED,), "same"), Input("gate", (PASSED,))),
@@ -234,7 +212,7 @@ GRAPH: Mapping[str, Stage] = {
             table="shard",
             step="publish",
             publishes_rows=True,
-            module=f"{_STAGES}.publish",
+            module=f"{STAGES}.publish",
             configs={"shard": SHARD, "train": TRAIN},
             fields={"shard": ("publish",), "train": ("method",)},
             inputs=(Input("shard", (PUBLIC,), "same"), Input("gate", (PASSED,))),
@@ -249,7 +227,7 @@ GRAPH: Mapping[str, Stage] = {
             title="Phase 1 of methods that fine-tune twice: on redacted text (JFT, section 4.1).",
             table="train",
             step="phase1",
-            module=f"{_STAGES}.train_phase1",
+            module=f"{STAGES}.train_phase1",
             configs={"train": TRAIN},
             inputs=(
                 Input("shard", (PUBLIC, PRIVATE), "all"),
@@ -258,14 +236,14 @@ GRAPH: Mapping[str, Stage] = {
                 Input("estimate", (FIGURES, SCREENED)),
                 Input(OVERLAY),
             ),
-            packages=_TRAINING_PACKAGES,
+            packages=TRAINING_PACKAGES,
             has_recipe=True,
         ),
         Stage(
             name="train",
             title="Fine-tune with the chosen method, such as CRT (Algorithm 1, lines 5 to 8).",
             table="train",
-            module=f"{_STAGES}.train",
+            module=f"{STAGES}.train",
             configs={"train": TRAIN},
             inputs=(
                 Input("train_phase1"),
@@ -276,7 +254,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input(OVERLAY),
             ),
             roots=("private", "public"),
-            packages=_TRAINING_PACKAGES,
+            packages=TRAINING_PACKAGES,
             is_release=True,
             has_recipe=True,
         ),
@@ -286,15 +264,15 @@ GRAPH: Mapping[str, Stage] = {
             title="What the finished model scores on held-out text, and the text that it generates.",
             table="train",
             step="evaluate",
-            module=f"{_STAGES}.evaluate",
+            module=f"{STAGES}.evaluate",
             configs={"train": TRAIN},
-            fields={"train": _SCORED_WITH},
+            fields={"train": SCORED_WITH},
             inputs=(
                 Input("train"),
                 Input("split", (SENTENCES,), "all"),
                 Input("redact", (REDACTED,), "all"),
             ),
-            packages=(*_MODEL_PACKAGES, "nltk", "rouge-score", "sacrebleu"),
+            packages=(*MODEL_PACKAGES, "nltk", "rouge-score", "sacrebleu"),
             tables=(Table("generated", GENERATED), Table("token_scores", SCORES)),
         ),
         Stage(
@@ -302,7 +280,7 @@ GRAPH: Mapping[str, Stage] = {
             title="Utility on what the policies found in held-out text, and on the rest.",
             table="train",
             step="utility",
-            module=f"{_STAGES}.train_utility",
+            module=f"{STAGES}.train_utility",
             configs={},
             inputs=(Input("evaluate", (SCORES,)), Input("redact", (REDACTED,), "all")),
             packages=("pyarrow",),
@@ -311,7 +289,7 @@ GRAPH: Mapping[str, Stage] = {
             name="guarantee",
             title="From training events and the miss rate to stated guarantees (CRT Theorem 8).",
             table="guarantee",
-            module=f"{_STAGES}.guarantee",
+            module=f"{STAGES}.guarantee",
             configs={
                 "guarantee": GUARANTEE,
                 "dedup": DEDUP,
@@ -332,11 +310,12 @@ GRAPH: Mapping[str, Stage] = {
             ),
             packages=("dp-accounting", "numpy", "scipy"),
         ),
+        *AUDIT_STAGES,
         Stage(
             name="report",
             title="The self-contained HTML and JSON report.",
             table="report",
-            module=f"{_STAGES}.report",
+            module=f"{STAGES}.report",
             configs={
                 "report": REPORT,
                 "corpus": CORPUS,
@@ -359,6 +338,7 @@ GRAPH: Mapping[str, Stage] = {
                 Input("train_utility"),
                 Input("guarantee"),
                 Input("gate", (PASSED, HELD_BY_LABEL)),
+                Input("audit", ("audit.json",), optional=True),
                 Input(LEFT_OUT),
             ),
             roots=("private", "public"),

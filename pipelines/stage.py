@@ -44,11 +44,13 @@ class Input:
             files stops the wave early when only another file of the same artifact changed.
         partitions: ``same`` reads the reader's own partition, ``all`` every partition in corpus order, ``whole`` the
             single artifact of a whole-corpus stage.
+        optional: whether the reader does without it where it is not there (`Stage.optional`).
     """
 
     stage: str
     files: tuple[str, ...] = ()
     partitions: Literal["same", "all", "whole"] = "whole"
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Stage:
         runs: tables, besides its own, whose settings select code that it runs.
         is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
         publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
+        optional: whether runs leave it out unless their settings ask for it (``enabled`` of its table); what reads it
+            finds it where an earlier run made it.
         has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
             because making it anew is a release, or makes one.
     """
@@ -98,6 +102,7 @@ class Stage:
     is_release: bool = False
     publishes_rows: bool = False
     has_recipe: bool = False
+    optional: bool = False
 
     @property
     def shown_name(self) -> str:
@@ -114,7 +119,7 @@ class Stage:
         return {
             edge.stage: tuple((p, key) for p, key in known[edge.stage] if edge.partitions != "same" or p == partition)
             for edge in self.inputs
-            if edge.stage not in OUTSIDE
+            if edge.stage not in OUTSIDE and not (edge.optional and edge.stage not in known)
         }
 
     def reads(self, name: str) -> bool:

@@ -9,12 +9,25 @@ from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Keyed, Stage
 
 
+def usual() -> tuple[str, ...]:
+    """The stages that are not optional."""
+    return tuple(stage.name for stage in GRAPH.values() if not stage.optional)
+
+
+def wanted(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
+    """The stages in ``names``, without optional ones that the settings do not ask for (``enabled`` of their table)."""
+    return tuple(
+        name for name in names if not GRAPH[name].optional or getattr(configs[GRAPH[name].table], "enabled", True)
+    )
+
+
 def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:
-    """The stages in ``names`` and every stage that one of them depends on; with settings, that it reads with them."""
+    """The stages in ``names`` and every stage that one of them cannot do without; with settings, with these."""
     needed = set(names)
     for stage in reversed(list(GRAPH.values())):  # declared in topological order
         if stage.name in needed:
-            needed.update(edge.stage for edge in (stage.inputs if configs is None else stage.edges_read(configs)))
+            edges = stage.inputs if configs is None else stage.edges_read(configs)
+            needed.update(edge.stage for edge in edges if not edge.optional)
     return needed
 
 
@@ -47,7 +60,7 @@ def walk(
     for stage in GRAPH.values():
         if stage.name not in names:
             continue
-        can_read = all(edge.stage in keys for edge in stage.inputs if edge.stage not in OUTSIDE)
+        can_read = all(edge.stage in keys or edge.optional for edge in stage.inputs if edge.stage not in OUTSIDE)
         made: list[Keyed] = []
         for partition in partition_names(stage.name):
             key = visit(stage, partition, stage.input_keys(partition, keys) if can_read else None)

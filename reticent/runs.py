@@ -27,7 +27,8 @@ from pipelines.accounting.claim_builder import Claim
 from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
-from pipelines.graph import FIGURES, GRAPH
+from pipelines.graph import GRAPH
+from pipelines.graph_names import FIGURES
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.ledger import read_ledger

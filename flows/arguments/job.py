@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit, emit_run, simulate_app
-from pipelines.errors import ConfigError, ReticentError
+from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 
 
 @simulate_app.command("customersim")
@@ -88,6 +88,28 @@ def run(
             emit({"state": "failed", "error": failure, "stages": []}, True, "")
         raise
     emit_run(record, as_json)
+
+
+@app.command()
+def audit(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
+    settle: Annotated[
+        str | None, typer.Option(metavar="REASON", help="After an alarm whose cause was found: let audits count anew.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring everything up to date, attack the model, report what it gave away. Exit code 4 if a claim is refuted."""
+    from flows.commands.audit import audit_document, audit_text, settle_alarm
+
+    if settle is not None:
+        settle_alarm(config, os.environ, settle)
+        typer.echo("audits count anew from here on; the reason stands in the ledger")
+        return
+    document = audit_document(config, os.environ, force=force or [])
+    emit(document, as_json, audit_text(document))
+    if document["alarm"]:
+        raise PrivacyGateError(document["alarm_reason"])
 
 
 @app.command()

@@ -10,7 +10,7 @@ from flows.commands.show import scan_latest
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
-from pipelines.graph import FIGURES
+from pipelines.graph_names import FIGURES
 from pipelines.store import runs
 from pipelines.store.roots import Roots
 

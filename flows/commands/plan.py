@@ -18,6 +18,7 @@ from pipelines.store.ledger import read_ledger
 from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
+from pipelines.walks import wanted
 
 HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
 
@@ -57,7 +58,7 @@ def plan_document(
     if read:
         check_settings(session, plan)
     rows = _unread_plan(corpus) if unread else [p.to_json() for p in plan]
-    shown = {(GRAPH[name].table, GRAPH[name].step) for name in selected}
+    shown = {(GRAPH[name].table, GRAPH[name].step) for name in wanted(selected, settings.stages)}
     rows = [row for row in rows if (row["stage"], row["step"]) in shown]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.running.temporary import temporary_files
 from flows.settings import Settings
-from pipelines.graph import FIGURES
+from pipelines.graph_names import FIGURES
 from pipelines.stage import Stage
 from pipelines.store.execute import execute
 from pipelines.store.outcome import PartitionKeys

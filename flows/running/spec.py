@@ -17,10 +17,11 @@ from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import RunSpec, make_session, save_spec
 from pipelines.store.statcache import StatCache
-from pipelines.walks import downstream
+from pipelines.walks import downstream, wanted
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
+AUDIT: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.optional)
 PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
 
 
@@ -84,7 +85,7 @@ def make_spec(
         partitions=corpus.partitions or (),
         left_out=corpus.left_out,
         reviews=review_state(open_store(settings, create=create)),
-        selected=tuple(selected),
+        selected=wanted(selected, settings.stages),
         forced=tuple(forced),
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flows.environment import on_server
+from flows.running.auditing import require_no_alarm
 from flows.running.lifecycle import fail, finish, require_usable_input
 from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
@@ -33,6 +34,7 @@ def finish_unchanged(run: str) -> dict[str, Any] | None:
 
     Raises:
         InputError: the input was largely unusable.
+        PrivacyGateError: audits refute what is claimed.
         StoreError: the store cannot be written.
     """
     if on_server() or _profile_names_server():
@@ -47,6 +49,7 @@ def finish_unchanged(run: str) -> dict[str, Any] | None:
                 session.outcomes.extend(outcomes)
                 if name == "split":
                     require_usable_input(run)
+            require_no_alarm(run)
         except BaseException:
             fail(run)
             raise
@@ -65,7 +68,8 @@ def _find_all(session: Session) -> dict[str, list[Outcome]] | None:
         )
         if outcome is None:
             return None
-        found.setdefault(stage.name, []).append(outcome)
+        if not (stage.optional and outcome.key is None):
+            found.setdefault(stage.name, []).append(outcome)
         return outcome.key or ""
 
     return None if walk(session.partition_names, visit) is None else found

@@ -53,12 +53,19 @@ def _run(task: Task[Any, Any], run: str, inputs: Mapping[str, Outputs]) -> Outpu
     session = open_session(run)
     stage = task.name
     partitions = session.partition_names(stage)
-    if any(outcome.key is None for outputs in inputs.values() for outcome in outputs):
+    absent = {name for name, outputs in inputs.items() if any(outcome.key is None for outcome in outputs)}
+    if absent - {edge.stage for edge in GRAPH[stage].inputs if edge.optional}:
         outputs = tuple(Outcome(stage=stage, partition=p, state="skipped", key=None) for p in partitions)
     else:
-        keys = {name: [(o.partition, o.key) for o in outputs if o.key is not None] for name, outputs in inputs.items()}
+        keys = {
+            name: [(o.partition, o.key) for o in outputs if o.key is not None]
+            for name, outputs in inputs.items()
+            if name not in absent
+        }
         futures = [task.submit(run, p, GRAPH[stage].input_keys(p, keys)) for p in partitions]
         outputs = _results(futures)
+    if GRAPH[stage].optional and all(outcome.key is None for outcome in outputs):
+        return outputs  # nobody asked for it, and nobody is told that it was skipped
     session.outcomes.extend(outputs)
     unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
     runs.record(session, session.outcomes, unfinished, make_latest=False)  # a killed run's work is not collected by gc

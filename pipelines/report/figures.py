@@ -35,6 +35,7 @@ class Sources:
         held_by_label: how many rows the gate holds, by label of what was found in them; a row may count for several.
         settings: what may be shown of the settings.
         publishes_rows: whether the rows of the public side are published as a table.
+        audit: what attacks found; None where nobody attacked.
     """
 
     split: Sequence[Figures] = ()
@@ -52,6 +53,7 @@ class Sources:
     held_by_label: Mapping[str, int] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publishes_rows: bool = False
+    audit: Any = None
 
 
 def total(figures: Sequence[Figures], key: str) -> int | None:
@@ -117,6 +119,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "warnings": [*_warnings(sources), *data_warnings(corpus, redaction, shards)],
         "settings": {table: dict(values) for table, values in sources.settings.items()},
         "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],
+        "audit": sources.audit,
         "withheld": [],
     }
 

@@ -83,6 +83,7 @@ def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
         "shards": _shard_chart(report["shards"]),
         "intervals": _interval_chart(report["miss_rate"]),
         "curves": _curve_chart(report["training"].get("curves") or ()),
+        "roc": _roc_chart(report.get("audit") or {}),
     }
 
 
@@ -138,6 +139,15 @@ def _curve_chart(epochs: Sequence[Mapping[str, Any]]) -> Markup | None:
         "held-out text": points(lambda row: (row.get("evaluation") or {}).get("loss")),
     }
     return charts.learning_curves(curves, "epoch", "loss per token (nats)")
+
+
+def _roc_chart(audit: Mapping[str, Any]) -> Markup | None:
+    curves = {
+        name.replace("_", " "): points for name, points in ((audit.get("membership") or {}).get("roc") or {}).items()
+    }
+    if not curves:
+        return None
+    return charts.learning_curves(curves, "false positive rate", "true positive rate")
 
 
 def _shown(value: Any) -> str:

@@ -59,6 +59,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             events=train.json("events.json"),
             curves=train.json("curves.json"),
             utility=ctx.input("train_utility").json("figures.json"),
+            audit=ctx.input("audit").json("audit.json") if ctx.inputs.get("audit") else None,
             claims=claims,
             left_out=ctx.outside.left_out,
             held_by_label=ctx.input("gate").json("held_by_label.json"),

@@ -187,7 +187,7 @@ def _input_artifacts(
     return {
         edge.stage: tuple(_artifact(session, edge, partition, key) for partition, key in inputs[edge.stage])
         for edge in GRAPH[stage].edges_read(session.configs)
-        if edge.stage not in OUTSIDE
+        if edge.stage not in OUTSIDE and (edge.stage in inputs or not edge.optional)
     }
 
 

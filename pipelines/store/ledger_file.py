@@ -28,7 +28,11 @@ OLDER: Final = "older_lines"
 """The type of the line that seals lines of schema version 1."""
 ACKNOWLEDGED: Final = "acknowledged"
 """The type of the line that begins a ledger after damage was acknowledged."""
-_TYPES: Final = frozenset({"release", "published", OLDER, ACKNOWLEDGED})
+AUDITED: Final = "audited"
+"""The type of the line that keeps what an audit said of a model."""
+AUDITS_SETTLED: Final = "audits_settled"
+"""The type of the line after which audits count anew, because somebody looked into an alarm."""
+_TYPES: Final = frozenset({"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED})
 
 WAY_OUT: Final = (
     "Nothing is trained, and nothing is claimed, until that is settled. Restore the private root's ledger folder, "

@@ -50,7 +50,8 @@ def input_digests(
         StoreError: an input's artifact is gone.
     """
     declared = {edge.stage for edge in GRAPH[stage].inputs} - OUTSIDE
-    read = [edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage not in OUTSIDE]
+    edges = (edge for edge in GRAPH[stage].edges_read(session.configs) if edge.stage not in OUTSIDE)
+    read = [edge for edge in edges if edge.stage in inputs or not edge.optional]
     if not {edge.stage for edge in read} <= inputs.keys() <= declared:
         raise LookupError(f"stage {stage} reads {sorted(declared)}, was given {sorted(inputs)}")
     digests: dict[str, object] = {}

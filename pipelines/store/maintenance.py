@@ -36,6 +36,7 @@ from pipelines.store.publish import (
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
 from pipelines.store.session import Session
 from pipelines.store.views import drop_dangling
+from pipelines.walks import usual
 
 _ROOTS: tuple[Root, ...] = ("private", "public")
 LEDGER = "ledger"
@@ -203,7 +204,7 @@ def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any
     whole = 0
     for number, record in enumerate(records, 1):
         covered = {stage for stage, _, _ in record.get("artifacts", [])}
-        whole += record.get("state") == "completed" and covered >= GRAPH.keys() and not runs.is_child(record)
+        whole += record.get("state") == "completed" and covered >= {*usual()} and not runs.is_child(record)
         if whole == keep_runs:
             return records[:number]
     return records

@@ -133,6 +133,8 @@ def _known_inputs(
             continue
         wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
         if not all((edge.stage, p) in keys for p in wanted):
+            if edge.optional and edge.stage not in session.spec.selected:
+                continue
             return GRAPH[edge.stage].shown_name
         inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
     return inputs

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json
-from pipelines.graph import PRIVATE, REDACTED
+from pipelines.graph_names import PRIVATE, REDACTED
 from pipelines.store import manifest as manifests
 from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from pipelines.graph import REDACTED
+from pipelines.graph_names import REDACTED
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.preparation import RECIPE_STAGES, recipe_id, redacted_output, redaction_recipe

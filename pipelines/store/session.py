@@ -27,6 +27,7 @@ from pipelines.store.reviews import ReviewState
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.seals import SEAL, bears_seal, write_sealed
 from pipelines.store.statcache import StatCache
+from pipelines.walks import usual
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class RunSpec:
     runtime: Runtime
     partitions: tuple[PartitionPlan, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
-    selected: tuple[str, ...] = tuple(GRAPH)
+    selected: tuple[str, ...] = field(default_factory=usual)
     reviews: ReviewState | None = None
     forced: tuple[str, ...] = ()
     purpose: Purpose = "release"
@@ -125,7 +126,7 @@ def child_of(
         purpose: ``audit`` or ``comparison``.
         changes: by table, the settings that differ from the parent's.
         overlay: of `pipelines.store.overlays.make_overlay`.
-        selected: the stages that may run; None for all.
+        selected: the stages that may run; None for all but optional ones.
 
     Raises:
         ConfigError: the purpose is a release, the parent is a child itself, or a setting is wrong.
@@ -151,7 +152,7 @@ def child_of(
         parent=parent.run_id,
         settings=settings,
         overlay=overlay,
-        selected=tuple(GRAPH if selected is None else selected),
+        selected=usual() if selected is None else tuple(selected),
         forced=(),
     )
 

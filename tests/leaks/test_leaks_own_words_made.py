@@ -34,8 +34,8 @@ def test_the_list_is_that_of_the_code() -> None:
     )
 
 
-PRINTED = {"korn", "graubard", "li", "box", "long"}
-"""In ``korn_graubard``, by which an interval was computed; and in the style sheet."""
+PRINTED = {"korn", "graubard", "pearson", "li", "box", "long"}
+"""In ``korn_graubard`` and ``clopper_pearson``, by which intervals were computed; and in the style sheet."""
 
 
 def test_no_person_who_is_cited_in_the_source_is_in_it() -> None:

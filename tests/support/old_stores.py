@@ -20,6 +20,7 @@ from pipelines.store.execute import Outcome, execute
 from pipelines.store.manifest import Manifest
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import open_session
+from pipelines.walks import usual
 from support import TESTS
 
 FOLDER = TESTS / "store" / "old_stores"
@@ -72,7 +73,7 @@ def run_of(project: Path, number: int) -> str:
 
 def run_stages(
     config: Path,
-    names: Sequence[str] = tuple(GRAPH),
+    names: Sequence[str] = usual(),
     *,
     environ: Mapping[str, str] | None = None,
     forced: Sequence[str] = (),
@@ -87,7 +88,7 @@ def run_stages(
         found[name] = tuple(execute(session, name, p, stage.input_keys(p, keys)) for p in session.partition_names(name))
         keys[name] = [(outcome.partition, outcome.key or "") for outcome in found[name]]
         session.outcomes.extend(found[name])
-    if tuple(names) == tuple(GRAPH):
+    if tuple(names) == usual():
         finish(run)
         retire(run)
     return found

@@ -40,7 +40,7 @@ conservative = "conservative"
 replicates = 1
 fraction = 1.0
 """
-_STARTS_SERVERS = ("run", "compare", "review", "deploy")
+_STARTS_SERVERS = ("run", "audit", "compare", "review", "deploy")
 SECRET = "5e" * 32 + "\n"
 
 

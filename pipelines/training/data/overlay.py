@@ -105,7 +105,7 @@ def write_overlay(
     *,
     doc_id: Callable[[str], str],
     tokens: Callable[[str], tuple[list[int], list[int]]],
-    redactor: Redactor,
+    redactor: Redactor | None,
     has_conservative: bool,
     collapse: bool,
     replace: Replace | None = None,
@@ -118,13 +118,14 @@ def write_overlay(
         excluded: what to leave out.
         doc_id: the id that stands for the name of an added document.
         tokens: gives the offsets of a text's tokens, as split does.
-        redactor: the run's policies.
+        redactor: the run's policies; not needed where every row says what is masked in it.
         has_conservative: whether one of them is the conservative policy.
         collapse: whether a run of masked tokens is one mask.
         replace: writes something else than masks.
 
     Raises:
         ConfigError: two rows are at one place, or a row holds no text or is masked outside of it.
+        ValueError: there is no redactor, and a row leaves it to one what is masked.
     """
     from pipelines.policies.judging.judge import Request
     from pipelines.policies.judging.tables import redacted_row
@@ -132,10 +133,15 @@ def write_overlay(
     _check(rows)
     ordered = sorted(rows, key=lambda row: (doc_id(row.document), row.sentence_index))
     sentences = [_sentence(row, doc_id(row.document), *tokens(row.text)) for row in ordered]
-    requests = [Request(s["text"], s["token_starts"], s["token_ends"]) for s in sentences]
-    found = redactor.judge(requests, [s["doc_id"] for s in sentences]) if ordered else []
+    found: Sequence[Verdict | None] = [None] * len(ordered)
+    if any(row.masked is None for row in ordered):
+        if redactor is None:
+            raise ValueError("rows without ranges need a redactor")
+        # All rows, for a policy may read whole documents.
+        requests = [Request(s["text"], s["token_starts"], s["token_ends"]) for s in sentences]
+        found = redactor.judge(requests, [s["doc_id"] for s in sentences])
     verdicts = [
-        verdict if row.masked is None else _given(row, sentence, has_conservative)
+        verdict if row.masked is None and verdict is not None else _given(row, sentence, has_conservative)
         for row, sentence, verdict in zip(ordered, sentences, found, strict=True)
     ]
     redacted = [

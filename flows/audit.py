@@ -1,0 +1,32 @@
+"""The audit: attacks on the model that was trained, and on models of its recipe that the audit alone sees."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.fit import fit
+from flows.running.lifecycle import run_of
+from flows.running.spec import AUDIT
+from flows.running.wiring import Outputs, whole
+from tasks.stages import audit as summary
+from tasks.stages import audit_canaries, audit_extraction, audit_membership, audit_model
+
+
+@flow(name="audit", persist_result=False)
+def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
+    """Attacks a trained model. What the settings do not ask for is skipped (``audit.enabled``).
+
+    Args:
+        config: a settings file, or the specification of a run that has begun.
+        trained: outputs of the preparation and the training; looked up in the store if not given.
+    """
+    with run_of(config, AUDIT) as run:
+        t = trained or fit(run)
+        rows = {name: t[name] for name in ("split", "redact")}
+        read = {**rows, **{name: t[name] for name in ("shard", "estimate", "gate")}}
+        models = {"train": t["train"], "audit_model": whole(audit_model, run, **read)}
+        members = whole(audit_membership, run, **models, **rows)
+        extracted = whole(audit_extraction, run, **models, **rows)
+        exposed = whole(audit_canaries, run, **models)
+        attacks = {"audit_membership": members, "audit_extraction": extracted, "audit_canaries": exposed}
+        return whole(summary, run, **models, **attacks)

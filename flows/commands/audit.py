@@ -1,0 +1,106 @@
+"""``reticent audit``: the whole job with the audit switched on, and what the attacks found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.commands.run import run_job
+from flows.running.auditing import settle
+from flows.running.spec import open_store
+from flows.settings import ENV_PREFIX, load_settings
+from pipelines.errors import PrivacyGateError, StageError
+from pipelines.store import runs
+
+CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm")
+
+
+def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[str] = ()) -> dict[str, Any]:
+    """Runs what is not up to date, the audit included, and returns what it found.
+
+    Args:
+        config: the settings file.
+        environ: the environment.
+        force: stages to build anew.
+
+    Returns:
+        ``exposure``, ``membership``, ``extraction``, ``domains``, ``epsilon_lower``, ``epsilon_claimed``, ``alarm``;
+        with ``alarm_reason`` where that is true, and ``outputs``. Figures only.
+
+    Raises:
+        ReticentError: as the stages raise it.
+    """
+    switched = {**environ, f"{ENV_PREFIX}AUDIT__ENABLED": "true"}
+    reason = None
+    try:
+        record = run_job(config, from_stage=None, only=None, force=force, verify=None, environ=switched)
+    except PrivacyGateError as error:
+        reason = str(error)
+        record = next(runs.records(open_store(load_settings(config, switched))), {})
+    roots = open_store(load_settings(config, switched))
+    key = next((key for stage, _, key in record.get("artifacts", []) if stage == "audit"), None)
+    found = roots.private_files("audit", key).find_json("audit.json") if key else None
+    if found is None:
+        if reason is not None:
+            raise PrivacyGateError(reason)
+        raise StageError("the audit left no figures; run it again")
+    return {
+        **{name: found.get(name) for name in CONTRACT},
+        "alarm": reason is not None,
+        **({"alarm_reason": reason} if reason is not None else {}),
+        "not_attacked": found.get("not_attacked", {}),
+        "run_id": record["run_id"],
+        "outputs": record.get("outputs", {}),
+    }
+
+
+def settle_alarm(config: Path, environ: Mapping[str, str], reason: str) -> None:
+    """`flows.running.auditing.settle`, of a settings file's store."""
+    settle(open_store(load_settings(config, environ), create=False), reason)
+
+
+def audit_text(document: Mapping[str, Any]) -> str:
+    """What was found, for people: a line an attack, and where the report is."""
+    from pipelines.report.numbers import percent, real
+
+    missing: Mapping[str, str] = document["not_attacked"]
+    lines = [f"audit of run {document['run_id']}"]
+    lower, claimed = document["epsilon_lower"], document["epsilon_claimed"]
+    if lower is None:
+        lines.append(f"  epsilon       no lower bound: {missing.get('epsilon', 'no canary was scored')}")
+    else:
+        said = "none" if claimed is None else real(claimed, upper=True)
+        lines.append(
+            f"  epsilon       at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
+            f"({lower['estimator']}; a perfect attack would show {real(lower['ceiling'])}); claimed {said}, both for "
+            "add-or-remove neighbours of the audit's own training"
+        )
+    if (exposure := document["exposure"]) is None:
+        lines.append(f"  canaries      not attacked: {missing.get('exposure', '')}")
+    else:
+        lines += [
+            f"  canaries      {group['name']}: {group['num_canaries']}, mean exposure {real(group['mean'])}, largest "
+            f"{real(group['maximum'])} of {real(exposure['ceiling'])}: {group['conclusion']}"
+            for group in exposure["groups"]
+        ]
+    if (membership := document["membership"]) is None:
+        lines.append(f"  membership    not attacked: {missing.get('membership', '')}")
+    elif (best := membership["best"]) is not None:
+        leaks = "a leak" if membership["any_leak"] else "no leak seen"
+        lines.append(
+            f"  membership    best AUC {real(best['auc'], 3)} ({best['name']}; texts alone "
+            f"{real(membership['blind_auc'], 3)}): {leaks}"
+        )
+    if (extraction := document["extraction"]) is None:
+        lines.append(f"  extraction    not attacked: {missing.get('extraction', '')}")
+    else:
+        lines.append(
+            f"  extraction    {extraction['num_verbatim_of_all_rows']} distinct secrets of all rows in "
+            f"{extraction['num_texts']} texts; {extraction['num_found_only_by_model']} that only the model wrote which "
+            "read them"
+        )
+    lines.append("  ALARM         the claim is refuted" if document["alarm"] else "  alarm         none")
+    if "report" in document["outputs"]:
+        lines.append(f"  report        {document['outputs']['report']}")
+    return "\n".join(lines)

@@ -1,0 +1,110 @@
+"""What the attacks found, in the form that people and programs read: figures only, the strongest attack first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.attacks.extraction import ALL
+
+NUM_DRAWN: Final = 3
+_ONE_PERCENT: Final = 0.01
+
+LEFT_OPEN: Final = (
+    "an attacker who sees several of the models, or every step of the training",
+    "attacks that were published after this version",
+    "what the model says of records in another wording, or of a person in several records together",
+)
+"""What no audit here tries."""
+
+
+def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the document of membership inference (`pipelines.attacks.membership.MembershipResult.document`).
+
+    Returns:
+        ``num_members``, ``num_non_members``, ``any_leak``, ``blind_auc``; ``attacks``, one object each, by AUC, highest
+        first; ``best``, the first of single records; and ``roc``, points of the best few.
+    """
+    attacks = sorted(
+        (
+            _attack(name, kind, attack, None if blind is None else blind["auc"])
+            for kind, blind in (("individual", found["blind"]), ("group", found.get("blind_group")))
+            for name, attack in found[kind].items()
+        ),
+        key=lambda attack: (-attack["auc"], attack["name"], attack["kind"]),
+    )
+    single = [attack for attack in attacks if attack["kind"] == "individual"]
+    return {
+        "num_members": found["num_members"],
+        "num_non_members": found["num_non_members"],
+        "any_leak": found["any_leak"],
+        "blind_auc": found["blind"]["auc"],
+        "best": single[0] if single else None,
+        "attacks": attacks,
+        "skipped": dict(found["skipped"]),
+        "roc": {
+            attack["name"]: found["individual"][attack["name"]]["evaluation"]["roc"] for attack in single[:NUM_DRAWN]
+        },
+    }
+
+
+def _attack(name: str, kind: str, attack: Mapping[str, Any], blind_auc: float | None) -> dict[str, Any]:
+    evaluation, unseen = attack["evaluation"], attack["over_unseen"]
+    low, high = evaluation["auc_interval"]
+    at = next((point for point in evaluation["points"] if point["wanted"] == _ONE_PERCENT), None)
+    return {
+        "name": name,
+        "kind": kind,
+        "auc": evaluation["auc"],
+        "low": low,
+        "high": high,
+        "blind_auc": blind_auc,
+        "unseen_auc": None if unseen is None else unseen["baseline_auc"],
+        "accuracy": None if evaluation["accuracy"] is None else evaluation["accuracy"]["value"],
+        "found_at_one_percent": None if at is None or not at["is_resolved"] else at["true_positive_rate"],
+        "p_value": attack["adjusted_p_value"],
+    }
+
+
+def extraction_summary(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the document that the stage `audit_extraction` writes.
+
+    Returns:
+        Counts, and by label, all together last, rates over the secrets of rows that the reference model did not read.
+    """
+    labels, asked = found["not_read_by_reference"]["labels"], found["targeted"]
+    rows = []
+    for label in [*sorted(labels.keys() - {ALL}), *(label for label in (ALL,) if label in labels)]:
+        one, direct = labels[label], asked.get(label)
+        rows.append(
+            {
+                "label": label,
+                "num_secrets": one["num_distinct"],
+                "verbatim": one["verbatim"]["value"],
+                "near": one["near"]["value"],
+                "verbatim_reference": one["verbatim_reference"]["value"],
+                "verbatim_decoys": None if one["verbatim_decoys"] is None else one["verbatim_decoys"]["value"],
+                "p_value": one["p_value"],
+                "targeted": None if direct is None else direct["model"]["value"],
+                "targeted_reference": None if direct is None else direct["reference"]["value"],
+            }
+        )
+    everything = found["all_rows"]["labels"].get(ALL)
+    return {
+        "num_prompts": found["num_prompts"],
+        "num_texts": found["num_texts"],
+        "num_verbatim_of_all_rows": 0 if everything is None else everything["num_verbatim"],
+        "num_found_only_by_model": labels[ALL]["num_model_only"] if ALL in labels else 0,
+        "labels": rows,
+    }
+
+
+def estimates_shown(
+    games: Sequence[tuple[str, float | None, Sequence[Mapping[str, Any]]]],
+) -> list[dict[str, Any]]:
+    """The estimates of all games, each with the name of its game and what is claimed of it."""
+    return [
+        {"game": game, "epsilon_claimed": claimed, **estimate}
+        for game, claimed, estimates in games
+        for estimate in estimates
+    ]

@@ -1,0 +1,123 @@
+"""The stages of the audit: they attack what was trained.
+
+Models that it needs are trained in a stage of its own, by the code of `train`. None is built unless the settings ask.
+"""
+
+from __future__ import annotations
+
+from pipelines.graph_names import (
+    AUDIT,
+    DOCUMENTS,
+    FIGURES,
+    GATE,
+    MODEL_PACKAGES,
+    PRIVATE,
+    PUBLIC,
+    REDACT,
+    REDACTED,
+    SCREENED,
+    SENTENCES,
+    SPLIT,
+    SPLIT_ROWS,
+    STAGES,
+    TRAIN,
+    TRAINING_PACKAGES,
+)
+from pipelines.stage import Input, Stage, Table
+
+_READ_BY_TRAINING = (
+    Input("shard", (PUBLIC, PRIVATE), "all"),
+    Input("split", (SENTENCES, DOCUMENTS), "all"),
+    Input("redact", (REDACTED, FIGURES), "all"),
+    Input("estimate", (FIGURES, SCREENED)),
+    Input("gate", ("held.json",)),
+)
+_ATTACKED = {"audit": AUDIT, "train": TRAIN}
+_RECIPE = {**_ATTACKED, "split": SPLIT, "redact": REDACT}
+AUDIT_STAGES = (
+    Stage(
+        name="audit_model",
+        title="Train a model of the same recipe on canaries, and without the records that membership attacks judge.",
+        table="audit",
+        step="model",
+        module=f"{STAGES}.audit_model",
+        configs=_RECIPE,
+        fields={
+            "audit": ("num_members", "canary_form", "num_canaries", "copies", "copies_differ"),
+            "split": SPLIT_ROWS,
+            "redact": ("conservative", "collapse", "replacement", "surrogate_scope"),
+        },
+        inputs=_READ_BY_TRAINING,
+        packages=TRAINING_PACKAGES,
+        runs=("train",),
+        tables=(Table("audit_members", "members.parquet"), Table("audit_canaries", "canaries.parquet")),
+        optional=True,
+    ),
+    Stage(
+        name="audit_membership",
+        title="Membership inference against the released model (records it trained on, or not).",
+        table="audit",
+        step="membership",
+        module=f"{STAGES}.audit_membership",
+        configs=_ATTACKED,
+        fields={"audit": ("confidence",)},
+        inputs=(
+            Input("train"),
+            Input("audit_model"),
+            Input("split", (SENTENCES, DOCUMENTS), "all"),
+            Input("redact", (REDACTED,), "all"),
+        ),
+        packages=(*MODEL_PACKAGES, "scipy"),
+        optional=True,
+    ),
+    Stage(
+        name="audit_extraction",
+        title="Extraction: what the released model writes of the masked secrets of its training text.",
+        table="audit",
+        step="extraction",
+        module=f"{STAGES}.audit_extraction",
+        configs={**_ATTACKED, "gate": GATE},
+        fields={
+            "audit": ("num_prompts", "num_generations", "max_new_tokens", "confidence"),
+            "gate": ("labels", "min_characters", "case_sensitive", "ignore", "everyday_words"),
+        },
+        inputs=(
+            Input("train"),
+            Input("audit_model"),
+            Input("split", (SENTENCES, DOCUMENTS), "all"),
+            Input("redact", (REDACTED,), "all"),
+        ),
+        packages=(*MODEL_PACKAGES, "scipy"),
+        optional=True,
+    ),
+    Stage(
+        name="audit_canaries",
+        title="Exposure of canaries (Carlini et al. 2019), and what each says of having been trained on.",
+        table="audit",
+        step="canaries",
+        module=f"{STAGES}.audit_canaries",
+        configs=_ATTACKED,
+        fields={"audit": ("canary_form", "candidates")},
+        inputs=(Input("train"), Input("audit_model")),
+        packages=(*MODEL_PACKAGES, "scipy"),
+        tables=(Table("audit_exposures", "exposures.parquet"),),
+        optional=True,
+    ),
+    Stage(
+        name="audit",
+        title="What attacks found, lower bounds on epsilon beside what is claimed, and whether to raise an alarm.",
+        table="audit",
+        module=f"{STAGES}.audit",
+        configs=_ATTACKED,
+        fields={"audit": ("confidence", "num_trials", "copies")},
+        inputs=(
+            Input("train", ("events.json", FIGURES)),
+            Input("audit_model", ("events.json", FIGURES, "canaries.parquet")),
+            Input("audit_membership"),
+            Input("audit_extraction"),
+            Input("audit_canaries"),
+        ),
+        packages=(*MODEL_PACKAGES, "dp-accounting", "scipy"),
+        optional=True,
+    ),
+)

@@ -1,0 +1,61 @@
+"""What the stages' declarations name: modules, settings classes, files, packages."""
+
+from __future__ import annotations
+
+STAGES = "pipelines.stages"
+CORPUS = f"{STAGES}.split:CorpusConfig"
+SPLIT = f"{STAGES}.split:SplitConfig"
+DEDUP = f"{STAGES}.dedup:DedupConfig"
+REDACT = f"{STAGES}.redact:RedactConfig"
+SAMPLE = f"{STAGES}.sample:SampleConfig"
+ESTIMATE = f"{STAGES}.estimate:EstimateConfig"
+GATE = f"{STAGES}.gate:GateConfig"
+SHARD = f"{STAGES}.shard:ShardConfig"
+TRAIN = f"{STAGES}.train_config:TrainConfig"
+GUARANTEE = f"{STAGES}.guarantee:GuaranteeConfig"
+AUDIT = f"{STAGES}.audit_config:AuditConfig"
+REPORT = f"{STAGES}.report:ReportConfig"
+
+MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+TRAINING_PACKAGES = (*MODEL_PACKAGES, "dp-accounting")
+
+SENTENCES = "sentences.parquet"
+DOCUMENTS = "documents.parquet"
+DECISIONS = "decisions.parquet"
+STABILITY = "stability.parquet"
+MASKED = "masked.parquet"
+REDACTED = "redacted.parquet"
+FIGURES = "figures.json"
+SCREENED = "screened.parquet"
+GENERATED = "generated.parquet"
+SCORES = "token_scores.parquet"
+PASSED = "passed.json"
+HELD_BY_LABEL = "held_by_label.json"
+PRIVATE = "private.parquet"
+PUBLIC = "public.parquet"
+
+READ_OPTIONS = (
+    "txt_document",
+    "text_field",
+    "id_field",
+    "domain_field",
+    "fold_field",
+    "label_field",
+    "gold_field",
+    "quoting",
+    "delimiter",
+    "wikitext_joiners",
+    "mail_headers",
+    "mail_quotes",
+    "mail_signatures",
+    "max_document_chars",
+)
+"""How another corpus is read, too (`pipelines.corpus.options`)."""
+
+SCORED_WITH = (
+    *("method", "task", "options", "model", "record", "sentences_per_block", "conversation_tokens", "typed_masks"),
+    *("evaluate_fold", "max_eval_sentences", "max_new_tokens", "num_beams", "max_generated"),
+    *("template", "classes", "label_words"),
+)
+SPLIT_ROWS = ("mode", "model", "language", "max_sentence_tokens")
+"""How a text becomes a row."""

@@ -1,0 +1,101 @@
+"""Audit: which canaries there are, and whom a coin let in."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from pipelines.artifacts import Source
+from pipelines.context import StageContext
+from pipelines.tables import schema
+
+if TYPE_CHECKING:
+    from pipelines.artifacts import Artifact, Target
+    from pipelines.attacks.canaries import Canary
+    from pipelines.attacks.patterns import Pattern
+
+CANARIES: Final = schema(
+    "canaries",
+    "canary_id: string, variant: string, text: string, num_copies: uint32, is_flagged: bool, is_included: bool",
+)
+"""Canaries, made up; and the coins, by which scores are judged. Private."""
+VARIANTS: Final = ("missed", "detected")
+_SEED: Final = "coins.json"
+
+
+def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
+    """The canaries of both variants and their coins.
+
+    Each training of the audit tosses coins of its own, that of a resumed one are those that it began with: what several
+    nights say together counts only if their coins are independent.
+    """
+    import numpy as np
+
+    from pipelines.attacks.canaries import draw_canaries, flip_coins
+
+    config, scratch = ctx.configs["audit"], ctx.out.scratch
+    kept = Source(folder=scratch.folder).find_json(_SEED)
+    seed = int(kept["seed"]) if kept else _fresh_seed(ctx)
+    scratch.json(_SEED, {"seed": str(seed)})
+    rng = np.random.default_rng(seed)
+    canaries: list[Canary] = []
+    for variant in VARIANTS:
+        canaries += draw_canaries(
+            rng,
+            pattern_of(ctx),
+            config.num_canaries,
+            variant=variant,
+            num_copies=config.copies,
+            is_flagged=True,
+            taken={canary.index for canary in canaries},
+        )
+    return canaries, flip_coins(rng, canaries)
+
+
+def _fresh_seed(ctx: StageContext) -> int:
+    return ctx.seed if ctx.configs["train"].insecure_test_seed else secrets.randbits(128)
+
+
+def pattern_of(ctx: StageContext) -> Pattern:
+    """The form of the canaries.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    from pipelines.attacks.patterns import Pattern
+
+    return Pattern.parse(ctx.configs["audit"].canary_form)
+
+
+def write_canaries(out: Target, canaries: Iterable[Canary], coins: dict[str, bool]) -> None:
+    """Writes the table, in the order of the identifiers, which are random."""
+    with out.table(CANARIES) as writer:
+        for canary in sorted(canaries, key=lambda canary: canary.id):
+            writer.append(
+                canary_id=canary.id,
+                variant=canary.variant,
+                text=canary.text,
+                num_copies=canary.num_copies,
+                is_flagged=canary.is_flagged,
+                is_included=coins[canary.id],
+            )
+
+
+def read_canaries(artifact: Artifact, pattern: Pattern) -> tuple[list[Canary], dict[str, bool]]:
+    """The inverse of `write_canaries`."""
+    from pipelines.attacks.canaries import Canary
+
+    rows = list(artifact.table(CANARIES).rows())
+    canaries = [
+        Canary(
+            id=row["canary_id"],
+            pattern=pattern,
+            index=pattern.index(row["text"]),
+            num_copies=row["num_copies"],
+            variant=row["variant"],
+            is_flagged=row["is_flagged"],
+        )
+        for row in rows
+    ]
+    return canaries, {row["canary_id"]: row["is_included"] for row in rows}

@@ -1,0 +1,76 @@
+"""The ``[audit]`` table: which attacks are tried on what was trained, and how hard."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, Literal
+
+from pydantic import Field, model_validator
+
+from pipelines.config import StageConfig
+
+CopiesOf = Literal[1, 10, 20, 100]
+
+MEMBERS: Final = ("num_members",)
+CANARIES: Final = ("canary_form", "num_canaries", "copies", "copies_differ")
+EXPOSURE: Final = ("candidates",)
+EXTRACTION: Final = ("num_prompts", "num_generations", "max_new_tokens")
+BOUNDS: Final = ("confidence", "num_trials")
+"""The settings that each step of the audit uses."""
+
+
+class AuditConfig(StageConfig):
+    """The settings of ``[audit]``."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled"})
+
+    enabled: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether `reticent run` audits the model before it reports; `reticent audit` does so in any case.",
+    )
+    num_members: int = Field(
+        500,
+        ge=20,
+        description="Records of the training fold that membership attacks are tried on, and as many held-out ones. A "
+        "model of the same recipe is trained without the former, and on the canaries.",
+    )
+    canary_form: str = Field(
+        "My ID is {digits:6}.",
+        min_length=1,
+        max_length=200,
+        description="What a canary says, with holes: {digits:6}, {letters:4}, {name}, {choice:a|b|c}. Made up: it is "
+        "trained on in models of the audit alone, which are never published.",
+    )
+    num_canaries: int = Field(
+        100, ge=2, description="Canaries of each variant; a fair coin decides for each whether it is trained on."
+    )
+    copies: CopiesOf = Field(
+        1, description="How often each canary is trained on. k copies of a secret are a group of k records."
+    )
+    copies_differ: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether copies stand in sentences of their own; if not, they are equal, as if deduplication had "
+        "let them pass.",
+    )
+    candidates: int = Field(
+        20_000,
+        ge=0,
+        description="Candidates that a canary is ranked among, drawn from its form; 0 takes all that the form has "
+        "(a million for six digits: minutes).",
+    )
+    num_prompts: int = Field(50, ge=0, description="Beginnings of training records that the model continues.")
+    num_generations: int = Field(4, ge=1, description="Texts that it draws for each of them, beside the likeliest one.")
+    max_new_tokens: int = Field(32, ge=1, description="The longest of these texts, in tokens.")
+    num_trials: int = Field(
+        1000, ge=100, description="Trials of the game on the DP engine, with the noise of this training."
+    )
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Of intervals and lower bounds. Alarms are raised at 99.9 % instead."
+    )
+
+    @model_validator(mode="after")
+    def _has_form(self) -> AuditConfig:
+        if "{" not in self.canary_form:
+            raise ValueError("canary_form has no hole; write for example {digits:6} where the secret stands")
+        return self

@@ -1,0 +1,112 @@
+"""Audit: training by the run's own recipe, for the audit alone.
+
+The code of ``train`` (and of its first phase) runs on the run's shards with an overlay, so that what is attacked is
+what was released, but for the overlay's rows. It is a stage of its own: the model cannot pass for a release, nothing of
+it is public, and the privacy ledger, which counts releases, does not know it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pipelines.artifacts import Artifact, Output, Source, Target
+from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    from pipelines.training.data.overlay import AddedRow, Place
+
+MODEL: Final = "model"
+EVENTS: Final = "events.json"
+_DONE: Final = "done.json"
+
+
+def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Sequence[Place] = ()) -> None:
+    """Trains a model by the run's own recipe and puts it, with its events, into the stage's private folder.
+
+    A killed training goes on from its last checkpoint; a finished first phase is not trained again.
+
+    Args:
+        ctx: of a stage that reads what ``train`` and ``train_phase1`` read.
+        rows: what to train on beside the corpus.
+        excluded: rows of the corpus to leave out, by ``doc_id`` and sentence index.
+
+    Raises:
+        ConfigError, InputError, StageError: as the training does.
+    """
+    from pipelines.stages import train, train_phase1
+
+    work = ctx.out.scratch.below("training")
+    overlay = _overlay(ctx, work, rows, excluded)
+    own = replace(
+        ctx,
+        inputs={name: found for name, found in ctx.inputs.items() if name in _READ_BY_TRAINING},
+        outside=replace(ctx.outside, overlay=overlay),
+        run=replace(ctx.run, ledger=None),
+    )
+    if ctx.configs["train"].method_spec().first_phase is not None:
+        first = work.below("phase1")
+        if first.blob(_DONE).exists():
+            phase = first.blob("out")
+        else:
+            phase = _fresh(first)
+            train_phase1.run(replace(own, stage="train_phase1", out=_output(first, phase, ctx)))
+            first.json(_DONE, {})
+        artifact = Artifact(stage="train_phase1", partition=None, key="", folder=phase)
+        own = replace(own, inputs={**own.inputs, "train_phase1": (artifact,)})
+    second = work.below("model")
+    made = _fresh(second)
+    train.run(replace(own, stage="train", out=_output(second, made, ctx)))
+    published = made.parent / "public" / MODEL
+    shutil.copytree(published if published.is_dir() else made / MODEL, ctx.out.blob(MODEL), dirs_exist_ok=True)
+    for name in (EVENTS, "figures.json"):
+        ctx.out.copy(name, made / name)
+    shutil.rmtree(work.folder)
+
+
+_READ_BY_TRAINING: Final = frozenset({"shard", "split", "redact", "estimate", "gate"})
+
+
+def _overlay(ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]) -> Source:
+    """The tables of what is added and left out; the same bytes however often it is made."""
+    from pipelines.context import pseudonym
+    from pipelines.corpus.split import Splitter
+    from pipelines.training.data.overlay import write_overlay
+
+    split, redact = ctx.configs["split"], ctx.configs["redact"]
+    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
+    shutil.rmtree(work.blob("overlay"), ignore_errors=True)
+    folder = work.below("overlay")
+    write_overlay(
+        folder,
+        rows,
+        excluded,
+        doc_id=lambda name: pseudonym(ctx.run.secret, "added document", name),
+        tokens=splitter.tokens,
+        redactor=None,
+        has_conservative=redact.conservative is not None,
+        collapse=redact.collapse,
+        replace=redact.replace(ctx.run.secret),
+    )
+    return Source(folder=folder.folder)
+
+
+def _fresh(place: Target) -> Path:
+    """An empty folder for what a training writes; checkpoints of a killed one stand beside it."""
+    for name in ("out", "public"):
+        shutil.rmtree(place.blob(name), ignore_errors=True)
+        place.below(name)
+    return place.blob("out")
+
+
+def _output(place: Target, folder: Path, ctx: StageContext) -> Output:
+    return Output(
+        folder=folder,
+        public_folder=place.blob("public"),
+        scratch_folder=place.below("work").folder,
+        failures_folder=ctx.out.failures_folder,
+        cache=ctx.out.cache,
+    )

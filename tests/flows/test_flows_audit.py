@@ -1,0 +1,221 @@
+"""The audit as stages of a run: what it leaves alone, what it finds, and the alarm that stops a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from increment import drive
+from looked_at import EVERYTHING, finished_run
+from support.session import made_once
+
+from flows.commands.ledger import ledger_document
+from flows.commands.plan import plan_document
+from flows.running import auditing
+from flows.running.spec import begin, open_store
+from flows.settings import load_settings
+from pipelines.attacks.nights import Nights
+from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.store import runs
+from pipelines.store.ledger import locked, read_documents
+from pipelines.store.outcome import Outcome
+from pipelines.store.session import open_session
+
+SMALL = {
+    "RETICENT__AUDIT__ENABLED": "true",
+    "RETICENT__AUDIT__NUM_MEMBERS": "20",
+    "RETICENT__AUDIT__NUM_CANARIES": "12",
+    "RETICENT__AUDIT__CANDIDATES": "200",
+    "RETICENT__AUDIT__NUM_PROMPTS": "4",
+    "RETICENT__AUDIT__NUM_GENERATIONS": "1",
+    "RETICENT__AUDIT__MAX_NEW_TOKENS": "8",
+    "RETICENT__AUDIT__NUM_TRIALS": "100",
+}
+STAGES = {"audit_model", "audit_membership", "audit_extraction", "audit_canaries", "audit"}
+
+
+def _audited(folder: Path) -> None:
+    shutil.copytree(finished_run().parent, folder / "project", symlinks=True)
+    config = folder / "project" / "reticent.toml"
+    drive(config, EVERYTHING)  # the copy is a store of its own
+    before = _public(config)
+    outcomes = drive(config, EVERYTHING, **SMALL)
+    (folder / "before.json").write_text(json.dumps(before))
+    (folder / "states.json").write_text(json.dumps({o.stage: o.state for o in outcomes}))
+
+
+def _public(config: Path) -> dict[str, str]:
+    """Every public file by its place below the artifact, whose key changes with the report's."""
+    root = config.parent / "reticent-store/public/objects"
+    files = (path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "manifest.json")
+    parts = ((path.relative_to(root).parts, path.read_bytes().hex()) for path in files)
+    return {"/".join((place[0], *place[2:])): content for place, content in parts}
+
+
+@pytest.fixture(scope="module")
+def audited() -> Path:
+    """The settings file of an audited run. Not to be changed."""
+    return made_once("audited", _audited) / "project" / "reticent.toml"
+
+
+def artifact(config: Path, stage: str) -> Path:
+    roots = open_store(load_settings(config, {}))
+    key = next(key for name, _, key in (runs.latest(roots) or {})["artifacts"] if name == stage)
+    return roots.object_dir("private", stage, key)
+
+
+def test_only_the_audit_and_the_report_are_built_and_nothing_public_changes(audited: Path) -> None:
+    states = json.loads((audited.parent.parent / "states.json").read_text())
+    assert {stage for stage, state in states.items() if state == "completed"} == {*STAGES, "report"}
+    assert _public(audited) == json.loads((audited.parent.parent / "before.json").read_text())
+    objects = audited.parent / "reticent-store/public/objects"
+    assert not any(path.name.startswith("audit") for path in objects.iterdir())
+    assert len(ledger_document(audited, {})["releases"]) == len(ledger_document(finished_run(), {})["releases"])
+
+
+def test_the_released_model_saw_no_canary_and_the_audits_model_no_member(audited: Path) -> None:
+    canaries = pl.read_parquet(artifact(audited, "audit_model") / "canaries.parquet")
+    assert canaries.height == 24
+    assert 0 < canaries["is_included"].sum() < 24
+    events = [json.loads((artifact(audited, stage) / "events.json").read_text()) for stage in ("train", "audit_model")]
+    members = pl.read_parquet(artifact(audited, "audit_model") / "members.parquet")
+    added = int(canaries["is_included"].sum())
+    counts = [event["num_private_records"] for event in events]
+    assert counts[1] == counts[0] + added - members["record"].n_unique()
+    for path in (audited.parent / "reticent-store/public").rglob("*"):
+        if path.is_file():
+            assert not any(text.encode() in path.read_bytes() for text in canaries["text"])
+
+
+def test_members_and_others_are_private_and_their_text_stands_once(audited: Path) -> None:
+    members = pl.read_parquet(artifact(audited, "audit_model") / "members.parquet")
+    latest = audited.parent / "reticent-store/private/latest"
+    sentences, redacted = (pl.read_parquet(latest / name / "*.parquet") for name in ("sentences", "redacted"))
+    once = sentences.filter(pl.col("text").is_unique()).select("doc_id", "sentence_index", "text")
+    rows = members.join(once, on=["doc_id", "sentence_index"]).join(redacted, on=["doc_id", "sentence_index"])
+    assert rows.height == members.height == 20
+    assert (rows["num_masked_tokens"].gt(0) | rows["flagged_by_conservative"]).all()
+
+
+def test_scores_are_joined_by_identifier(audited: Path) -> None:
+    coins = pl.read_parquet(artifact(audited, "audit_model") / "canaries.parquet").select("canary_id", "is_included")
+    scores = pl.read_parquet(artifact(audited, "audit_canaries") / "exposures.parquet")
+    joined = scores.join(coins, on="canary_id", suffix="_of_coin")
+    assert joined.height == scores.height == 24
+    assert (joined["is_included"] == joined["is_included_of_coin"]).all()
+
+
+def test_the_document_is_the_contracts_and_holds_no_secret(audited: Path) -> None:
+    found = json.loads((artifact(audited, "audit") / "audit.json").read_text())
+    assert {
+        "schema_version",
+        "exposure",
+        "membership",
+        "extraction",
+        "domains",
+        "epsilon_claimed",
+        "alarm",
+    } <= found.keys()
+    assert set(found["epsilon_lower"]) == {"value", "confidence", "delta", "relation", "estimator", "ceiling"}
+    assert found["epsilon_lower"]["relation"] == "add_or_remove_one"
+    assert found["epsilon_lower"]["value"] <= found["epsilon_claimed"] < 3.0  # replace-one, of the guarantee
+    assert found["alarm"] is False
+    assert found["membership"]["num_members"] == 20
+    strings = _masked(audited)
+    assert len(strings) > 20
+    for stage in STAGES:
+        for path in artifact(audited, stage).glob("*.json"):
+            text = path.read_text()
+            assert not any(json.dumps(string)[1:-1] in text for string in strings), path.name
+
+
+def _masked(config: Path) -> list[str]:
+    """Masked strings of several letters and digits: short ones are parts of figures."""
+    latest = config.parent / "reticent-store/private/latest"
+    sentences, redacted = (pl.read_parquet(latest / name / "*.parquet") for name in ("sentences", "redacted"))
+    rows = sentences.join(redacted.select("doc_id", "sentence_index", "spans"), on=["doc_id", "sentence_index"])
+    return sorted(
+        {
+            row["text"][span["start"] : span["end"]]
+            for row in rows.iter_rows(named=True)
+            for span in row["spans"]
+            if span["end"] - span["start"] > 7 and " " in row["text"][span["start"] : span["end"]]
+        }
+    )
+
+
+def test_the_report_tells_the_trusted_side_alone(audited: Path) -> None:
+    latest = audited.parent / "reticent-store"
+    full = (latest / "private/latest/report/report.html").read_text()
+    public = (latest / "public/latest/public_report/report.html").read_text()
+    assert "What attacks found" in full
+    assert "a leak if its AUC" in full
+    assert "What attacks found" not in public
+    assert (
+        "Nobody attacked this model"
+        in (finished_run().parent / "reticent-store/private/latest/report/report.html").read_text()
+    )
+
+
+def test_a_run_that_does_not_ask_for_an_audit_finds_the_one_that_was_made(audited: Path) -> None:
+    plan = plan_document(audited, SMALL, read=True)
+    assert {row["action"] for row in plan["stages"]} == {"hit"}
+    assert {row["step"] for row in plan["stages"] if row["stage"] == "audit"} >= {"model", "membership"}
+    plain = plan_document(finished_run(), {}, read=True)
+    assert "audit" not in {row["stage"] for row in plain["stages"]}
+
+
+def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
+    plan = plan_document(audited, {**SMALL, "RETICENT__AUDIT__NUM_PROMPTS": "5"}, read=True)
+    actions = {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
+    assert actions == {"model": "hit", "membership": "hit", "canaries": "hit", "extraction": "run", None: "maybe"}
+
+
+def test_a_form_without_a_hole_is_refused(audited: Path) -> None:
+    with pytest.raises(ConfigError, match="canary_form"):
+        load_settings(audited, {**SMALL, "RETICENT__AUDIT__CANARY_FORM": "My ID is 7."})
+
+
+def _with_p_value(config: Path, p_value: float | None, monkeypatch: pytest.MonkeyPatch, key: str) -> str:
+    """A run whose audit is to say so."""
+    run = begin(config, {}, selected=EVERYTHING)
+    session = open_session(run)
+    session.outcomes.append(Outcome(stage="audit_model", partition=None, state="cached", key=key))
+    monkeypatch.setattr(auditing, "audit_of", lambda session: {"p_value": p_value})
+    return run
+
+
+def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_settled(
+    audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(audited.parent, tmp_path / "project", symlinks=True)
+    config = tmp_path / "project" / "reticent.toml"
+    roots = open_store(load_settings(config, {}))
+    auditing.require_no_alarm(_with_p_value(config, 0.5, monkeypatch, "night-1"))
+    auditing.require_no_alarm(_with_p_value(config, None, monkeypatch, "night-2"))  # nothing was claimed
+    auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-3"))
+    auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-3"))  # no new evidence
+    with pytest.raises(PrivacyGateError, match="refutes the claimed epsilon"):
+        auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-4"))
+    with pytest.raises(PrivacyGateError, match="refutes"):
+        auditing.require_no_alarm(_with_p_value(config, 0.9, monkeypatch, "night-5"))
+    with locked(roots) as path:
+        lines = [d for d in read_documents(roots, path) if d["type"] == "audited"]
+    assert [d["audit"] for d in lines] == ["night-1", "night-3", "night-4", "night-5"]
+    with pytest.raises(ConfigError, match="reason"):
+        auditing.settle(roots, " ")
+    auditing.settle(roots, "clipping was off")
+    with pytest.raises(ConfigError, match="nothing to settle"):
+        auditing.settle(roots, "again")
+    auditing.require_no_alarm(_with_p_value(config, 0.5, monkeypatch, "night-6"))
+
+
+def test_correct_engines_raise_no_alarm_in_years_of_nights() -> None:
+    state: Any = Nights()
+    for night in range(2_000):
+        state = state.after(str(night), ((night * 7919) % 2_000 + 0.5) / 2_000)  # p-values as even as can be
+    assert not state.is_alarm
