@@ -73,7 +73,7 @@ class Evaluation:
         auc: the probability that a member scores above a non-member.
         auc_interval: by DeLong on the logit scale.
         auc_bootstrap: the percentile interval over resampled members and non-members.
-        p_value: one-sided, of an AUC above one half (Mann and Whitney, ties corrected).
+        p_value: one-sided, of an AUC above one half (Mann and Whitney).
         accuracy: at a threshold chosen on the other half; None below four members or non-members.
         points: for each wanted false positive rate.
         roc: pairs of false and true positive rate, thinned.
@@ -193,10 +193,10 @@ def auc_interval(members: FloatArray, non_members: FloatArray, confidence: float
 
 
 def auc_p_value(members: FloatArray, non_members: FloatArray) -> float:
-    """One-sided probability of such an AUC where both are drawn alike."""
+    """One-sided probability of such an AUC where both are drawn alike; exact for few scores without ties."""
     if np.ptp(np.concatenate([members, non_members])) == 0:
         return 1.0
-    return float(stats.mannwhitneyu(members, non_members, alternative="greater", method="asymptotic").pvalue)
+    return float(stats.mannwhitneyu(members, non_members, alternative="greater", method="auto").pvalue)
 
 
 def auc_difference(

@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from support.memorised import trained_on
-from support.tiny import rows_of
+from support.memorised import DESCRIPTION, VOCABULARY, trained_on
+from support.tiny import TOKENIZER, rows_of
 
 from pipelines.attacks import membership_scores as scoring
 from pipelines.attacks.membership_scores import Evidence
 from pipelines.attacks.membership_shadows import Signals, lira_offline, lira_online, rmia
 from pipelines.training.encoded import Record
+from pipelines.training.models.lstm import LSTMLanguageModel
+from pipelines.training.trained import TrainedModel
 
 
 def evidence(losses, errors=None, ids=None):
@@ -122,9 +124,18 @@ def test_rmia_counts_the_population_that_it_beats(gamma, a, online):
         assert found[name] == np.mean([ratio / other >= gamma for other in others])
 
 
-def test_evidence_is_what_the_model_says_of_each_record_by_its_name():
+def lstm():
+    torch.manual_seed(0)
+    network = LSTMLanguageModel(TOKENIZER.get_vocab_size(), 8, 8)
+    with torch.no_grad():
+        network.decoder.bias[TOKENIZER.encode("e").ids] = 5  # a model that has an opinion: some of it is right
+    return TrainedModel(network, VOCABULARY, DESCRIPTION)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+def test_evidence_is_what_the_model_says_of_each_record_by_its_name(kind):
     texts = {"a": "Ab nix", "b": "the long heron went away", "c": "no"}
-    model = trained_on(list(texts.values()), num_steps=12)
+    model = lstm() if kind == "lstm" else trained_on(list(texts.values()), num_steps=12)
     found = scoring.read_evidence(model, texts)
     assert list(found) == list(texts)
     for name, text in texts.items():

@@ -1,0 +1,211 @@
+"""Membership inference on WikiText-2, against a small model under `no_dp` and against one that saw no record.
+
+    nice -n 14 python benchmarks/membership.py --data-dir FOLDER [--records 1000] [--epochs 4] [--work FOLDER]
+
+As in the papers: as many members as non-members, and a model that was fine-tuned on the members from a base, which is
+the reference. Records are sentences, dealt out by one shuffle, so members and non-members have one source. The base is
+trained here on sentences of its own, then public to the pipeline, which trains the target and the unseen model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from orderings import RESULTS
+from transformers import GPT2LMHeadModel
+
+from flows.running.fetching import fetch
+from flows.settings import load_settings
+from pipelines.attacks.membership import CLASSIC, MembershipResult, attack_membership
+from pipelines.attacks.membership_evaluation import auc_difference
+from pipelines.corpus.split import Splitter
+from pipelines.dp.language import causal_lm_losses
+from pipelines.training.data.vocabulary import Vocabulary, learn_vocabulary
+from pipelines.training.models.gpt2 import build_model
+from pipelines.training.models.shape import ModelShape
+from pipelines.training.trained import TrainedModel, open_trained
+
+SHAPE = ModelShape(num_layers=2, num_heads=2, embedding_size=64, context_length=64)
+SETTINGS = """
+[corpus]
+inputs = ["corpus.jsonl"]
+[redact]
+policies = ["identifiers"]  # `no_dp` reads the original
+conservative = "identifiers"
+[gate]
+enabled = false
+[estimate]
+source = "none"
+[train]
+model = "{base}"
+model_is_public = true
+context_length = {context_length}
+epochs = {epochs}
+public_batch_size = 32
+public_learning_rate = {learning_rate}
+max_eval_sentences = 50
+method = "no_dp"
+"""
+
+
+def sentences(data_dir: Path, num: int) -> list[str]:
+    """Distinct sentences of eight words or more, in an order drawn once."""
+    lines = (data_dir / "wikitext2" / "wiki.train.raw").read_text("utf-8").splitlines()
+    paragraphs = [line.strip() for line in lines if len(line.split()) > 20 and not line.strip().startswith("=")]
+    random.Random("membership").shuffle(paragraphs)
+    found: dict[str, None] = {}
+    for parts in Splitter(mode="rules").split(paragraphs):
+        found.update(dict.fromkeys(part.text for part in parts if len(part.text.split()) >= 8))
+        if len(found) > 1.2 * num:
+            break
+    names = list(found)
+    random.Random("membership").shuffle(names)
+    return names[:num]
+
+
+def train_base(texts: Sequence[str], vocabulary: Vocabulary, folder: Path, epochs: int) -> None:
+    """A model of its own, by plain AdamW, in a folder as `save_pretrained` writes it."""
+    network = build_model(SHAPE, vocabulary.backend.get_vocab_size(), vocabulary.control, 0)
+    encoded = as_trained(network, vocabulary).encode(texts)
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
+    rows = [slice(*encoded.offsets[at : at + 2]) for at in range(len(encoded))]
+    for epoch in range(epochs):
+        total = 0.0
+        for batch in torch.randperm(len(rows), generator=generator).split(32):
+            parts = [torch.from_numpy(encoded.ids[rows[at]].astype(np.int64)) for at in batch.tolist()]
+            asked = [torch.from_numpy(encoded.is_target[rows[at]]) for at in batch.tolist()]
+            labels = [torch.where(is_asked, ids, -100) for ids, is_asked in zip(parts, asked, strict=True)]
+            pad = torch.nn.utils.rnn.pad_sequence
+            losses = causal_lm_losses(
+                network, pad(parts, batch_first=True), pad(labels, batch_first=True, padding_value=-100)
+            )
+            optimizer.zero_grad()
+            losses.mean().backward()
+            optimizer.step()
+            total += float(losses.detach().sum())
+        print(f"base, epoch {epoch}: loss a token {total / len(rows):.3f}", flush=True)
+    network.save_pretrained(folder)
+    vocabulary.tokenizer.save_pretrained(folder)
+
+
+def as_trained(network: Any, vocabulary: Vocabulary) -> TrainedModel:
+    """A network as attacks take it, with the encoding of a fine-tuned model."""
+    description = {"method": "no_dp", "task": "language_modelling", "context_length": SHAPE.context_length}
+    return TrainedModel(network, vocabulary, {**description, "marks_tokens": False})
+
+
+def fine_tuned(texts: Sequence[str], held_out: Sequence[str], folder: Path, base: Path, args: Any) -> TrainedModel:
+    """What `no_dp` makes of the base with these sentences."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [(fold, text) for fold, part in (("train", texts), ("test", held_out)) for text in part]
+    lines = [json.dumps({"id": f"{n}", "text": text, "fold": fold}) for n, (fold, text) in enumerate(rows)]
+    (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = folder / "reticent.toml"
+    values = {"base": base, "epochs": args.epochs, "learning_rate": args.learning_rate}
+    config.write_text(SETTINGS.format(context_length=SHAPE.context_length, **values), encoding="utf-8")
+    session, keys = fetch(load_settings(config, os.environ), "train")
+    ((_, key),) = keys["train"]
+    figures = session.roots.private_files("train", key).json("figures.json")
+    print(f"{folder.name}: {figures['num_private_records']} records", flush=True)
+    return open_trained(session.roots.object_dir("private", "train", key) / "model", device="cpu")
+
+
+def table(result: MembershipResult) -> list[str]:
+    """Markdown, a line a score."""
+    lines = [
+        "| score | AUC (95 %) | of the unseen model | accuracy | found at 10 / 1 / 0.1 % false | AUC of groups |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, attack in result.individual.items():
+        one, group = attack.evaluation, result.group.get(name)
+        low, high = one.auc_interval
+        other = "" if attack.over_unseen is None else f"{attack.over_unseen.baseline_auc:.3f}"
+        found = " / ".join(f"{100 * point.true_positive_rate:.1f} %" for point in one.points)
+        lines.append(
+            f"| `{name}` | {one.auc:.3f} ({low:.3f} – {high:.3f}) | {other} "
+            f"| {one.accuracy.value:.3f} | {found} | {'' if group is None else f'{group.evaluation.auc:.3f}'} |"
+        )
+    return [*lines, "", f"Blind classifier: AUC {result.blind.auc:.3f}. Any leak: {result.any_leak}."]
+
+
+def over_classic(result: MembershipResult, name: str, members: set[str]) -> dict[str, Any]:
+    """How far the AUC of a score is above the best of the papers' scores, on the same records."""
+    best = max(CLASSIC, key=lambda score: result.individual[score].evaluation.auc)
+
+    def scores(of: str, inside: bool) -> np.ndarray:
+        return np.array([value for record, value in sorted(result.scores[of].items()) if (record in members) is inside])
+
+    value, interval, p_value = auc_difference(
+        (scores(name, True), scores(best, True)), (scores(name, False), scores(best, False)), 0.95
+    )
+    return {"classic": best, "difference": value, "interval": interval, "p_value": p_value}
+
+
+def without_curves(figures: Any) -> Any:
+    """The figures without their ROC, which would be most of the file."""
+    if isinstance(figures, dict):
+        return {name: without_curves(part) for name, part in figures.items() if name != "roc"}
+    return figures
+
+
+def named(kind: str, texts: Sequence[str]) -> Mapping[str, str]:
+    return {f"{kind}{number}": text for number, text in enumerate(texts)}
+
+
+def main() -> None:
+    """Trains base, target and unseen model, attacks the latter two, and writes the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--base-records", type=int, default=4_000)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--work", type=Path, default=Path("build/membership"))
+    args = parser.parse_args()
+    size, work = args.records, args.work.absolute()
+    texts = sentences(args.data_dir, 3 * size + 550 + args.base_records)
+    members, non_members, of_unseen = (texts[at * size : (at + 1) * size] for at in range(3))
+    rest = texts[3 * size :]
+    population, held_out, of_base = rest[:500], rest[500:550], rest[550 : 550 + args.base_records]
+    vocabulary = learn_vocabulary("bpe_public", 2_000, of_base)
+    base = work / f"base-{args.base_records}"
+    if not (base / "config.json").exists():
+        train_base(of_base, vocabulary, base, 2)
+    target, unseen = (
+        fine_tuned(part, held_out, work / f"{name}-{size}", base, args)
+        for name, part in (("target", members), ("unseen", of_unseen))
+    )
+    network = GPT2LMHeadModel.from_pretrained(base)
+    network.resize_token_embeddings(target.vocabulary.backend.get_vocab_size())
+    reference = as_trained(network.eval(), target.vocabulary)
+    document = {"command": f"python benchmarks/membership.py --records {size} --epochs {args.epochs}", "models": {}}
+    results: dict[str, MembershipResult] = {}
+    for name, model in (("target", target), ("unseen", unseen)):
+        found = attack_membership(
+            model,
+            named("m", members),
+            named("n", non_members),
+            reference=reference,
+            unseen=unseen if model is target else None,
+            population=named("z", population),
+            generator=np.random.default_rng(0),
+        )
+        results[name] = found
+        document["models"][name] = without_curves(found.document())
+        print(name, *table(found), sep="\n", flush=True)
+    document["ez_over_classic"] = over_classic(results["target"], "ez", set(named("m", members)))
+    print("ez over the best of the papers' scores:", document["ez_over_classic"])
+    (RESULTS / "membership.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
