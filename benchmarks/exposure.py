@@ -143,7 +143,7 @@ def main() -> None:
     parser.add_argument("--model", default="tiny", choices=[name for name in PRESETS if name != "scratch"])
     parser.add_argument("--tokenizer", default="bpe_public", choices=("bpe_public", "bytes"))
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="blocks of ours at a time")
     parser.add_argument("--peer-sample", type=int, default=20_000)
     parser.add_argument("--full", action="store_true", help="time the peer on all candidates, and compare ranks")
     parser.add_argument("--write", action="store_true", help="keep the figures in benchmarks/results")

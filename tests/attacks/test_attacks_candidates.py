@@ -208,3 +208,14 @@ def test_what_cannot_be_ranked_is_refused(gpt2):
     long = Pattern.parse("My ID is {digits:60}.")
     with pytest.raises(ConfigError, match="context of 48"):
         k.CandidateScorer(gpt2, long).losses([0])
+
+
+def test_threads_and_blocks_change_nothing(gpt2, monkeypatch):
+    monkeypatch.setattr(k, "_BLOCK", 30)
+    seen = []
+    scorer = k.CandidateScorer(gpt2, SHORT, num_threads=2, progress=lambda done, total: seen.append((done, total)))
+    np.testing.assert_allclose(scorer.losses(range(100)), one_by_one(gpt2, SHORT), rtol=0, atol=2e-5)
+    assert seen == [(30, 100), (60, 100), (90, 100), (100, 100)]
+    activations = {type(module).__name__ for module in gpt2.model.modules()}
+    assert "NewGELUActivation" in activations
+    assert "GELU" not in activations
