@@ -12,6 +12,7 @@ from pipelines.attacks.shared_prefixes import shared_prefix_losses
 from pipelines.errors import ConfigError
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
+from pipelines.training.encoded import Record
 from pipelines.training.models.gpt2 import build_model
 from pipelines.training.models.lstm import build_lstm
 from pipelines.training.models.shape import ModelShape
@@ -37,8 +38,6 @@ def trained(network=None, kind="bpe_public", task="language_modelling", marks=Fa
 
 
 def one_by_one(model, pattern, **fields):
-    from pipelines.training.encoded import Record
-
     texts = pattern.texts(0, pattern.size)
     records = [Record(texts=[t], **{name: [value] for name, value in fields.items()}) for t in texts]
     return model.losses(records).per_record
@@ -103,6 +102,10 @@ def test_any_records_may_share_prefixes(gpt2):
     texts = ["Rose", "Rose Hill", "Adam", "Rose", "Call 12 34", "Rose Hill is here", "C"]
     found = shared_prefix_losses(gpt2.model, gpt2.encode(texts))
     np.testing.assert_allclose(found, gpt2.losses(texts).per_record, rtol=0, atol=2e-5)
+    # Speakers are read and not asked for, also where records part.
+    spoken = [Record(texts=["Rose"], speakers=[name]) for name in ("SYS", "USR", "other", None)]
+    found = shared_prefix_losses(gpt2.model, gpt2.encode(spoken))
+    np.testing.assert_allclose(found, gpt2.losses(spoken).per_record, rtol=0, atol=2e-5)
     encoded = gpt2.encode([])
     assert shared_prefix_losses(gpt2.model, encoded).shape == (0,)
 
