@@ -82,6 +82,9 @@ class RedactOptions(TypedDict, total=False):
     token_classifier_threshold: float
     token_classifier_thresholds: Mapping[str, float]
     token_classifier_device: str
+    gliner: str
+    gliner_labels: Mapping[str, str]
+    gliner_threshold: float
     exclude: Sequence[str]
     exclude_labels: Sequence[str]
     options: Mapping[str, Mapping[str, Any]]

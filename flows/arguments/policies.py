@@ -31,6 +31,7 @@ ClassifierOption = Annotated[Path | None, typer.Option(help="Folder of a trained
 TokenClassifierOption = Annotated[
     str | None, typer.Option(help="Folder of a token-classification model, or a cached hub model, for that policy.")
 ]
+GlinerOption = Annotated[Path | None, typer.Option(help="Folder of a GLiNER model, for that policy.")]
 WorkersOption = Annotated[int, typer.Option(min=1, max=256, help="Worker processes.")]
 OnceOption = Annotated[
     bool,
@@ -55,6 +56,7 @@ def redact(
     keywords: KeywordsOption = None,
     classifier: ClassifierOption = None,
     token_classifier: TokenClassifierOption = None,
+    gliner: GlinerOption = None,
     rendering: Annotated[
         str, typer.Option(help="collapsed, tokens, jft or jft-typed: how masks are written.")
     ] = "collapsed",
@@ -86,6 +88,7 @@ def redact(
         "conservative": conservative,
         "classifier": str(classifier.absolute()) if classifier else None,
         "token_classifier": model_place(token_classifier),
+        "gliner": str(gliner.absolute()) if gliner else None,
         "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }
@@ -141,6 +144,7 @@ def evaluate_policy(
     keywords: KeywordsOption = None,
     classifier: ClassifierOption = None,
     token_classifier: TokenClassifierOption = None,
+    gliner: GlinerOption = None,
     sentences: Annotated[
         bool, typer.Option("--sentences", help="Cut texts into sentences and judge each alone.")
     ] = False,
@@ -160,6 +164,7 @@ def evaluate_policy(
         "language": language,
         "classifier": str(classifier.absolute()) if classifier else None,
         "token_classifier": model_place(token_classifier),
+        "gliner": str(gliner.absolute()) if gliner else None,
         "stabilise": not no_stabilise,
         **settings_options(pattern or [], keywords, names),
     }

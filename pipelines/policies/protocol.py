@@ -130,7 +130,7 @@ class PolicyOptions:
         patterns, pattern_seconds, names, names_file, keywords, recognizers, classifier, classifier_threshold: fields
             of ``[redact]`` of the same names, which built-in policies declare.
         token_classifier, token_classifier_revision, token_classifier_labels, token_classifier_threshold: likewise.
-        token_classifier_thresholds, token_classifier_device: likewise.
+        token_classifier_thresholds, token_classifier_device, gliner, gliner_labels, gliner_threshold: likewise.
     """
 
     name: str
@@ -151,6 +151,9 @@ class PolicyOptions:
     token_classifier_threshold: float | None = None
     token_classifier_thresholds: Mapping[str, float] = field(default_factory=dict)
     token_classifier_device: str = "auto"  # noqa: S105 - no password
+    gliner: str | None = None
+    gliner_labels: Mapping[str, str] = field(default_factory=dict)
+    gliner_threshold: float = 0.3
 
     @property
     def threshold(self) -> float:

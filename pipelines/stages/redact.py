@@ -18,7 +18,7 @@ from pipelines.errors import StageError
 from pipelines.mask import Replacement
 from pipelines.plugins import nearest, option_references
 from pipelines.policies import registry
-from pipelines.policies.detectors.model_options import TokenClassifierOptions, files_of, identity_of
+from pipelines.policies.detectors.model_options import GlinerOptions, TokenClassifierOptions, files_of, identity_of
 from pipelines.policies.detectors.specs import (
     POLICY_FIELDS,
     SPECS,
@@ -71,6 +71,7 @@ class _Selection(StageConfig):
 
 class RedactConfig(
     TokenClassifierOptions,
+    GlinerOptions,
     ClassifierOptions,
     PresidioOptions,
     KeywordsOptions,
@@ -179,7 +180,8 @@ class RedactConfig(
         fields = super().keyed(stage)
         if stage == "estimate":
             fields = {name: fields[name] for name in (*POLICY_FIELDS, "options")}
-        return fields | identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
+        models = identity_of("token_classifier", self.token_classifier, self.token_classifier_revision)
+        return fields | models | identity_of("gliner", self.gliner, None)
 
     def may_look_at_documents(self) -> bool:
         """Whether a policy of the union looks at whole documents, as far as that is known without making it."""
@@ -218,8 +220,8 @@ class RedactConfig(
         return registry.policy_modules(name for name in self._selected() if name not in SPECS)
 
     def data_files(self) -> tuple[str, ...]:
-        """The files of a model in a folder, which count by content."""
-        return files_of(self.token_classifier)
+        """The files of models in folders, which count by content."""
+        return (*files_of(self.token_classifier), *files_of(self.gliner))
 
     def package_references(self) -> tuple[str, ...]:
         """The spaCy model's distribution, and those of the selected policies' own libraries."""

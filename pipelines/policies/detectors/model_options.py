@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -15,10 +15,43 @@ OUTSIDE = "O"
 """What a class that masks nothing is called."""
 
 
+GLINER_LABELS: Final = {
+    "person": "PERSON",
+    "organization": "ORG",
+    "location": "LOCATION",
+    "address": "ADDRESS",
+    "phone number": "PHONE_NUMBER",
+    "email": "EMAIL_ADDRESS",
+    "username": "USERNAME",
+    "password": "PASSWORD",
+    "date of birth": "DATE",
+    "account number": "ID_NUMBER",
+}
+"""What a GLiNER model is asked for, and our label for it."""
+
+
+def absolute(path: str | None) -> str | None:
+    """The same path.
+
+    Raises:
+        ValueError: it is not absolute.
+    """
+    if path is not None and not Path(path).is_absolute():
+        raise ValueError("the path must be absolute")
+    return path
+
+
 def _place(name: str | None) -> str | None:
     if name is not None and not Path(name).is_absolute() and not is_hub_name(name):
         raise ValueError("name an absolute folder, or a model of the hub that is in the local cache (owner/name)")
     return name
+
+
+def _checked(labels: dict[str, str]) -> dict[str, str]:
+    for label in labels.values():
+        if label != OUTSIDE and LABEL_PATTERN.fullmatch(label) is None:
+            raise ValueError("a label must be capitals, digits and underscores")
+    return labels
 
 
 def identity_of(field: str, name: str | None, revision: str | None) -> dict[str, Any]:
@@ -66,6 +99,27 @@ def location_of(field: str, name: str, revision: str | None) -> tuple[str, str |
     return name, commit
 
 
+class GlinerOptions(BaseModel):
+    """Settings of the policy ``gliner``."""
+
+    gliner: str | None = Field(
+        default=None,
+        description='Folder of a model for the policy "gliner" (`pip install reticent[gliner]`); an absolute path.',
+    )
+    gliner_labels: dict[str, str] = Field(
+        default_factory=lambda: dict(GLINER_LABELS),
+        min_length=1,
+        description="What the gliner model is asked for, in its language, and our label for it: "
+        '{"phone number" = "PHONE_NUMBER", "weekday" = "O"}; "O" masks nothing.',
+    )
+    gliner_threshold: float = Field(
+        default=0.3, gt=0, lt=1, description="Probability from which a span of the gliner model is masked."
+    )
+
+    _gliner_folder = field_validator("gliner")(absolute)
+    _gliner_labels = field_validator("gliner_labels")(_checked)
+
+
 class TokenClassifierOptions(BaseModel):
     """Settings of the policy ``token_classifier``."""
 
@@ -99,13 +153,7 @@ class TokenClassifierOptions(BaseModel):
 
     _absolute_or_hub = field_validator("token_classifier")(_place)
 
-    @field_validator("token_classifier_labels")
-    @classmethod
-    def _labels(cls, labels: dict[str, str]) -> dict[str, str]:
-        for label in labels.values():
-            if label != OUTSIDE and LABEL_PATTERN.fullmatch(label) is None:
-                raise ValueError("a label must be capitals, digits and underscores")
-        return labels
+    _classifier_labels = field_validator("token_classifier_labels")(_checked)
 
     @field_validator("token_classifier_thresholds")
     @classmethod

@@ -13,14 +13,8 @@ from pydantic import BaseModel, Field, field_validator
 
 from pipelines.plugins import check_import_path
 from pipelines.policies import labels
-from pipelines.policies.detectors.model_options import TokenClassifierOptions
+from pipelines.policies.detectors.model_options import GlinerOptions, TokenClassifierOptions, absolute
 from pipelines.policies.protocol import PolicySpec
-
-
-def _absolute(path: str | None) -> str | None:
-    if path is not None and not Path(path).is_absolute():
-        raise ValueError("the path must be absolute")
-    return path
 
 
 class RegexOptions(BaseModel):
@@ -47,7 +41,7 @@ class NamesOptions(BaseModel):
         description='A file with more names for the policy "names", one a line; its path must be absolute.',
     )
 
-    _absolute_file = field_validator("names_file")(_absolute)
+    _absolute_file = field_validator("names_file")(absolute)
 
     def references(self) -> tuple[str, ...]:
         """The file of names."""
@@ -97,7 +91,7 @@ class ClassifierOptions(BaseModel):
         description='Probability of a domain above which the policy "classifier" masks a window of tokens.',
     )
 
-    _absolute_folder = field_validator("classifier")(_absolute)
+    _absolute_folder = field_validator("classifier")(absolute)
 
     def references(self) -> tuple[str, ...]:
         """The description of the trained model, which holds the digest of its weights."""
@@ -317,6 +311,16 @@ SPECS: Final[Mapping[str, PolicySpec]] = {
             packages=("torch", "transformers", "tokenizers"),
             options=TokenClassifierOptions,
             requires=("token_classifier",),
+        ),
+        PolicySpec(
+            name="gliner",
+            reference=f"{_HERE}.gliner:GlinerPolicy",
+            description="the kinds of secrets that the settings name, found by a GLiNER model of your own",
+            is_fitted=True,
+            reads_context=True,
+            packages=("torch", "transformers", "tokenizers", "gliner"),
+            options=GlinerOptions,
+            requires=("gliner",),
         ),
         PolicySpec(
             name="conservative",

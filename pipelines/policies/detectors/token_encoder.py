@@ -210,7 +210,7 @@ class EncoderReader:
         for row, window in enumerate(batch):
             ids[row, : len(window)] = torch.tensor(window)
             mask[row, : len(window)] = 1
-        with torch.inference_mode(), _one_thread(self._device):
+        with torch.inference_mode(), one_thread(self._device):
             logits = self._model(input_ids=ids.to(self._device), attention_mask=mask.to(self._device)).logits
             probabilities = torch.softmax(logits.double(), dim=-1)[: len(batch)].cpu()
         if not bool(torch.isfinite(probabilities).all()):
@@ -219,7 +219,7 @@ class EncoderReader:
 
 
 @contextlib.contextmanager
-def _one_thread(device: str) -> Iterator[None]:
+def one_thread(device: str) -> Iterator[None]:
     """One thread inside: how many there are changes the last bits of a product of matrices."""
     import torch
 
