@@ -101,7 +101,7 @@ def compare_document(
             _check_method(name)
         count = repetitions if repetitions is not None else settings.sweep.repetitions
         variants += [Variant(config, name, number, extra) for name in names for number in range(count)]
-    variants = [_without_idle(variant, environ) for variant in variants]
+    variants = [without_idle(variant, environ) for variant in variants]
     rows = [{"config": v.config.name if len(configs) > 1 else None, **run_variant(v, environ)} for v in variants]
     # A variant knows of those before it, so the one with the most releases knows of all.
     known = [row["together"] for row in rows if row.get("together")]
@@ -117,7 +117,7 @@ def compare_document(
     return document
 
 
-def _without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:
+def without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:
     """The variant without the protections that its method does not give; a run that asked for them would be refused.
 
     Raises:
