@@ -3,9 +3,9 @@
     python benchmarks/audit_methods.py [--methods no_dp,crt,dpsgd,jft] [--copies 1,20] [--seeds 3] [--dialogues 300]
                                        [--candidates 0] [--work build/audit_methods] [--data-dir FOLDER]
 
-Every cell is a whole `reticent audit`, on the built-in corpus, and with ``--data-dir`` on WikiText-2's validation articles
-too. What is done is kept in the work folder, so that the command may be stopped and given again. Prints a table, and
-writes ``results/audit_methods.json`` after every cell.
+Every cell is a whole `reticent audit`, on the built-in corpus, and with ``--data-dir`` on WikiText-2's validation
+articles too. What is done is kept in the work folder, so that the command may be stopped and given again. Prints a
+table, and writes ``results/audit_methods.json`` after every cell.
 """
 
 from __future__ import annotations
@@ -97,10 +97,11 @@ def line(found: Mapping[str, Any]) -> str:
     claimed = "none" if found["epsilon_claimed"] is None else f"{found['epsilon_claimed']:.2f}"
     lower = "" if found["epsilon_lower"] is None else f"{found['epsilon_lower']:.2f}"
     auc = "" if found["auc"] is None else f"{found['auc']:.2f} ({found['auc_low']:.2f} to {found['auc_high']:.2f})"
-    return (
-        f"| {found['corpus']} | `{found['method']}` | {found['copies']} | {found['seed']} | {found['exposure_mean']:.2f} "
-        f"| {found['exposure_max']:.1f} of {found['ceiling']:.1f} | {found['p_value']:.2g} | {auc} | {lower} | {claimed} |"
+    cells = (
+        *(found["corpus"], f"`{found['method']}`", found["copies"], found["seed"], f"{found['exposure_mean']:.2f}"),
+        *(f"{found['exposure_max']:.1f} of {found['ceiling']:.1f}", f"{found['p_value']:.2g}", auc, lower, claimed),
     )
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def keep(cells: list[dict[str, Any]], given: Mapping[str, Any]) -> None:

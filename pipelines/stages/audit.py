@@ -33,6 +33,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         for name, stage in (("membership", "membership"), ("extraction", "extraction"), ("exposure", "canaries"))
     }
     not_attacked = {name: document["not_attacked"] for name, document in found.items() if "not_attacked" in document}
+    not_attacked["domains"] = "LiRa across domains needs a model for each domain; benchmarks/domains.py runs it"
     bounds = _bounds(ctx, rng)
     if "not_attacked" in bounds:
         not_attacked["epsilon"] = bounds.pop("not_attacked")
@@ -52,7 +53,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         **bounds,
         "alarm": alarm,
         "not_attacked": not_attacked,
-        "left_open": [*LEFT_OPEN, "what one domain's model gives away of another domain"],
+        "left_open": [*LEFT_OPEN, "what the text of one domain gives away of another domain"],
     }
     ctx.out.json("audit.json", document)
     lower = document["epsilon_lower"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import StageContext
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from pipelines.attacks.canaries import Canary
-    from pipelines.attacks.candidates import Scorer
-    from pipelines.attacks.exposure import Exposure
+    from pipelines.attacks.candidates import Indices, Scorer
+    from pipelines.attacks.exposure import Exposure, FloatArray
 
 EXPOSURES: Final = schema(
     "exposures",
@@ -29,7 +30,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``exposures.parquet``, and ``exposure.json`` with what they say together. Private."""
     import numpy as np
 
-    from pipelines.attacks.candidates import CandidateScorer, NormalisedScorer, canary_losses
+    from pipelines.attacks.candidates import CandidateScorer, canary_losses
     from pipelines.stages.audit_canary_table import VARIANTS, pattern_of, read_canaries
     from pipelines.stages.audit_opening import open_audited, reason_not_to_open
 
@@ -43,17 +44,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
         rng = np.random.default_rng(ctx.seed)
         models = [open_audited(ctx, name) for name in ("audit_model", "train")]
         groups: list[dict[str, Any]] = []
+        rankings: dict[bool, Rankings] = {}
         for variant in VARIANTS:
             ctx.run.progress(0, None, f"ranking canaries ({variant})")
             own = [canary for canary in canaries if canary.variant == variant]
-            marks = variant == "detected"
-            scorers = [CandidateScorer(model, pattern, marks_holes=marks and _marks(ctx)) for model in models]
-            normalised = NormalisedScorer(*scorers)
-            losses, released = (canary_losses(scorer, own) for scorer in scorers)
-            found = {
-                name: exposures(scorer, own, config.candidates, rng)
-                for name, scorer in (("model", scorers[0]), ("normalised", normalised), ("released", scorers[1]))
-            }
+            is_marked = variant == "detected" and bool(ctx.configs["train"].view().marks_tokens)
+            if is_marked not in rankings:  # what a model reads of a canary is mostly the same for both variants
+                scorers = [CandidateScorer(model, pattern, marks_holes=is_marked) for model in models]
+                rankings[is_marked] = Rankings.of(scorers[0], scorers[1], config.candidates, rng)
+            ranking = rankings[is_marked]
+            losses, released = (canary_losses(scorer, own) for scorer in (ranking.model, ranking.released))
+            found = ranking.exposures(own)
             for canary in sorted(own, key=lambda canary: canary.id):
                 writer.append(
                     canary_id=canary.id,
@@ -80,25 +81,56 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_canaries": len(canaries), "num_candidates": num}
 
 
-def exposures(
-    scorer: Scorer, canaries: Sequence[Canary], candidates: int, rng: np.random.Generator
-) -> dict[str, Exposure]:
-    """The exposure of each canary, among all candidates or among drawn ones.
+@dataclass(frozen=True, kw_only=True)
+class Rankings:
+    """Candidates that canaries are ranked among, scored once on each model.
 
-    Args:
-        scorer: of the canaries' form.
-        canaries: of one form.
-        candidates: how many to draw; 0, or as many as there are, takes all.
-        rng: draws them.
+    Attributes:
+        model, released: the audit's model and the released one.
+        indices: the candidates: all of them, or drawn with replacement.
+        losses: of each on both models, in nats.
     """
-    from pipelines.attacks.candidates import canary_losses, enumerated_ranks, sampled_losses
-    from pipelines.attacks.exposure import exposure_of, sampled_exposure
 
-    size = scorer.pattern.size
-    if _is_exhaustive(size, candidates):
-        return {name: exposure_of(rank) for name, rank in enumerated_ranks(scorer, canaries).items()}
-    sampled = sampled_losses(scorer, candidates, rng)
-    return {name: sampled_exposure(loss, sampled, size) for name, loss in canary_losses(scorer, canaries).items()}
+    model: Scorer
+    released: Scorer
+    indices: Indices
+    losses: tuple[FloatArray, FloatArray]
+
+    @classmethod
+    def of(cls, model: Scorer, released: Scorer, candidates: int, rng: np.random.Generator) -> Rankings:
+        """Scores the candidates.
+
+        Args:
+            model, released: of one form.
+            candidates: how many to draw; 0, or as many as there are, takes all.
+            rng: draws them.
+        """
+        size = model.pattern.size
+        is_exhaustive = _is_exhaustive(size, candidates)
+        indices = range(size) if is_exhaustive else sorted(model.pattern.draw(rng) for _ in range(candidates))
+        losses = model.losses(indices), released.losses(indices)
+        return cls(model=model, released=released, indices=indices, losses=losses)
+
+    def exposures(self, canaries: Sequence[Canary]) -> dict[str, dict[str, Exposure]]:
+        """On the audit's model, on the difference to the released one, and on that; by name and identifier."""
+        from pipelines.attacks.candidates import NormalisedScorer, canary_losses, enumerated_ranks
+        from pipelines.attacks.exposure import exposure_of, sampled_exposure
+
+        ours, theirs = self.losses
+        found = {}
+        for name, scorer, losses in (
+            ("model", self.model, ours),
+            ("normalised", NormalisedScorer(self.model, self.released), ours - theirs),
+            ("released", self.released, theirs),
+        ):
+            if isinstance(self.indices, range):
+                ranks = enumerated_ranks(scorer, canaries, losses)
+                found[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
+            else:
+                own = canary_losses(scorer, canaries)
+                size = scorer.pattern.size
+                found[name] = {canary: sampled_exposure(loss, losses, size) for canary, loss in own.items()}
+        return found
 
 
 def summaries(
@@ -139,7 +171,3 @@ def summaries(
 
 def _is_exhaustive(size: int, candidates: int) -> bool:
     return candidates == 0 or candidates >= size
-
-
-def _marks(ctx: StageContext) -> bool:
-    return bool(ctx.configs["train"].view().marks_tokens)

@@ -11,7 +11,7 @@ import pytest
 from support.project import reticent, small_project
 from support.shared_server import run_json, shared_server
 
-from flows.commands.compare import Variant, _summary, _without_idle, compare_document, compare_text
+from flows.commands.compare import Variant, _summary, compare_document, compare_text, without_idle
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 
@@ -109,9 +109,9 @@ def test_protections_that_a_method_does_not_give_are_dropped_visibly(tmp_path: P
     config = small_project(tmp_path / "p", 2)
     config.write_text(config.read_text() + "\n[sweep]\nrepetitions = 1\n")
     environ = {"RETICENT__TRAIN__MAX_GRAD_NORM": "0.2"}
-    plain = _without_idle(Variant(config, "crt", 0, environ), {})
+    plain = without_idle(Variant(config, "crt", 0, environ), {})
     assert plain.dropped == ()
-    found = _without_idle(Variant(config, "redacted", 0, environ), {})
+    found = without_idle(Variant(config, "redacted", 0, environ), {})
     assert "train.max_grad_norm" in found.dropped
     rows = [{**_row("redacted", 0, 1.0), "dropped": list(found.dropped)}]
     document = {"variants": rows, "methods": _summary(rows), "outputs": {"html": "x.html", "json": "x.json"}}
