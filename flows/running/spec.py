@@ -70,7 +70,17 @@ def make_spec(
     verify: str | None = None,
     create: bool = True,
 ) -> RunSpec:
-    """The specification of a new run. ``create`` is that of `open_store`."""
+    """The specification of a new run. ``create`` is that of `open_store`.
+
+    Raises:
+        ConfigError: only stages that the settings leave out are selected, or one of them is forced.
+    """
+    chosen = wanted(selected, settings.stages)
+    if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
+        raise ConfigError(
+            f"stage {GRAPH[left_out[0]].shown_name} is left out of runs unless audit.enabled = true; `reticent audit` "
+            "switches it on"
+        )
     private, public, secret = settings.roots()
     runtime = settings.runtime_values()
     return RunSpec(
@@ -85,7 +95,7 @@ def make_spec(
         partitions=corpus.partitions or (),
         left_out=corpus.left_out,
         reviews=review_state(open_store(settings, create=create)),
-        selected=wanted(selected, settings.stages),
+        selected=chosen,
         forced=tuple(forced),
     )
 

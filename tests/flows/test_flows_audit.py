@@ -175,6 +175,12 @@ def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
     assert actions == {"model": "hit", "membership": "hit", "canaries": "hit", "extraction": "run", None: "maybe"}
 
 
+@pytest.mark.parametrize("named", [{"selected": ("audit_model",)}, {"selected": EVERYTHING, "forced": ("audit",)}])
+def test_a_stage_that_is_left_out_cannot_be_asked_for(audited: Path, named: Any) -> None:
+    with pytest.raises(ConfigError, match=r"left out of runs unless audit.enabled = true"):
+        begin(audited, {}, **named)
+
+
 def test_a_form_without_a_hole_is_refused(audited: Path) -> None:
     with pytest.raises(ConfigError, match="canary_form"):
         load_settings(audited, {**SMALL, "RETICENT__AUDIT__CANARY_FORM": "My ID is 7."})
