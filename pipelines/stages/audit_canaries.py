@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pipelines.attacks.canaries import Canary
     from pipelines.attacks.candidates import Indices, Scorer
-    from pipelines.attacks.exposure import Exposure, FloatArray
+    from pipelines.attacks.exposure import Exposure, FloatArray, Rank
 
 EXPOSURES: Final = schema(
     "exposures",
@@ -54,7 +54,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 rankings[is_marked] = Rankings.of(scorers[0], scorers[1], config.candidates, rng)
             ranking = rankings[is_marked]
             losses, released = (canary_losses(scorer, own) for scorer in (ranking.model, ranking.released))
-            found = ranking.exposures(own)
+            found = ranking.exposures(own, trained_on=[canary for canary in canaries if coins[canary.id]])
             for canary in sorted(own, key=lambda canary: canary.id):
                 writer.append(
                     canary_id=canary.id,
@@ -111,8 +111,14 @@ class Rankings:
         losses = model.losses(indices), released.losses(indices)
         return cls(model=model, released=released, indices=indices, losses=losses)
 
-    def exposures(self, canaries: Sequence[Canary]) -> dict[str, dict[str, Exposure]]:
-        """On the audit's model, on the difference to the released one, and on that; by name and identifier."""
+    def exposures(self, canaries: Sequence[Canary], trained_on: Sequence[Canary]) -> dict[str, dict[str, Exposure]]:
+        """On the audit's model, on the difference to the released one, and on that; by name and identifier.
+
+        Args:
+            canaries: whose exposure is wanted.
+            trained_on: all canaries that the audit's model read. Among all candidates they are no strangers to each
+                other: each is ranked among those that the model never read.
+        """
         from pipelines.attacks.candidates import NormalisedScorer, canary_losses, enumerated_ranks
         from pipelines.attacks.exposure import exposure_of, sampled_exposure
 
@@ -124,13 +130,40 @@ class Rankings:
             ("released", self.released, theirs),
         ):
             if isinstance(self.indices, range):
-                ranks = enumerated_ranks(scorer, canaries, losses)
+                ranks = among_strangers(scorer, enumerated_ranks(scorer, canaries, losses), canaries, trained_on)
                 found[name] = {canary: exposure_of(rank) for canary, rank in ranks.items()}
             else:
                 own = canary_losses(scorer, canaries)
                 size = scorer.pattern.size
                 found[name] = {canary: sampled_exposure(loss, losses, size) for canary, loss in own.items()}
         return found
+
+
+def among_strangers(
+    scorer: Scorer, ranks: Mapping[str, Rank], canaries: Sequence[Canary], trained_on: Sequence[Canary]
+) -> dict[str, Rank]:
+    """Ranks among all candidates, without the other canaries that the model read.
+
+    Args:
+        scorer: that the ranks are of.
+        ranks: by identifier, among all candidates.
+        canaries: those that are ranked.
+        trained_on: canaries of the same form.
+    """
+    from pipelines.attacks.exposure import TIE_NATS, Rank
+
+    indices = sorted({canary.index for canary in (*canaries, *trained_on)})
+    losses = dict(zip(indices, scorer.losses(indices, in_double=True).tolist(), strict=True))
+    found = {}
+    for canary in canaries:
+        others = [losses[other.index] for other in trained_on if other.index != canary.index]
+        own, rank = losses[canary.index], ranks[canary.id]
+        below = sum(loss < own - TIE_NATS for loss in others)
+        tied = sum(abs(loss - own) <= TIE_NATS for loss in others)
+        found[canary.id] = Rank(
+            size=rank.size - len(others), num_below=rank.num_below - below, num_tied=rank.num_tied - tied
+        )
+    return found
 
 
 def summaries(
@@ -159,7 +192,7 @@ def summaries(
                 "num_canaries": verdict.num_canaries,
                 "mean": verdict.mean_bits,
                 "mean_limit": verdict.mean_limit_bits,
-                "maximum": verdict.maximum_bits,
+                "maximum": max(exposure.bits for canary, exposure in found[of].items() if canary in ranks),
                 "p_value": verdict.p_value,
                 "p_uniform": verdict.p_uniform,
                 "verdict": verdict.reading,

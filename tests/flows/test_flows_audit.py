@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from increment import drive
@@ -18,8 +20,12 @@ from flows.commands.plan import plan_document
 from flows.running import auditing
 from flows.running.spec import begin, open_store
 from flows.settings import load_settings
+from pipelines.attacks.canaries import Canary
+from pipelines.attacks.exposure import Rank
 from pipelines.attacks.nights import Nights
+from pipelines.attacks.patterns import Pattern
 from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.stages.audit_canaries import among_strangers
 from pipelines.store import runs
 from pipelines.store.ledger import locked, read_documents
 from pipelines.store.outcome import Outcome
@@ -225,3 +231,19 @@ def test_correct_engines_raise_no_alarm_in_years_of_nights() -> None:
     for night in range(2_000):
         state = state.after(str(night), ((night * 7919) % 2_000 + 0.5) / 2_000)  # p-values as even as can be
     assert not state.is_alarm
+
+
+def test_canaries_that_were_trained_on_are_no_strangers_to_each_other() -> None:
+    pattern = Pattern.parse("{digits:2}")
+    losses = np.arange(100.0)
+    scorer = SimpleNamespace(pattern=pattern, losses=lambda indices, in_double=False: losses[list(indices)])
+    first, second, left_out = (
+        Canary(id=str(index), pattern=pattern, index=index, num_copies=1, variant="missed") for index in (0, 1, 50)
+    )
+    ranks = {canary.id: Rank(size=100, num_below=canary.index) for canary in (first, second, left_out)}
+    found = among_strangers(scorer, ranks, [first, second, left_out], [first, second])
+    assert {name: (rank.num_below, rank.size) for name, rank in found.items()} == {
+        "0": (0, 99),
+        "1": (0, 99),  # and not second to the other
+        "50": (48, 98),
+    }
