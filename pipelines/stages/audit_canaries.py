@@ -183,6 +183,7 @@ def summaries(
         if not ranks:
             continue
         verdict = judge_exposures(ranks, rng)
+        bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
         rows.append(
             {
                 "name": name,
@@ -190,9 +191,9 @@ def summaries(
                 "model": of,
                 "is_included": is_in,
                 "num_canaries": verdict.num_canaries,
-                "mean": verdict.mean_bits,
+                "mean": math.fsum(bits) / len(bits),
                 "mean_limit": verdict.mean_limit_bits,
-                "maximum": max(exposure.bits for canary, exposure in found[of].items() if canary in ranks),
+                "maximum": max(bits),
                 "p_value": verdict.p_value,
                 "p_uniform": verdict.p_uniform,
                 "verdict": verdict.reading,
