@@ -90,14 +90,26 @@ class Target(Folder):
         folder.mkdir(parents=True, exist_ok=True)
         return Target(folder=folder)
 
+    def fresh(self, name: str) -> Target:
+        """A folder in this one, empty whatever a killed attempt left in it."""
+        self.remove(name)
+        return self.below(name)
+
+    def remove(self, name: str) -> None:
+        """Removes a folder in this one, if it is there."""
+        shutil.rmtree(self.blob(name), ignore_errors=True)
+
+    def take_over(self, name: str, source: Source) -> None:
+        """Copies a folder with all that is in it."""
+        shutil.copytree(source.folder, self.blob(name), dirs_exist_ok=True)
+
     @contextmanager
     def emptied(self, name: str) -> Iterator[Target]:
         """A folder in this one, empty whatever a killed attempt left in it, and removed at the end."""
-        shutil.rmtree(self.blob(name), ignore_errors=True)
         try:
-            yield self.below(name)
+            yield self.fresh(name)
         finally:
-            shutil.rmtree(self.blob(name), ignore_errors=True)
+            self.remove(name)
 
     def _write(self, name: str, data: bytes) -> None:
         write_atomic(self._place(name), data, mode=None, is_durable=False)  # the whole folder is flushed when published

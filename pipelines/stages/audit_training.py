@@ -7,10 +7,8 @@ it is public, and the privacy ledger, which counts releases, does not know it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pipelines.artifacts import Artifact, Output, Source, Target
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
 MODEL: Final = "model"
 EVENTS: Final = "events.json"
 _DONE: Final = "done.json"
+_WORK: Final = "training"
+_OUT: Final = "out"
 
 
 def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Sequence[Place] = ()) -> None:
@@ -39,7 +39,7 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     """
     from pipelines.stages import train, train_phase1
 
-    work = ctx.out.scratch.below("training")
+    work = ctx.out.scratch.below(_WORK)
     overlay = _overlay(ctx, work, rows, excluded)
     own = replace(
         ctx,
@@ -49,22 +49,18 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     )
     if ctx.configs["train"].method_spec().first_phase is not None:
         first = work.below("phase1")
-        if first.blob(_DONE).exists():
-            phase = first.blob("out")
-        else:
-            phase = _fresh(first)
-            train_phase1.run(replace(own, stage="train_phase1", out=_output(first, phase, ctx)))
-            first.json(_DONE, {})
-        artifact = Artifact(stage="train_phase1", partition=None, key="", folder=phase)
+        if Source(folder=first.folder).find_json(_DONE) is None:
+            train_phase1.run(replace(own, stage="train_phase1", out=_output(first, ctx)))
+            first.json(_DONE, {"is_done": True})
+        artifact = Artifact(stage="train_phase1", partition=None, key="", folder=first.blob(_OUT))
         own = replace(own, inputs={**own.inputs, "train_phase1": (artifact,)})
-    second = work.below("model")
-    made = _fresh(second)
-    train.run(replace(own, stage="train", out=_output(second, made, ctx)))
-    published = made.parent / "public" / MODEL
-    shutil.copytree(published if published.is_dir() else made / MODEL, ctx.out.blob(MODEL), dirs_exist_ok=True)
+    out = _output(work.below("model"), ctx)
+    train.run(replace(own, stage="train", out=out))
+    made = out.public if ctx.configs["train"].method_spec().publishes_model else out
+    ctx.out.take_over(MODEL, Source(folder=made.blob(MODEL)))
     for name in (EVENTS, "figures.json"):
-        ctx.out.copy(name, made / name)
-    shutil.rmtree(work.folder)
+        ctx.out.copy(name, out.blob(name))
+    ctx.out.scratch.remove(_WORK)
 
 
 _READ_BY_TRAINING: Final = frozenset({"shard", "split", "redact", "estimate", "gate"})
@@ -78,8 +74,7 @@ def _overlay(ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded
 
     split, redact = ctx.configs["split"], ctx.configs["redact"]
     splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
-    shutil.rmtree(work.blob("overlay"), ignore_errors=True)
-    folder = work.below("overlay")
+    folder = work.fresh("overlay")
     write_overlay(
         folder,
         rows,
@@ -94,18 +89,11 @@ def _overlay(ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded
     return Source(folder=folder.folder)
 
 
-def _fresh(place: Target) -> Path:
-    """An empty folder for what a training writes; checkpoints of a killed one stand beside it."""
-    for name in ("out", "public"):
-        shutil.rmtree(place.blob(name), ignore_errors=True)
-        place.below(name)
-    return place.blob("out")
-
-
-def _output(place: Target, folder: Path, ctx: StageContext) -> Output:
+def _output(place: Target, ctx: StageContext) -> Output:
+    """Where a training writes: empty folders, beside checkpoints that a killed one may have left."""
     return Output(
-        folder=folder,
-        public_folder=place.blob("public"),
+        folder=place.fresh(_OUT).folder,
+        public_folder=place.fresh("public").folder,
         scratch_folder=place.below("work").folder,
         failures_folder=ctx.out.failures_folder,
         cache=ctx.out.cache,

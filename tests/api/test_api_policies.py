@@ -27,7 +27,8 @@ class Shouting:
 
 def test_options_are_the_settings_of_redact() -> None:
     assert get_args(Rendering) == RENDERINGS
-    own = {"policies", "conservative", "also_levels", "collapse"}  # arguments, of a run alone, and a rendering
+    # Arguments, of a run alone, and how finds are rendered.
+    own = {"policies", "conservative", "also_levels", "collapse", "replacement", "surrogate_scope"}
     assert set(RedactOptions.__annotations__) == set(RedactConfig.model_fields) - own
 
 

@@ -22,6 +22,7 @@ from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Stage
 from pipelines.store.outcome import Outcome
 from pipelines.store.session import open_session
+from pipelines.walks import usual
 from tasks.builders import builder_of
 
 COUNT = -1
@@ -34,12 +35,12 @@ def run_until(config: Path, last: str = "shard") -> list[Outcome]:
     outcomes: dict[tuple[str, str | None], Outcome] = {}
     with running(run), ThreadPoolExecutor(8) as threads:
         try:
-            for stage in GRAPH.values():
+            for stage in (GRAPH[name] for name in usual()):
 
                 def build(partition: str | None, stage: Stage = stage) -> Outcome:
                     inputs = {}
                     for edge in stage.inputs:
-                        if edge.stage not in OUTSIDE:
+                        if edge.stage not in OUTSIDE and not edge.optional:
                             names = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
                             inputs[edge.stage] = tuple((p, outcomes[(edge.stage, p)].key or "") for p in names)
                     return builder_of(run).build(stage.name, partition, inputs)
