@@ -39,7 +39,7 @@ run: setup
 	$(BIN)/reticent run $(DEMO)/reticent.toml
 
 test: setup
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-slow: setup
 	$(BIN)/python -m pytest -m slow

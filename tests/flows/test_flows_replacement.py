@@ -18,8 +18,8 @@ from flows.running.spec import begin
 from flows.running.unchanged import finish_unchanged
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
-from pipelines.graph import GRAPH
 from pipelines.mask import MASK
+from pipelines.walks import usual
 
 REDACTION = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
 SURROGATES = {"RETICENT__REDACT__REPLACEMENT": "surrogate"}
@@ -106,7 +106,7 @@ def test_a_run_with_masks_has_no_way_back(config: Path) -> None:
 def test_a_whole_run_with_surrogates(tmp_path: Path) -> None:
     """Trained, claimed, reported: nothing of a secret in the public root, and no credit for redaction."""
     config = small_project(tmp_path, dialogues=20)
-    finished(config, SURROGATES, *GRAPH)
+    finished(config, SURROGATES, *usual())
     objects = tmp_path / "reticent-store" / "private" / "objects"
     (claims,) = [json.loads(path.read_text()) for path in objects.glob("guarantee/*/claims.json")]
     by_notion = {claim["notion"]: claim for claim in claims["claims"]}
