@@ -25,6 +25,10 @@ EXPOSURES: Final = schema(
 )
 """Of each canary on the audit's model and on the released one, which saw none: losses in nats, exposures in bits."""
 
+_LEVEL: Final = 0.05
+_NUM_GROUPS: Final = 8
+"""Of canaries that are judged in one audit; the level is that of all together (Bonferroni)."""
+
 
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``exposures.parquet``, and ``exposure.json`` with what they say together. Private."""
@@ -182,7 +186,7 @@ def summaries(
         ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}
         if not ranks:
             continue
-        verdict = judge_exposures(ranks, rng)
+        verdict = judge_exposures(ranks, rng, level=_LEVEL / _NUM_GROUPS)
         bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
         rows.append(
             {

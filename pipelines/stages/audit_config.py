@@ -42,7 +42,7 @@ class AuditConfig(StageConfig):
         "trained on in models of the audit alone, which are never published.",
     )
     num_canaries: int = Field(
-        100, ge=2, description="Canaries of each variant; a fair coin decides for each whether it is trained on."
+        140, ge=2, description="Canaries of each variant; a fair coin decides for each whether it is trained on."
     )
     copies: CopiesOf = Field(
         1, description="How often each canary is trained on. k copies of a secret are a group of k records."
