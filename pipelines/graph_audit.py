@@ -32,6 +32,12 @@ _READ_BY_TRAINING = (
     Input("estimate", (FIGURES, SCREENED)),
     Input("gate", ("held.json",)),
 )
+_READ_BY_ATTACKS_ON_ROWS = (
+    Input("train"),
+    Input("audit_model"),
+    Input("split", (SENTENCES, DOCUMENTS), "all"),
+    Input("redact", (REDACTED,), "all"),
+)
 _ATTACKED = {"audit": AUDIT, "train": TRAIN}
 _RECIPE = {**_ATTACKED, "split": SPLIT, "redact": REDACT}
 AUDIT_STAGES = (
@@ -61,12 +67,7 @@ AUDIT_STAGES = (
         module=f"{STAGES}.audit_membership",
         configs=_ATTACKED,
         fields={"audit": ("confidence",)},
-        inputs=(
-            Input("train"),
-            Input("audit_model"),
-            Input("split", (SENTENCES, DOCUMENTS), "all"),
-            Input("redact", (REDACTED,), "all"),
-        ),
+        inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*MODEL_PACKAGES, "scipy"),
         optional=True,
     ),
@@ -81,12 +82,7 @@ AUDIT_STAGES = (
             "audit": ("num_prompts", "num_generations", "max_new_tokens", "confidence"),
             "gate": ("labels", "min_characters", "case_sensitive", "ignore", "everyday_words"),
         },
-        inputs=(
-            Input("train"),
-            Input("audit_model"),
-            Input("split", (SENTENCES, DOCUMENTS), "all"),
-            Input("redact", (REDACTED,), "all"),
-        ),
+        inputs=_READ_BY_ATTACKS_ON_ROWS,
         packages=(*MODEL_PACKAGES, "scipy"),
         optional=True,
     ),

@@ -32,13 +32,14 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
         ReticentError: as the stages raise it.
     """
     switched = {**environ, f"{ENV_PREFIX}AUDIT__ENABLED": "true"}
-    reason = None
+    record = reason = None
     try:
         record = run_job(config, from_stage=None, only=None, force=force, verify=None, environ=switched)
     except PrivacyGateError as error:
         reason = str(error)
-        record = next(runs.records(open_store(load_settings(config, switched))), {})
     roots = open_store(load_settings(config, switched))
+    if record is None:
+        record = next(runs.records(roots), {})
     key = next((key for stage, _, key in record.get("artifacts", []) if stage == "audit"), None)
     found = roots.private_files("audit", key).find_json("audit.json") if key else None
     if found is None:

@@ -23,6 +23,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
     import numpy as np
 
+    from pipelines.accounting.events import from_json, is_silent
     from pipelines.attacks.nights import Nights
     from pipelines.attacks.summary import LEFT_OPEN, extraction_summary, membership_summary
 
@@ -34,9 +35,13 @@ def run(ctx: StageContext) -> dict[str, Any]:
     }
     not_attacked = {name: document["not_attacked"] for name, document in found.items() if "not_attacked" in document}
     not_attacked["domains"] = "LiRa across domains needs a model for each domain; benchmarks/domains.py runs it"
-    bounds = _bounds(ctx, rng)
-    if "not_attacked" in bounds:
-        not_attacked["epsilon"] = bounds.pop("not_attacked")
+    bounds: Mapping[str, Any] = {}
+    if "exposure" in not_attacked:
+        not_attacked["epsilon"] = not_attacked["exposure"]
+    elif is_silent(from_json(ctx.input("audit_model").json("events.json")["event"])):
+        not_attacked["epsilon"] = "the training touched no private record"
+    else:
+        bounds = _bounds(ctx, rng)
     p_value = bounds.get("p_value")
     # What several nights say together, the ledger keeps (`flows.running.auditing`).
     alarm = p_value is not None and Nights().after(ctx.stage, p_value).is_alarm
@@ -63,7 +68,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 def _bounds(ctx: StageContext, rng: np.random.Generator) -> dict[str, Any]:
     """Of the audit's own training, and of a game on the engine with its noise."""
     from pipelines.accounting.accountants import epsilon
-    from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json, is_silent
+    from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json
     from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
     from pipelines.attacks.epsilon_estimates import epsilon_estimates
     from pipelines.attacks.summary import estimates_shown
@@ -71,12 +76,8 @@ def _bounds(ctx: StageContext, rng: np.random.Generator) -> dict[str, Any]:
     config: AuditConfig = ctx.configs["audit"]
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
-    if (reason := _reason_against(ctx, is_silent=is_silent(event))) is not None:
-        return {"not_attacked": reason}
     trials = _trials(ctx)
-    made = epsilon_estimates(
-        trials, delta=delta, confidence=config.confidence, rng=rng, group_size=ctx.configs["audit"].copies
-    )
+    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
     estimates = [made[ESTIMATOR], *(estimate for name, estimate in made.items() if name != ESTIMATOR)]
     p_value = None
     # An epsilon of single records says nothing of a coin that adds several.
@@ -85,27 +86,18 @@ def _bounds(ctx: StageContext, rng: np.random.Generator) -> dict[str, Any]:
     games = [("the audit's model", claimed, [estimate.document() for estimate in estimates])]
     if is_claimed:
         p_value = claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng)
-        played = _play(ctx, delta, rng)
+        played = _play(ctx, events, rng)
         if played is not None:
             games.append(("the engine, every step seen", played["epsilon_claimed"], played["estimates"]))
             p_value = min(1.0, 2 * min(p_value, played["p_value"]))
-    first = estimates[0]
+    first = estimates[0].document()
     keys = ("value", "confidence", "delta", "relation", "estimator", "ceiling")
     return {
-        "epsilon_lower": {name: first.document()[name] for name in keys},
+        "epsilon_lower": {name: first[name] for name in keys},
         "epsilon_claimed": claimed,
         "estimates": estimates_shown(games),
         "p_value": p_value,
     }
-
-
-def _reason_against(ctx: StageContext, *, is_silent: bool) -> str | None:
-    """Why guesses of who was trained on bound no epsilon here; None if they do."""
-    if "not_attacked" in ctx.input("audit_canaries").json("exposure.json"):
-        return str(ctx.input("audit_canaries").json("exposure.json")["not_attacked"])
-    if is_silent:
-        return "the training touched no private record"
-    return None
 
 
 def _trials(ctx: StageContext) -> Trials:
@@ -126,14 +118,14 @@ def _trials(ctx: StageContext) -> Trials:
     return Trials.joined(scores, coins)
 
 
-def _play(ctx: StageContext, delta: float, rng: np.random.Generator) -> Mapping[str, Any] | None:
+def _play(ctx: StageContext, events: Mapping[str, Any], rng: np.random.Generator) -> Mapping[str, Any] | None:
     """The white-box game on the engine with the noise, rate and steps of this training; None where it has no such."""
     from pipelines.attacks.epsilon_comparison import claim_p_value
     from pipelines.attacks.epsilon_estimates import epsilon_estimates
     from pipelines.attacks.white_box import Game, play
 
     config: AuditConfig = ctx.configs["audit"]
-    figures, events = ctx.input("audit_model").json("figures.json"), ctx.input("audit_model").json("events.json")
+    figures, delta = ctx.input("audit_model").json("figures.json"), events["target_delta"]
     noise, rate, steps = (figures.get(name) for name in ("noise_multiplier", "sample_rate", "num_steps"))
     if not noise or not rate or not steps:
         return None

@@ -25,9 +25,15 @@ EXPOSURES: Final = schema(
 )
 """Of each canary on the audit's model and on the released one, which saw none: losses in nats, exposures in bits."""
 
+_GROUPS: Final = (
+    ("trained on", "model", True),
+    ("trained on, against the released model", "normalised", True),
+    ("left out by a coin", "model", False),
+    ("on the released model, which saw none", "released", True),
+)
+"""Of each variant: what they are called, which exposures are judged, and whether those are of included canaries."""
 _LEVEL: Final = 0.05
-_NUM_GROUPS: Final = 8
-"""Of canaries that are judged in one audit; the level is that of all together (Bonferroni)."""
+"""Of all groups of an audit together (Bonferroni)."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -175,22 +181,18 @@ def summaries(
 ) -> list[dict[str, Any]]:
     """What the exposures of each group say together; ranks of canaries that were left out, too, to be compared with."""
     from pipelines.attacks.exposure_null import judge_exposures
+    from pipelines.stages.audit_canary_table import VARIANTS
 
     rows = []
-    for name, of, is_in in (
-        (f"{variant}, trained on", "model", True),
-        (f"{variant}, trained on, against the released model", "normalised", True),
-        (f"{variant}, left out by a coin", "model", False),
-        (f"{variant}, on the released model, which saw none", "released", True),
-    ):
+    for name, of, is_in in _GROUPS:
         ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}
         if not ranks:
             continue
-        verdict = judge_exposures(ranks, rng, level=_LEVEL / _NUM_GROUPS)
+        verdict = judge_exposures(ranks, rng, level=_LEVEL / (len(_GROUPS) * len(VARIANTS)))
         bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
         rows.append(
             {
-                "name": name,
+                "name": f"{variant}, {name}",
                 "variant": variant,
                 "model": of,
                 "is_included": is_in,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pipelines.context import StageContext
@@ -22,6 +22,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.attacks import extraction
     from pipelines.attacks.prompting import EMPTY, Decoding, fitted
     from pipelines.stages.audit_opening import open_audited, reason_not_to_open
+    from pipelines.stages.audit_records import HELD_OUT, left_out_rows
 
     config: AuditConfig = ctx.configs["audit"]
     with ctx.out.table(EXTRACTED) as writer:
@@ -32,14 +33,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         rng = np.random.default_rng(ctx.seed)
         model, reference = open_audited(ctx, "train"), open_audited(ctx, "audit_model")
         ctx.run.progress(0, None, "choosing prompts")
-        left_out = _left_out(ctx)
+        left_out = left_out_rows(ctx)
         # The reference model read all rows but these, so only theirs tell what the model has from reading them.
-        given = extraction.targets(
-            (row for row in _rows(ctx, "train") if (row["doc_id"], row["sentence_index"]) in left_out),
-            choice,
-            config.num_prompts,
-            rng,
-        )
+        given = extraction.targets(_rows_at(ctx, left_out), choice, config.num_prompts, rng)
         room = config.max_new_tokens
         prompts = [fitted(target.prompt, room, model, reference) for target in given]
         tags = extraction.tag_prompts((row["speaker"], row["domain"]) for row in _rows(ctx, "train"))
@@ -59,10 +55,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         mine, theirs = ([text for of in side for text in of] for side in texts)
         common: dict[str, Any] = {"written": mine, "written_by_reference": theirs, "choice": choice}
         common["confidence"] = config.confidence
-        decoys = [pair for fold in ("valid", "test") for pair in _secrets(ctx, fold)]
-        unseen = extraction.search(_secrets(ctx, "train", left_out), decoys=decoys, **common)
+        decoys = list(_secrets(_rows(ctx, *HELD_OUT)))
+        unseen = extraction.search(_secrets(_rows_at(ctx, left_out)), decoys=decoys, **common)
         everything = extraction.search(
-            _secrets(ctx, "train"), decoys=decoys, **common, tell=lambda found: writer.append(**vars(found))
+            _secrets(_rows(ctx, "train")), decoys=decoys, **common, tell=lambda found: writer.append(**vars(found))
         )
         asked = extraction.targeted(
             given,
@@ -84,15 +80,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"num_prompts": len(prompts), "num_texts": len(mine)}
 
 
-def _left_out(ctx: StageContext) -> frozenset[tuple[str, int]]:
-    from pipelines.stages.audit_records import MEMBERS
-
-    rows = ctx.input("audit_model").table(MEMBERS).rows(("doc_id", "sentence_index"))
-    return frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
-
-
-def _rows(ctx: StageContext, fold: str) -> Iterator[dict[str, Any]]:
-    """The rows of a fold with what was masked in them."""
+def _rows(ctx: StageContext, *folds: str) -> Iterator[dict[str, Any]]:
+    """The rows of some folds with what was masked in them."""
     from pipelines.corpus.tables import SENTENCES
     from pipelines.policies.tables import REDACTED
     from pipelines.tables import side_by_side
@@ -103,14 +92,16 @@ def _rows(ctx: StageContext, fold: str) -> Iterator[dict[str, Any]]:
         tables = sentences.table(SENTENCES), wanted, redacted.table(REDACTED), (*columns, "spans")
         for left, right in side_by_side(*tables, made_by="redact"):
             for row, spans in zip(left.to_pylist(), right.column("spans").to_pylist(), strict=True):
-                if row["fold"] == fold:
+                if row["fold"] in folds:
                     yield {**row, "spans": spans}
 
 
-def _secrets(
-    ctx: StageContext, fold: str, places: frozenset[tuple[str, int]] | None = None
-) -> Iterator[tuple[str, str]]:
-    """Label and string of what was masked, in all rows of a fold or in those at some places."""
-    for row in _rows(ctx, fold):
-        if places is None or (row["doc_id"], row["sentence_index"]) in places:
-            yield from ((span["label"], row["text"][span["start"] : span["end"]]) for span in row["spans"])
+def _rows_at(ctx: StageContext, places: frozenset[tuple[str, int]]) -> Iterator[dict[str, Any]]:
+    """The rows of the training fold at some places."""
+    return (row for row in _rows(ctx, "train") if (row["doc_id"], row["sentence_index"]) in places)
+
+
+def _secrets(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Label and string of what was masked in some rows."""
+    for row in rows:
+        yield from ((span["label"], row["text"][span["start"] : span["end"]]) for span in row["spans"])

@@ -17,16 +17,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     from pipelines.attacks.membership import MembershipSettings, attack_membership
     from pipelines.stages.audit_opening import open_audited, reason_not_to_open
-    from pipelines.stages.audit_records import MEMBERS, Records
+    from pipelines.stages.audit_records import Records, left_out_rows
 
     config: AuditConfig = ctx.configs["audit"]
     if (reason := reason_not_to_open(ctx)) is not None:
         ctx.out.json("membership.json", {"not_attacked": reason})
         return {}
     ctx.run.progress(0, None, "reading records")
-    rows = ctx.input("audit_model").table(MEMBERS).rows(("doc_id", "sentence_index"))
     records = Records(ctx)
-    members = records.left_out(frozenset((row["doc_id"], row["sentence_index"]) for row in rows))
+    members = records.left_out(left_out_rows(ctx))
     others = records.non_members(len(members))
     if min(len(members), len(others)) < _LEAST_RECORDS:
         few = f"{len(members)} members and {len(others)} held-out records are too few"

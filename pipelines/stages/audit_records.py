@@ -26,6 +26,12 @@ _LARGEST_SHARE: Final = 4
 """At most every fourth record of the training fold is left out, so that the audit's model is much like the other."""
 
 
+def left_out_rows(ctx: StageContext) -> frozenset[tuple[str, int]]:
+    """The rows that the audit's model was trained without, by document and sentence index."""
+    rows = ctx.input("audit_model").table(MEMBERS).rows(("doc_id", "sentence_index"))
+    return frozenset((row["doc_id"], row["sentence_index"]) for row in rows)
+
+
 class Records:
     """The records of the corpus, original text, of the unit that was trained on.
 

@@ -43,7 +43,6 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     overlay = _overlay(ctx, work, rows, excluded)
     own = replace(
         ctx,
-        inputs={name: found for name, found in ctx.inputs.items() if name in _READ_BY_TRAINING},
         outside=replace(ctx.outside, overlay=overlay),
         run=replace(ctx.run, ledger=None),
     )
@@ -61,9 +60,6 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     for name in (EVENTS, "figures.json"):
         ctx.out.copy(name, out.blob(name))
     ctx.out.scratch.remove(_WORK)
-
-
-_READ_BY_TRAINING: Final = frozenset({"shard", "split", "redact", "estimate", "gate"})
 
 
 def _overlay(ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]) -> Source:
