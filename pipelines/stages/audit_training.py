@@ -38,12 +38,15 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
         ConfigError, InputError, StageError: as the training does.
     """
     from pipelines.stages import train, train_phase1
+    from pipelines.training.data.overlay import write_overlay_of_run
 
     work = ctx.out.scratch.below(_WORK)
-    overlay = _overlay(ctx, work, rows, excluded)
+    overlay = work.fresh("overlay")
+    # Every row says what is masked in it.
+    write_overlay_of_run(overlay, rows, excluded, configs=ctx.configs, secret=ctx.run.secret, redactor=None)
     own = replace(
         ctx,
-        outside=replace(ctx.outside, overlay=overlay),
+        outside=replace(ctx.outside, overlay=Source(folder=overlay.folder)),
         run=replace(ctx.run, ledger=None),
     )
     if ctx.configs["train"].method_spec().first_phase is not None:
@@ -60,29 +63,6 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     for name in (EVENTS, "figures.json"):
         ctx.out.copy(name, out.blob(name))
     ctx.out.scratch.remove(_WORK)
-
-
-def _overlay(ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]) -> Source:
-    """The tables of what is added and left out; the same bytes however often it is made."""
-    from pipelines.context import pseudonym
-    from pipelines.corpus.split import Splitter
-    from pipelines.training.data.overlay import write_overlay
-
-    split, redact = ctx.configs["split"], ctx.configs["redact"]
-    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
-    folder = work.fresh("overlay")
-    write_overlay(
-        folder,
-        rows,
-        excluded,
-        doc_id=lambda name: pseudonym(ctx.run.secret, "added document", name),
-        tokens=splitter.tokens,
-        redactor=None,
-        has_conservative=redact.conservative is not None,
-        collapse=redact.collapse,
-        replace=redact.replace(ctx.run.secret),
-    )
-    return Source(folder=folder.folder)
 
 
 def _output(place: Target, ctx: StageContext) -> Output:

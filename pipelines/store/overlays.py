@@ -28,11 +28,6 @@ def overlays_dir(roots: Roots) -> Path:
     return roots.private / "overlays"
 
 
-def added_document(roots: Roots, name: str) -> str:
-    """The ``doc_id`` of an added document: by it, and the index of the sentence, scores are joined to canaries."""
-    return pseudonym(roots.secret, "added document", name)
-
-
 def make_overlay(session: Session, rows: Sequence[AddedRow], excluded: Iterable[Place] = ()) -> str | None:
     """Puts an overlay into the store, redacted as the run's text is.
 
@@ -50,29 +45,18 @@ def make_overlay(session: Session, rows: Sequence[AddedRow], excluded: Iterable[
     places = frozenset(excluded)
     if not rows and not places:
         return None
-    from pipelines.corpus.split import Splitter
     from pipelines.policies.judging.apply import Redactor
-    from pipelines.training.data.overlay import write_overlay
+    from pipelines.training.data.overlay import write_overlay_of_run
 
     configs: Any = session.configs
-    split, redact = configs["split"], configs["redact"]
-    splitter = Splitter(split.language, split.mode, split.max_sentence_tokens, split.model)
     roots, folder = session.roots, overlays_dir(session.roots)
     with private_umask():
         folder.mkdir(exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".", dir=folder))
         try:
-            with Redactor.from_spec(redact.redactor_spec(configs["corpus"].separator())) as redactor:
-                write_overlay(
-                    Target(folder=work),
-                    rows,
-                    places,
-                    doc_id=lambda name: added_document(roots, name),
-                    tokens=splitter.tokens,
-                    redactor=redactor,
-                    has_conservative=redact.conservative is not None,
-                    collapse=redact.collapse,
-                    replace=redact.replace(roots.secret),
+            with Redactor.from_spec(configs["redact"].redactor_spec(configs["corpus"].separator())) as redactor:
+                write_overlay_of_run(
+                    Target(folder=work), rows, places, configs=configs, secret=roots.secret, redactor=redactor
                 )
             digest = _digest(roots, work)
             if not (folder / digest).exists():

@@ -10,11 +10,12 @@ prepared changes, and equal added rows are no duplicates of each other or of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.artifacts import Target
+from pipelines.context import pseudonym
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, StageError
 from pipelines.policies.sharding import SHARD, is_private
@@ -96,6 +97,46 @@ class Exclusion:
                 f"{len(self._unseen)} of the {len(self._excluded)} places that the overlay leaves out hold no row of "
                 "the fold train; doc_id and sentence_index are those of the sentences table"
             )
+
+
+def added_document(secret: bytes, name: str) -> str:
+    """The ``doc_id`` of an added document: by it, and the index of the sentence, scores are joined to canaries."""
+    return pseudonym(secret, "added document", name)
+
+
+def write_overlay_of_run(
+    out: Target,
+    rows: Sequence[AddedRow],
+    excluded: Iterable[Place],
+    *,
+    configs: Mapping[str, Any],
+    secret: bytes,
+    redactor: Redactor | None,
+) -> None:
+    """Writes an overlay whose rows are tokenised and redacted as the run's text is.
+
+    Args:
+        out, rows, excluded, redactor: as `write_overlay` takes them.
+        configs: the run's settings, of ``split`` and ``redact`` at least.
+        secret: the store's.
+
+    Raises:
+        ConfigError: as `write_overlay`, or a policy cannot be made.
+    """
+    from pipelines.corpus.split import Splitter
+
+    split, redact = configs["split"], configs["redact"]
+    write_overlay(
+        out,
+        rows,
+        excluded,
+        doc_id=lambda name: added_document(secret, name),
+        tokens=Splitter(split.language, split.mode, split.max_sentence_tokens, split.model).tokens,
+        redactor=redactor,
+        has_conservative=redact.conservative is not None,
+        collapse=redact.collapse,
+        replace=redact.replace(secret),
+    )
 
 
 def write_overlay(
