@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.commands.run import run_job
-from flows.running.auditing import settle
+from flows.running.auditing import AuditAlarm, settle
 from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, load_settings
-from pipelines.errors import PrivacyGateError, StageError
+from pipelines.errors import StageError
 from pipelines.store import runs
 
 CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm")
@@ -35,16 +35,14 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     record = reason = None
     try:
         record = run_job(config, from_stage=None, only=None, force=force, verify=None, environ=switched)
-    except PrivacyGateError as error:
-        reason = str(error)
+    except AuditAlarm as alarm:
+        reason = str(alarm)
     roots = open_store(load_settings(config, switched))
     if record is None:
         record = next(runs.records(roots), {})
     key = next((key for stage, _, key in record.get("artifacts", []) if stage == "audit"), None)
     found = roots.private_files("audit", key).find_json("audit.json") if key else None
     if found is None:
-        if reason is not None:
-            raise PrivacyGateError(reason)
         raise StageError("the audit left no figures; run it again")
     return {
         **{name: found.get(name) for name in CONTRACT},

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 STAGE = "audit"
 
 
+class AuditAlarm(PrivacyGateError):  # it is called an alarm wherever it is told of
+    """Audits refute what is claimed; other gate errors say nothing of that."""
+
+
 def audit_of(session: Session) -> dict[str, Any] | None:
     """What the audit of this run found; None where it was left out."""
     key = _key(session, STAGE)
@@ -37,7 +41,7 @@ def require_no_alarm(run: str) -> None:
     """Enters the run's audit in the ledger, once, and stops the run if the claims are refuted.
 
     Raises:
-        PrivacyGateError: they are. The model stays where it is and does not become the latest one.
+        AuditAlarm: they are. The model stays where it is and does not become the latest one.
         LedgerError: the ledger is not as it was written.
     """
     session = open_session(run)
@@ -54,7 +58,7 @@ def require_no_alarm(run: str) -> None:
             documents.append(line)
     state = nights_of(documents)
     if state.is_alarm:
-        raise PrivacyGateError(
+        raise AuditAlarm(
             "the audit refutes the claimed epsilon: attacks on canaries succeed more often than it allows, in a way "
             f"that a correct training shows in one store of a thousand (audit {str(state.alarmed_by)[:12]}). Nothing "
             "becomes the latest model; the report of this run has the figures. Once the cause is found, `reticent "

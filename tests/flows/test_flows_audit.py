@@ -15,6 +15,7 @@ from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.session import made_once
 
+from flows.commands import audit as command
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import plan_document
 from flows.running import auditing
@@ -179,6 +180,22 @@ def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
     plan = plan_document(audited, {**SMALL, "RETICENT__AUDIT__NUM_PROMPTS": "5"}, read=True)
     actions = {row["step"]: row["action"] for row in plan["stages"] if row["stage"] == "audit"}
     assert actions == {"model": "hit", "membership": "hit", "canaries": "hit", "extraction": "run", None: "maybe"}
+
+
+def test_only_an_alarm_is_told_as_one(audited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped_by(error: PrivacyGateError) -> Any:
+        def run_job(*_: Any, **__: Any) -> Any:
+            raise error
+
+        return run_job
+
+    monkeypatch.setattr(command, "run_job", stopped_by(PrivacyGateError("the ledger is damaged")))
+    with pytest.raises(PrivacyGateError, match="the ledger is damaged"):  # and not the figures of an earlier audit
+        command.audit_document(audited, SMALL)
+    monkeypatch.setattr(command, "run_job", stopped_by(auditing.AuditAlarm("refuted")))
+    found = command.audit_document(audited, SMALL)
+    assert (found["alarm"], found["alarm_reason"]) == (True, "refuted")
+    assert found["epsilon_lower"] is not None
 
 
 @pytest.mark.parametrize("named", [{"selected": ("audit_model",)}, {"selected": EVERYTHING, "forced": ("audit",)}])
