@@ -49,6 +49,7 @@ def write_starter(
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
+            "epochs = 8\n": _epochs(seen),
             'mode = "auto"  ': f'{_languages(seen)}mode = "auto"  ',
         }
         for old, new in replaced.items():
@@ -102,6 +103,14 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
                 lines += ["", "# To read it as well, name its text:", "# [[corpus.source]]"]
                 lines += [f"# {_line('pattern', pattern)}", '# text_field = "…"']
     return "\n".join(lines) + "\n\n"
+
+
+def _epochs(seen: Survey) -> str:
+    """The line of ``[train]``; it says so where there is more text than the tiny model reads eight times while one waits."""
+    few = (
+        "fewer than 8, as there is much text; more of them take longer, at the same epsilon" if seen.epochs < 8 else ""
+    )
+    return f"{_line('epochs', seen.epochs, few)}\n"
 
 
 def _languages(seen: Survey) -> str:

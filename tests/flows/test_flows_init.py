@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,17 @@ def test_sizes_fit(tmp_path: Path) -> None:
     found = survey([str(tmp_path / "in")])
     assert found.expected_items == 1_000_000
     assert found.num_documents == pytest.approx(60_000, rel=0.05)
+    assert replace(found, num_words=900_000).epochs == 8
+    assert [replace(found, num_words=words).epochs for words in (2_500_000, 10**9)] == [3, 2]
+
+
+def test_long_text_is_read_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.commands.survey._TRAINED_WORDS", 3_000)
+    begun(tmp_path, {"a.txt": f"{PROSE}\n" * 60})
+    lines = (tmp_path / "out" / "reticent.toml").read_text().splitlines()
+    (epochs,) = (line for line in lines if line.startswith("epochs"))
+    assert epochs.startswith("epochs = 3 ")
+    assert "as there is much text" in epochs
 
 
 def test_parquet(tmp_path: Path) -> None:
