@@ -106,10 +106,8 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
 
 
 def _epochs(seen: Survey) -> str:
-    """The line of ``[train]``; it says so where there is more text than the tiny model reads eight times while one waits."""
-    few = (
-        "fewer than 8, as there is much text; more of them take longer, at the same epsilon" if seen.epochs < 8 else ""
-    )
+    """The line of ``[train]``."""
+    few = "fewer than 8, as there is much text; more take longer, at the same epsilon" if seen.epochs < 8 else ""
     return f"{_line('epochs', seen.epochs, few)}\n"
 
 
