@@ -1,11 +1,16 @@
-"""What attacks find on each training method: exposure, membership, extraction, and lower bounds on epsilon.
+"""What attacks find on each training method: exposure, membership, and what a rate of misses costs (CRT, Figure 3).
 
-    python benchmarks/audit_methods.py [--methods no_dp,crt,dpsgd,jft] [--copies 1,20] [--seeds 3] [--dialogues 300]
-                                       [--candidates 0] [--work build/audit_methods] [--data-dir FOLDER]
+    nice -n 10 python benchmarks/audit_methods.py --data-dir DATA [--seeds 3] [--work build/audit_methods]
 
-Every cell is a whole `reticent audit`, on the built-in corpus, and with ``--data-dir`` on WikiText-2's validation
-articles too. What is done is kept in the work folder, so that the command may be stopped and given again. Prints a
-table, and writes ``results/audit_methods.json`` after every cell.
+A cell is an audit of one training by the stages of ``reticent audit``, in this process: its canaries and, with one copy
+of each, membership attacks on the released model. Corpora are the built-in one and, with ``--data-dir``, paragraphs of
+WikiText-2's validation articles. `plan` says which cells there are, all of one seed before the next. A finished cell is
+kept in the work folder, so that the command may be stopped and given again. Prints a row a cell, and writes
+``results/audit_methods.json`` after each.
+
+What a policy gives away that misses a share γ of the canaries (CRT, Figure 3) follows from one training for misses of
+the policies, by `pipelines.attacks.miss_rates`. Where the conservative policy misses them as well, and they stand among
+the public rows of `crt`, there is a training for each γ besides.
 """
 
 from __future__ import annotations
@@ -14,50 +19,122 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Mapping
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from flows.commands.audit import audit_document
 from flows.commands.compare import Variant, without_idle
 from flows.commands.init import write_starter
+from flows.running.fetching import fetch
+from flows.settings import load_settings
+from pipelines.attacks.summary import membership_summary
 
-RESULTS = Path(__file__).parent / "results" / "audit_methods.json"
+RESULTS: Final = Path(__file__).parent / "results" / "audit_methods.json"
+METHODS: Final = ("no_dp", "crt", "dpsgd", "jft")
+PUBLIC_SHARES: Final = (0.5, 0.1, 0.3)
+MANY: Final = 100_000
+"""Candidates where more than 15 bits are expected: n of them show log2 (n + 1) at most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One audit.
+
+    Attributes:
+        corpus: its name.
+        seed: repetition of the training; what it draws otherwise is fresh.
+        method: as `Variant.method`.
+        copies: of each canary.
+        public_share: share of the canaries beside the detected ones that stand among the public rows.
+        candidates: how many of the 10⁶ candidates a canary is ranked among.
+    """
+
+    corpus: str
+    seed: int
+    method: str
+    copies: int
+    public_share: float = 0.0
+    candidates: int = 10_000
+
+    @property
+    def name(self) -> str:
+        """A file's."""
+        share = f"-public{self.public_share:g}" if self.public_share else ""
+        return f"{self.corpus}-{self.seed}-{self.method.replace('/', '.')}-{self.copies}{share}"
+
+
+def plan(corpora: Sequence[str], seeds: int) -> Iterator[Cell]:
+    """All cells, seed by seed: 1 and 20 copies on each method, `redacted` and public canaries between."""
+    for seed in range(seeds):
+        for copies in (20, 1):
+            for method in METHODS:
+                for corpus in corpora:
+                    num = MANY if method == "no_dp" and copies == 20 else Cell.candidates
+                    yield Cell(corpus=corpus, seed=seed, method=method, copies=copies, candidates=num)
+            if copies == 20:
+                for corpus in corpora:
+                    yield Cell(corpus=corpus, seed=seed, method="redacted", copies=20)
+                    yield Cell(corpus=corpus, seed=seed, method="crt", copies=20, public_share=PUBLIC_SHARES[0])
+    for seed in range(seeds):
+        for share in PUBLIC_SHARES[1:]:
+            for corpus in corpora:
+                yield Cell(corpus=corpus, seed=seed, method="crt", copies=20, public_share=share)
 
 
 def main() -> None:
     """Runs the cells that are not there yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default="no_dp,crt,dpsgd,jft")
-    parser.add_argument("--copies", default="1,20")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--dialogues", type=int, default=300)
-    parser.add_argument("--candidates", type=int, default=0, help="of an exposure; 0: all that there are")
-    parser.add_argument("--canaries", type=int, default=100)
+    parser.add_argument("--dialogues", type=int, default=50)
+    parser.add_argument("--paragraphs", type=int, default=80)
+    parser.add_argument("--canaries", type=int, default=120)
     parser.add_argument("--set", action="append", default=[], help="TABLE__FIELD=value, for all cells")
     parser.add_argument("--work", type=Path, default=Path("build/audit_methods"))
     parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--only", default="", help="part of a cell's name")
     given = parser.parse_args()
     corpora = {"built-in": prepared(given.work / "built-in", [], given.dialogues)}
     if given.data_dir is not None:
-        articles = given.data_dir / "wikitext2" / "wiki.valid.raw"
-        corpora["wikitext2"] = prepared(given.work / "wikitext2", [str(articles)], given.dialogues)
-    common = {
-        "RETICENT__AUDIT__CANDIDATES": str(given.candidates),
-        "RETICENT__AUDIT__NUM_CANARIES": str(given.canaries),
-        **{f"RETICENT__{name}": value for name, value in (text.split("=", 1) for text in given.set)},
+        corpora["wikitext2"] = prepared(given.work / "wikitext2", [paragraphs(given)], given.dialogues)
+    more = dict(text.split("=", 1) for text in given.set)
+    common = {**SETTINGS, **{f"RETICENT__{name}": value for name, value in more.items()}}
+    found: list[dict[str, Any]] = []
+    for cell in plan(tuple(corpora), given.seeds):
+        if given.only in cell.name:
+            found.append(kept(given.work / "cells", cell, corpora[cell.corpus], {**common, **settings_of(cell, given)}))
+            print(line(found[-1]), flush=True)
+            keep(found, vars(given), common)
+
+
+SETTINGS: Final = {
+    "RETICENT__AUDIT__ENABLED": "true",
+    "RETICENT__AUDIT__NUM_MEMBERS": "100",
+    "RETICENT__RUNTIME__WORKERS": "1",
+    "RETICENT__TRAIN__NUM_LAYERS": "1",
+    "RETICENT__TRAIN__NUM_HEADS": "2",
+    "RETICENT__TRAIN__EMBEDDING_SIZE": "64",
+    "RETICENT__TRAIN__EPOCHS": "6",
+    "RETICENT__TRAIN__PUBLIC_BATCH_SIZE": "32",
+    "RETICENT__TRAIN__PUBLIC_LEARNING_RATE": "0.006",
+    "RETICENT__TRAIN__EXPECTED_BATCH_SIZE": "256",
+}
+"""Of every cell, fixed before the first of them ran. The rest is as `reticent init` writes it: ε = 3, δ = 10⁻⁵."""
+
+
+def settings_of(cell: Cell, given: argparse.Namespace) -> dict[str, str]:
+    """Of one cell, by environment variable."""
+    num_public = round(cell.public_share * given.canaries)
+    has_detected = cell.method == "redacted" or (cell.method == "crt" and cell.copies > 1)
+    return {
+        "RETICENT__AUDIT__COPIES": str(cell.copies),
+        "RETICENT__AUDIT__CANDIDATES": str(cell.candidates),
+        "RETICENT__AUDIT__NUM_CANARIES": str(given.canaries - num_public),
+        "RETICENT__AUDIT__NUM_DETECTED_CANARIES": str(given.canaries if has_detected and not num_public else 0),
+        "RETICENT__AUDIT__NUM_PUBLIC_CANARIES": str(num_public),
     }
-    cells: list[dict[str, Any]] = []
-    for seed in range(given.seeds):
-        for name, config in corpora.items():
-            for method in given.methods.split(","):
-                for copies in given.copies.split(","):
-                    own = {**common, "RETICENT__AUDIT__COPIES": copies}
-                    cells.append(
-                        {"corpus": name, "seed": seed, "copies": int(copies), **cell(config, method, seed, own)}
-                    )
-                    print(line(cells[-1]), flush=True)
-                    keep(cells, vars(given))
 
 
 def prepared(folder: Path, inputs: list[str], dialogues: int) -> Path:
@@ -66,49 +143,99 @@ def prepared(folder: Path, inputs: list[str], dialogues: int) -> Path:
     return config if config.exists() else write_starter(folder, inputs, dialogues=dialogues, seed=0, say=lambda _: None)
 
 
-def cell(config: Path, method: str, seed: int, settings: Mapping[str, str]) -> dict[str, Any]:
-    """One audit's figures."""
-    variant = without_idle(Variant(config, method, seed, settings), os.environ)
-    found = audit_document(config, {**os.environ, **variant.environment})
-    missed = {g["name"]: g for g in found["exposure"]["groups"] if g["variant"] == "missed"}
-    own = missed["missed, trained on"]
-    lower, best = found["epsilon_lower"], found["membership"]["best"] if found["membership"] else None
+def paragraphs(given: argparse.Namespace) -> str:
+    """A file of paragraphs of WikiText-2, drawn once, each a document."""
+    path: Path = given.work.absolute() / "wikitext2.jsonl"
+    lines = (given.data_dir / "wikitext2" / "wiki.valid.raw").read_text("utf-8").splitlines()
+    found = [line.strip() for line in lines if len(line.split()) > 20 and not line.strip().startswith("=")]
+    random.Random("audit").shuffle(found)
+    rows = [json.dumps({"id": f"{number}", "text": text}) for number, text in enumerate(found[: given.paragraphs])]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def kept(folder: Path, cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+    """One audit's figures; those of the work folder where it ran with the same settings."""
+    path = folder / f"{cell.name}.json"
+    if path.exists() and (known := json.loads(path.read_text("utf-8")))["settings"] == dict(settings):
+        return known["figures"]
+    started, cpu = time.monotonic(), time.process_time()
+    figures = {**asdict(cell), **audited(cell, config, settings)}
+    figures |= {"seconds": round(time.monotonic() - started), "cpu_seconds": round(time.process_time() - cpu)}
+    folder.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": dict(settings), "figures": figures}), encoding="utf-8")
+    return figures
+
+
+def audited(cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+    """Runs one audit."""
+    variant = without_idle(Variant(config, cell.method, cell.seed, settings), os.environ)
+    attacks = ("audit_canaries", "audit_membership") if cell.copies == 1 else ("audit_canaries",)
+    session, keys = fetch(load_settings(config, {**os.environ, **variant.environment}), "evaluate", *attacks)
+
+    def files(stage: str) -> Any:
+        ((_, key),) = keys[stage]
+        return session.roots.private_files(stage, key)
+
+    exposure, trained = files("audit_canaries").json("exposure.json"), files("audit_model").json("figures.json")
+    evaluated = files("evaluate").json("figures.json")
+    attacked = files("audit_membership").json("membership.json") if "audit_membership" in keys else None
+    membership = None if attacked is None or "not_attacked" in attacked else membership_summary(attacked)
     return {
-        "method": method,
-        "num_canaries": own["num_canaries"],
-        "exposure_mean": own["mean"],
-        "exposure_max": own["maximum"],
-        "ceiling": found["exposure"]["ceiling"],
-        "p_value": own["p_value"],
-        "conclusion": own["conclusion"],
-        "best_attack": None if best is None else best["name"],
-        "auc": None if best is None else best["auc"],
-        "auc_low": None if best is None else best["low"],
-        "auc_high": None if best is None else best["high"],
-        "any_leak": None if found["membership"] is None else found["membership"]["any_leak"],
-        "extracted": None if found["extraction"] is None else found["extraction"]["num_found_only_by_model"],
-        "epsilon_lower": None if lower is None else lower["value"],
-        "epsilon_claimed": found["epsilon_claimed"],
+        "bits_per_byte": evaluated["bits_per_byte"],
+        "perplexity_per_word": evaluated["perplexity_per_word"],
+        "num_steps": trained.get("num_steps"),
+        "noise_multiplier": trained.get("noise_multiplier"),
+        "num_private_records": trained.get("num_private_records"),
+        "num_public_records": trained.get("num_public_records"),
+        "ceiling": exposure["ceiling"],
+        "groups": [
+            {name: group[name] for name in ("name", "num_canaries", "mean", "maximum", "p_value", "conclusion")}
+            for group in exposure["groups"]
+        ],
+        "best_attack": None if membership is None else membership["best"],
+        "any_leak": None if membership is None else membership["any_leak"],
+        "roc_of_perplexity": None
+        if membership is None or attacked is None
+        else thinned(attacked["individual"]["perplexity"]),
+        "by_miss_rate": exposure["by_miss_rate"],
     }
 
 
+def thinned(attack: Mapping[str, Any]) -> list[list[float]]:
+    """Some points of a ROC."""
+    points = attack["evaluation"]["roc"]
+    return [[round(x, 4), round(y, 4)] for x, y in points[:: max(1, len(points) // 25)]] + [[1.0, 1.0]]
+
+
 def line(found: Mapping[str, Any]) -> str:
-    """A row of the table in docs/audit.md."""
-    claimed = "none" if found["epsilon_claimed"] is None else f"{found['epsilon_claimed']:.2f}"
-    lower = "" if found["epsilon_lower"] is None else f"{found['epsilon_lower']:.2f}"
-    auc = "" if found["auc"] is None else f"{found['auc']:.2f} ({found['auc_low']:.2f} to {found['auc_high']:.2f})"
+    """A row for people who wait."""
+    groups = {group["name"]: group for group in found["groups"]}
+    own = groups["missed, trained on"]
+    best = found["best_attack"]
     cells = (
-        *(found["corpus"], f"`{found['method']}`", found["copies"], found["seed"], f"{found['exposure_mean']:.2f}"),
-        *(f"{found['exposure_max']:.1f} of {found['ceiling']:.1f}", f"{found['p_value']:.2g}", auc, lower, claimed),
+        *(found["corpus"], found["method"], found["copies"], found["seed"], found["public_share"]),
+        *(f"{own['mean']:.2f}", f"{own['maximum']:.1f} of {found['ceiling']:.1f}", f"{own['p_value']:.2g}"),
+        f"{best['auc']:.2f}" if best else "",
+        f"{found['bits_per_byte']:.2f} bits a byte",
+        f"{found['cpu_seconds']} s of {found['seconds']}",
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def keep(cells: list[dict[str, Any]], given: Mapping[str, Any]) -> None:
+def keep(cells: list[dict[str, Any]], given: Mapping[str, Any], common: Mapping[str, str]) -> None:
     """Writes what is known so far."""
     RESULTS.parent.mkdir(exist_ok=True)
-    about = {"machine": platform.machine(), "cpus": os.cpu_count(), "arguments": {k: str(v) for k, v in given.items()}}
-    RESULTS.write_text(json.dumps({**about, "cells": cells}, indent=1) + "\n")
+    names = ("seeds", "dialogues", "paragraphs", "canaries", "set")
+    about = {
+        "command": "python benchmarks/audit_methods.py --data-dir DATA",
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "arguments": {name: given[name] for name in names},
+        "settings_of_all_cells": dict(common),
+    }
+    RESULTS.write_text(json.dumps({**about, "cells": cells}, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Membership inference on WikiText-2, against a small model under `no_dp` and against one that saw no record.
+"""Membership inference on WikiText-2, small models under `no_dp` and `dpsgd`, and one that saw no record.
 
     nice -n 14 python benchmarks/membership.py --data-dir FOLDER [--records 1000] [--epochs 4] [--work FOLDER]
 
 As in the papers: as many members as non-members, and a model that was fine-tuned on the members from a base, which is
 the reference. Records are sentences, dealt out by one shuffle, so members and non-members have one source. The base is
-trained here on sentences of its own, then public to the pipeline, which trains the target and the unseen model.
+trained here on sentences of its own, then public to the pipeline, which trains the target, the unseen model and, on the
+target's records, the private one.
 """
 
 from __future__ import annotations
@@ -49,11 +50,21 @@ model = "{base}"
 model_is_public = true
 context_length = {context_length}
 epochs = {epochs}
+max_eval_sentences = 50
+"""
+METHODS = {
+    "no_dp": """method = "no_dp"
 public_batch_size = 32
 public_learning_rate = {learning_rate}
-max_eval_sentences = 50
-method = "no_dp"
-"""
+""",
+    "dpsgd": """method = "dpsgd"
+target_epsilon = 3.0
+target_delta = 1e-5
+expected_batch_size = 256
+max_grad_norm = 0.5
+private_learning_rate = {learning_rate}
+""",
+}
 
 
 def sentences(data_dir: Path, num: int) -> list[str]:
@@ -103,20 +114,24 @@ def as_trained(network: Any, vocabulary: Vocabulary) -> TrainedModel:
     return TrainedModel(network, vocabulary, {**description, "marks_tokens": False})
 
 
-def fine_tuned(texts: Sequence[str], held_out: Sequence[str], folder: Path, base: Path, args: Any) -> TrainedModel:
-    """What `no_dp` makes of the base with these sentences."""
+def fine_tuned(
+    texts: Sequence[str], held_out: Sequence[str], folder: Path, base: Path, args: Any, method: str = "no_dp"
+) -> TrainedModel:
+    """What a method makes of the base with these sentences."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [(fold, text) for fold, part in (("train", texts), ("test", held_out)) for text in part]
     lines = [json.dumps({"id": f"{n}", "text": text, "fold": fold}) for n, (fold, text) in enumerate(rows)]
     (folder / "corpus.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = folder / "reticent.toml"
     values = {"base": base, "epochs": args.epochs, "learning_rate": args.learning_rate}
-    config.write_text(SETTINGS.format(context_length=SHAPE.context_length, **values), encoding="utf-8")
+    settings = (SETTINGS + METHODS[method]).format(context_length=SHAPE.context_length, **values)
+    config.write_text(settings, encoding="utf-8")
     session, keys = fetch(load_settings(config, os.environ), "train")
     ((_, key),) = keys["train"]
     figures = session.roots.private_files("train", key).json("figures.json")
     print(f"{folder.name}: {figures['num_private_records']} records", flush=True)
-    return open_trained(session.roots.object_dir("private", "train", key) / "model", device="cpu")
+    root = "private" if method == "no_dp" else "public"
+    return open_trained(session.roots.object_dir(root, "train", key) / "model", device="cpu")
 
 
 def table(result: MembershipResult) -> list[str]:
@@ -135,6 +150,21 @@ def table(result: MembershipResult) -> list[str]:
             f"| {one.accuracy.value:.3f} | {found} | {'' if group is None else f'{group.evaluation.auc:.3f}'} |"
         )
     return [*lines, "", f"Blind classifier: AUC {result.blind.auc:.3f}. Any leak: {result.any_leak}."]
+
+
+def as_the_papers(result: MembershipResult) -> list[str]:
+    """Markdown, a line a protocol."""
+    lines = []
+    for found in result.papers:
+        for kind, one in (("records", found.individual), ("overlapping groups", found.overlapping_groups)):
+            if one is not None:
+                low, high = one.accuracy_interval or ("none", "holds")
+                baselines = ", ".join(f"{name} {value:.3f}" for name, value in one.baselines.items())
+                lines.append(
+                    f"| {found.protocol.name} | {kind} | {one.accuracy:.3f} ({low} – {high}) | {baselines} "
+                    f"| {one.accuracy_over:+.3f} |"
+                )
+    return lines
 
 
 def over_classic(result: MembershipResult, name: str, members: set[str]) -> dict[str, Any]:
@@ -184,24 +214,25 @@ def main() -> None:
         fine_tuned(part, held_out, work / f"{name}-{size}", base, args)
         for name, part in (("target", members), ("unseen", of_unseen))
     )
+    private = fine_tuned(members, held_out, work / f"private-{size}", base, args, "dpsgd")
     network = GPT2LMHeadModel.from_pretrained(base)
     network.resize_token_embeddings(target.vocabulary.backend.get_vocab_size())
     reference = as_trained(network.eval(), target.vocabulary)
     document = {"command": f"python benchmarks/membership.py --records {size} --epochs {args.epochs}", "models": {}}
     results: dict[str, MembershipResult] = {}
-    for name, model in (("target", target), ("unseen", unseen)):
+    for name, model in (("target", target), ("private", private), ("unseen", unseen)):
         found = attack_membership(
             model,
             named("m", members),
             named("n", non_members),
             reference=reference,
-            unseen=unseen if model is target else None,
+            unseen=None if model is unseen else unseen,
             population=named("z", population),
             generator=np.random.default_rng(0),
         )
         results[name] = found
         document["models"][name] = without_curves(found.document())
-        print(name, *table(found), sep="\n", flush=True)
+        print(name, *table(found), *as_the_papers(found), sep="\n", flush=True)
     document["ez_over_classic"] = over_classic(results["target"], "ez", set(named("m", members)))
     print("ez over the best of the papers' scores:", document["ez_over_classic"])
     (RESULTS / "membership.json").write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")

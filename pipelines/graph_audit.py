@@ -40,6 +40,7 @@ _READ_BY_ATTACKS_ON_ROWS = (
 )
 _ATTACKED = {"audit": AUDIT, "train": TRAIN}
 _RECIPE = {**_ATTACKED, "split": SPLIT, "redact": REDACT}
+_CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
 AUDIT_STAGES = (
     Stage(
         name="audit_model",
@@ -49,7 +50,7 @@ AUDIT_STAGES = (
         module=f"{STAGES}.audit_model",
         configs=_RECIPE,
         fields={
-            "audit": ("num_members", "canary_form", "num_canaries", "copies", "copies_differ"),
+            "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
             "split": SPLIT_ROWS,
             "redact": ("conservative", "collapse", "replacement", "surrogate_scope"),
         },

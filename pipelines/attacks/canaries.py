@@ -24,7 +24,7 @@ from pipelines.attacks.patterns import Pattern, words_pattern
 from pipelines.errors import ConfigError
 from pipelines.training.data.overlay import AddedRow
 
-Variant = Literal["detected", "missed"]
+Variant = Literal["detected", "missed", "public"]
 COPIES: Final = (1, 10, 20, 100)
 """How often a canary is put in, as the papers do it and around that."""
 _DOCUMENT: Final = "canary"
@@ -64,8 +64,10 @@ class Canary:
         pattern: its form.
         index: which of the form's candidates it is.
         num_copies: how many records hold it.
-        variant: whether its holes are masked, as where the policies find it, or nothing is, as where they miss it.
-        is_flagged: whether the conservative policy puts its rows on the private side; a detected one is there anyway.
+        variant: ``detected``: its holes are masked, as where the policies find it. ``missed``: nothing is. ``public``:
+            nothing is, and the conservative policy misses it as well, so that it stands among the public rows.
+        is_flagged: whether the conservative policy puts its rows on the private side; a detected one is there anyway,
+            and a public one never.
     """
 
     id: str
@@ -111,11 +113,13 @@ def draw_canaries(
         taken: candidates that other canaries of the form are.
 
     Raises:
-        ConfigError: there are not so many candidates, or ``num_copies`` is below 1.
+        ConfigError: there are not so many candidates, ``num_copies`` is below 1, or public ones are to be flagged.
     """
     taken = set(taken)
     if num_copies < 1:
         raise ConfigError("a canary needs a copy at least")
+    if variant == "public" and is_flagged:
+        raise ConfigError("a canary that the conservative policy flags is not among the public rows")
     if num > pattern.size - len(taken):
         raise ConfigError(f"{num} different canaries were asked for, and {pattern.size - len(taken)} are left")
     canaries: list[Canary] = []

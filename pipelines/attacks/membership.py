@@ -25,6 +25,7 @@ from pipelines.attacks.membership_evaluation import (
     evaluate,
     holm,
 )
+from pipelines.attacks.membership_protocols import ProtocolResult, as_the_papers
 from pipelines.attacks.membership_scores import Evidence, Scores, ScoringModel
 from pipelines.attacks.membership_shadows import Shadow, Signals
 from pipelines.errors import ConfigError
@@ -47,7 +48,8 @@ class MembershipSettings:
 
     Attributes:
         group_size: records of a group, whose mean score tells a group of members from one of non-members (CRT, appendix
-            A.4: 20). Groups share no record, so that they are independent; the paper draws overlapping ones.
+            A.4: 20). Groups share no record, so that they are independent; `MembershipResult.papers` has the paper's
+            overlapping ones.
         confidence: of each interval, two-sided; the level of all tests together is what it leaves.
         num_resamples: of the bootstrap.
         false_positive_rates: where the ROC is read.
@@ -103,6 +105,8 @@ class MembershipResult:
         individual: by name of score.
         group: likewise, of groups of records; empty where there are too few records.
         blind, blind_group: the classifier that sees texts only.
+        papers: by perplexity alone, as Selective DP and CRT measured it, with the baselines subtracted; of protocols
+            that there are records enough for.
         skipped: scores that could not be computed, and why.
         num_dropped: non-members left out because a member has the same text, and records without a token to score.
         settings: how it was evaluated.
@@ -113,6 +117,7 @@ class MembershipResult:
     group: Mapping[str, Attack]
     blind: Evaluation
     blind_group: Evaluation | None
+    papers: tuple[ProtocolResult, ...]
     skipped: Mapping[str, str]
     num_dropped: Mapping[str, int]
     settings: MembershipSettings
@@ -131,6 +136,7 @@ class MembershipResult:
             "group": {name: asdict(attack) for name, attack in self.group.items()},
             "blind": self.blind.document(),
             "blind_group": None if self.blind_group is None else self.blind_group.document(),
+            "papers": [result.document() for result in self.papers],
             "any_leak": self.any_leak,
             "skipped": dict(self.skipped),
             "num_dropped": dict(self.num_dropped),
@@ -212,6 +218,14 @@ def attack_membership(
     attacks, of_blind = compare.attacks(generator)
     grouped = compare.grouped(generator)
     group_attacks, of_blind_groups = grouped.attacks(generator) if grouped else ({}, None)
+    never_saw = {"never saw": baselines["perplexity"]} if "perplexity" in baselines else {}
+    papers = as_the_papers(
+        scores["perplexity"],
+        {"blind": blind, **never_saw},
+        *names,
+        generator=generator,
+        confidence=settings.confidence,
+    )
     p_values = {f"individual {name}": attack.p_value for name, attack in attacks.items()}
     adjusted = holm(p_values | {f"group {name}": attack.p_value for name, attack in group_attacks.items()})
     return MembershipResult(
@@ -219,6 +233,7 @@ def attack_membership(
         group=_adjusted(group_attacks, "group", adjusted),
         blind=of_blind,
         blind_group=of_blind_groups,
+        papers=papers,
         skipped=skipped,
         num_dropped={"same_text": len(outside) - len(fresh), "without_tokens": len(records) - len(rows)},
         settings=settings,

@@ -23,7 +23,8 @@ def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``num_members``, ``num_non_members``, ``any_leak``, ``blind_auc``; ``attacks``, one object each, by AUC, highest
-        first; ``best``, the first of single records; and ``roc``, points of the best few.
+        first; ``best``, the first of single records; ``papers``, an object for each way in which a paper measured; and
+        ``roc``, points of the best few.
     """
     attacks = sorted(
         (
@@ -41,6 +42,7 @@ def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "blind_auc": found["blind"]["auc"],
         "best": single[0] if single else None,
         "attacks": attacks,
+        "papers": [row for result in found["papers"] for row in _as_the_paper(result)],
         "skipped": dict(found["skipped"]),
         "roc": {
             attack["name"]: found["individual"][attack["name"]]["evaluation"]["roc"] for attack in single[:NUM_DRAWN]
@@ -64,6 +66,35 @@ def _attack(name: str, kind: str, attack: Mapping[str, Any], blind_auc: float | 
         "found_at_one_percent": None if at is None or not at["is_resolved"] else at["true_positive_rate"],
         "p_value": attack["adjusted_p_value"],
     }
+
+
+_PAPERS: Final = {"selective_dp": "Selective DP", "crt": "CRT"}
+
+
+def _as_the_paper(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of `pipelines.attacks.membership_protocols.ProtocolResult.document`."""
+    protocol, rows = result["protocol"], []
+    records = f"{_PAPERS[protocol['name']]}, {protocol['num_records']:,} and {protocol['num_records']:,}"
+    size = protocol["group_size"]
+    for name, found in (
+        (records, result["individual"]),
+        (f"{records}, overlapping groups of {size}", result["overlapping_groups"]),
+    ):
+        if found is not None:
+            low, high = found["accuracy_interval"] or (None, None)
+            rows.append(
+                {
+                    "name": name,
+                    "accuracy": found["accuracy"],
+                    "low": low,
+                    "high": high,
+                    "blind": found["baselines"]["blind"],
+                    "never_saw": found["baselines"].get("never saw"),
+                    "over": found["accuracy_over"],
+                    "warning": found["warning"],
+                }
+            )
+    return rows
 
 
 def extraction_summary(found: Mapping[str, Any]) -> dict[str, Any]:

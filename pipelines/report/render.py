@@ -84,6 +84,7 @@ def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
         "intervals": _interval_chart(report["miss_rate"]),
         "curves": _curve_chart(report["training"].get("curves") or ()),
         "roc": _roc_chart(report.get("audit") or {}),
+        "miss_rates": _miss_rate_chart(report.get("audit") or {}),
     }
 
 
@@ -148,6 +149,16 @@ def _roc_chart(audit: Mapping[str, Any]) -> Markup | None:
     if not curves:
         return None
     return charts.learning_curves(curves, "false positive rate", "true positive rate")
+
+
+def _miss_rate_chart(audit: Mapping[str, Any]) -> Markup | None:
+    """As CRT's Figure 3."""
+    by_rate = (audit.get("exposure") or {}).get("by_miss_rate") or {}
+    curves = {
+        f"missed by {missed_by}": [(point["rate"], point["largest_of_ten"]) for point in points]
+        for missed_by, points in by_rate.items()
+    }
+    return charts.learning_curves(curves, "γ, share of secrets that is missed", "largest exposure of ten (bits)")
 
 
 def _shown(value: Any) -> str:

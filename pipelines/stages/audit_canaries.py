@@ -41,6 +41,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import numpy as np
 
     from pipelines.attacks.candidates import CandidateScorer, canary_losses
+    from pipelines.attacks.miss_rates import ScoredCanary, by_miss_rate
     from pipelines.stages.audit_canary_table import VARIANTS, pattern_of, read_canaries
     from pipelines.stages.audit_opening import open_audited, reason_not_to_open
 
@@ -54,8 +55,10 @@ def run(ctx: StageContext) -> dict[str, Any]:
         rng = np.random.default_rng(ctx.seed)
         models = [open_audited(ctx, name) for name in ("audit_model", "train")]
         groups: list[dict[str, Any]] = []
+        scored: dict[str, list[ScoredCanary]] = {}
         rankings: dict[bool, Rankings] = {}
-        for variant in VARIANTS:
+        variants = [name for name in VARIANTS if any(canary.variant == name for canary in canaries)]
+        for variant in variants:
             ctx.run.progress(0, None, f"ranking canaries ({variant})")
             own = [canary for canary in canaries if canary.variant == variant]
             is_marked = variant == "detected" and bool(ctx.configs["train"].view().marks_tokens)
@@ -76,7 +79,14 @@ def run(ctx: StageContext) -> dict[str, Any]:
                     exposure_normalised=found["normalised"][canary.id].bits,
                     exposure_released=found["released"][canary.id].bits,
                 )
-            groups += summaries(variant, found, coins, rng)
+            scored[variant] = [
+                ScoredCanary(is_included=coins[canary.id], bits=found["model"][canary.id].bits, nats=losses[canary.id])
+                for canary in sorted(own, key=lambda canary: canary.id)
+            ]
+            groups += summaries(variant, found, coins, rng, level=_LEVEL / (len(_GROUPS) * len(variants)))
+    rates = {"the policies": by_miss_rate(scored["missed"], scored.get("detected", ()), rng)}
+    if "public" in scored:
+        rates["the conservative policy as well"] = by_miss_rate(scored["public"], scored["missed"], rng)
     is_exhaustive = _is_exhaustive(pattern.size, config.candidates)
     num = pattern.size if is_exhaustive else config.candidates
     document = {
@@ -86,6 +96,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "ceiling": math.log2(num),
         "copies": max((canary.num_copies for canary in canaries), default=1),
         "groups": groups,
+        "by_miss_rate": {missed_by: [p.document() for p in points] for missed_by, points in rates.items()},
     }
     ctx.out.json("exposure.json", document)
     return {"num_canaries": len(canaries), "num_candidates": num}
@@ -126,9 +137,11 @@ class Rankings:
 
         Args:
             canaries: whose exposure is wanted.
-            trained_on: all canaries that the audit's model read. Among all candidates they are no strangers to each
-                other: each is ranked among those that the model never read.
+            trained_on: all canaries that the audit's model read. They are no strangers to each other: each is ranked
+                among candidates that the model never read.
         """
+        import numpy as np
+
         from pipelines.attacks.candidates import NormalisedScorer, canary_losses, enumerated_ranks
         from pipelines.attacks.exposure import exposure_of, sampled_exposure
 
@@ -145,7 +158,8 @@ class Rankings:
             else:
                 own = canary_losses(scorer, canaries)
                 size = scorer.pattern.size
-                found[name] = {canary: sampled_exposure(loss, losses, size) for canary, loss in own.items()}
+                strange = losses[~np.isin(self.indices, [canary.index for canary in trained_on])]
+                found[name] = {canary: sampled_exposure(loss, strange, size) for canary, loss in own.items()}
         return found
 
 
@@ -177,18 +191,22 @@ def among_strangers(
 
 
 def summaries(
-    variant: str, found: Mapping[str, Mapping[str, Exposure]], coins: Mapping[str, bool], rng: np.random.Generator
+    variant: str,
+    found: Mapping[str, Mapping[str, Exposure]],
+    coins: Mapping[str, bool],
+    rng: np.random.Generator,
+    *,
+    level: float,
 ) -> list[dict[str, Any]]:
     """What the exposures of each group say together; ranks of canaries that were left out, too, to be compared with."""
     from pipelines.attacks.exposure_null import judge_exposures
-    from pipelines.stages.audit_canary_table import VARIANTS
 
     rows = []
     for name, of, is_in in _GROUPS:
         ranks = {canary: exposure.rank for canary, exposure in found[of].items() if coins[canary] is is_in}
         if not ranks:
             continue
-        verdict = judge_exposures(ranks, rng, level=_LEVEL / (len(_GROUPS) * len(VARIANTS)))
+        verdict = judge_exposures(ranks, rng, level=level)
         bits = [exposure.bits for canary, exposure in found[of].items() if canary in ranks]
         rows.append(
             {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pipelines.artifacts import Source
 from pipelines.context import StageContext
+from pipelines.errors import ConfigError
 from pipelines.tables import schema
 
 if TYPE_CHECKING:
@@ -20,21 +21,31 @@ CANARIES: Final = schema(
     "canary_id: string, variant: string, text: string, num_copies: uint32, is_flagged: bool, is_included: bool",
 )
 """Canaries, made up; and the coins, by which scores are judged. Private."""
-VARIANTS: Final = ("missed", "detected")
+VARIANTS: Final = ("missed", "detected", "public")
 _SEED: Final = "coins.json"
 
 
 def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
-    """The canaries of both variants and their coins.
+    """The canaries of all variants and their coins.
 
     Each training of the audit tosses coins of its own, that of a resumed one are those that it began with: what several
     nights say together counts only if their coins are independent.
+
+    Raises:
+        ConfigError: there are to be public ones, and no row of this run is public, or the method reads none as such.
     """
     import numpy as np
 
     from pipelines.attacks.canaries import draw_canaries, flip_coins
 
     config, scratch = ctx.configs["audit"], ctx.out.scratch
+    num_detected = config.num_canaries if config.num_detected_canaries is None else config.num_detected_canaries
+    numbers = {"missed": config.num_canaries, "detected": num_detected, "public": config.num_public_canaries}
+    if config.num_public_canaries and not _has_public_rows(ctx):
+        raise ConfigError(
+            "audit.num_public_canaries: this run trains on no public rows, so no canary can stand among them; it takes "
+            "a method such as crt, and redact.conservative"
+        )
     kept = Source(folder=scratch.folder).find_json(_SEED)
     seed = int(kept["seed"]) if kept else _fresh_seed(ctx)
     scratch.json(_SEED, {"seed": str(seed)})
@@ -44,13 +55,17 @@ def drawn(ctx: StageContext) -> tuple[list[Canary], dict[str, bool]]:
         canaries += draw_canaries(
             rng,
             pattern_of(ctx),
-            config.num_canaries,
+            numbers[variant],
             variant=variant,
             num_copies=config.copies,
-            is_flagged=True,
+            is_flagged=variant != "public",
             taken={canary.index for canary in canaries},
         )
     return canaries, flip_coins(rng, canaries)
+
+
+def _has_public_rows(ctx: StageContext) -> bool:
+    return ctx.configs["train"].method_spec().trains_on_public_rows and ctx.configs["redact"].conservative is not None
 
 
 def _fresh_seed(ctx: StageContext) -> int:

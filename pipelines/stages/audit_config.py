@@ -11,7 +11,14 @@ from pipelines.config import StageConfig
 CopiesOf = Literal[1, 10, 20, 100]
 
 MEMBERS: Final = ("num_members",)
-CANARIES: Final = ("canary_form", "num_canaries", "copies", "copies_differ")
+CANARIES: Final = (
+    "canary_form",
+    "num_canaries",
+    "num_detected_canaries",
+    "num_public_canaries",
+    "copies",
+    "copies_differ",
+)
 EXPOSURE: Final = ("candidates",)
 EXTRACTION: Final = ("num_prompts", "num_generations", "max_new_tokens")
 BOUNDS: Final = ("confidence", "num_trials")
@@ -42,7 +49,20 @@ class AuditConfig(StageConfig):
         "trained on in models of the audit alone, which are never published.",
     )
     num_canaries: int = Field(
-        140, ge=2, description="Canaries of each variant; a fair coin decides for each whether it is trained on."
+        140,
+        ge=2,
+        description="Canaries that the policies miss and the conservative policy flags; a fair coin decides for each "
+        "canary whether it is trained on.",
+    )
+    num_detected_canaries: int | None = Field(
+        None, ge=0, description="Canaries that the policies find; unset: as many as they miss."
+    )
+    num_public_canaries: int = Field(
+        0,
+        ge=0,
+        description="Canaries that the conservative policy misses as well, beside the others: they stand among the "
+        "public rows, which are trained on without noise, and show what such a miss costs. No claim covers them, and "
+        "no lower bound counts them. Only for methods that train on public rows.",
     )
     copies: CopiesOf = Field(
         1, description="How often each canary is trained on. k copies of a secret are a group of k records."

@@ -114,6 +114,14 @@ def test_the_detected_variant_masks_the_hole_and_the_missed_one_nothing():
     assert c.overlay_rows([canary], in_distinct_sentences=False)[0].is_flagged
 
 
+def test_the_public_variant_is_masked_nowhere_and_flagged_nowhere():
+    (canary,) = c.draw_canaries(rng(), ID, 1, variant="public", num_copies=2)
+    for row in c.overlay_rows([canary], in_distinct_sentences=False):
+        assert (row.masked, row.is_flagged) == ((), False)
+    with pytest.raises(ConfigError, match="not among the public rows"):
+        c.draw_canaries(rng(), ID, 1, variant="public", is_flagged=True)
+
+
 def test_coins_are_fair_and_joined_by_identifier():
     drawn = c.draw_canaries(rng(), ID, 1_000, variant="missed")
     coins = c.flip_coins(rng(1), drawn)

@@ -8,10 +8,12 @@ import pytest
 from scipy import stats
 from support.memorised import trained_on
 
+from pipelines.attacks import membership_protocols
 from pipelines.attacks.blind import blind_scores
 from pipelines.attacks.membership import CLASSIC, MembershipSettings, Shadow, attack_membership
 from pipelines.attacks.membership_evaluation import auc, auc_interval, holm
 from pipelines.attacks.membership_scores import perplexity, read_evidence
+from pipelines.attacks.summary import membership_summary
 from pipelines.errors import ConfigError
 from pipelines.training.encoded import Record
 
@@ -69,6 +71,25 @@ def test_what_was_learnt_by_heart_is_found(result):
     assert best.evaluation.accuracy.value > 0.6
     assert not best.evaluation.points[-1].is_resolved, "40 non-members resolve no rate of 0.1 %"
     assert set(result.skipped) == {"lira_online", "lira_offline"}
+
+
+def test_the_papers_figures_stand_beside_with_their_baselines(world, result, monkeypatch):
+    assert result.papers == ()  # 40 records are neither 500 nor 1,000
+    small = membership_protocols.Protocol(name="crt", source="", num_records=30, group_size=5, num_groups=60)
+    monkeypatch.setattr(membership_protocols, "PROTOCOLS", (small,))
+    members, non_members, target, reference, unseen = world
+    found = attack(target, members, non_members, reference=reference, unseen=unseen)
+    (paper,) = found.papers
+    assert paper.individual.accuracy > 0.6
+    assert set(paper.individual.baselines) == {"blind", "never saw"}
+    assert paper.individual.accuracy_over > 0
+    counts = {"num_members": 40, "num_non_members": 40}
+    rows = membership_summary({**counts, **json.loads(json.dumps(found.document()))})["papers"]
+    assert [row["name"] for row in rows] == ["CRT, 30 and 30", "CRT, 30 and 30, overlapping groups of 5"]
+    assert rows[0]["low"] < rows[0]["accuracy"] <= rows[0]["high"]
+    assert (rows[1]["low"], rows[1]["warning"]) == (None, membership_protocols.OVERLAP)
+    quiet = attack(unseen, members, non_members, reference=reference)
+    assert abs(quiet.papers[0].individual.accuracy - 0.5) < 0.3 > quiet.papers[0].individual.accuracy_over
 
 
 def test_the_order_of_records_does_not_matter(world, result):

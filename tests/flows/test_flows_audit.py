@@ -26,7 +26,8 @@ from pipelines.attacks.exposure import Rank
 from pipelines.attacks.nights import Nights
 from pipelines.attacks.patterns import Pattern
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.stages.audit_canaries import among_strangers
+from pipelines.stages.audit_canaries import Rankings, among_strangers
+from pipelines.stages.audit_canary_table import drawn
 from pipelines.store import runs
 from pipelines.store.ledger import locked, read_documents
 from pipelines.store.outcome import Outcome
@@ -36,6 +37,7 @@ SMALL = {
     "RETICENT__AUDIT__ENABLED": "true",
     "RETICENT__AUDIT__NUM_MEMBERS": "20",
     "RETICENT__AUDIT__NUM_CANARIES": "12",
+    "RETICENT__AUDIT__NUM_PUBLIC_CANARIES": "8",
     "RETICENT__AUDIT__CANDIDATES": "200",
     "RETICENT__AUDIT__NUM_PROMPTS": "4",
     "RETICENT__AUDIT__NUM_GENERATIONS": "1",
@@ -86,13 +88,19 @@ def test_only_the_audit_and_the_report_are_built_and_nothing_public_changes(audi
 
 def test_the_released_model_saw_no_canary_and_the_audits_model_no_member(audited: Path) -> None:
     canaries = pl.read_parquet(artifact(audited, "audit_model") / "canaries.parquet")
-    assert canaries.height == 24
-    assert 0 < canaries["is_included"].sum() < 24
+    assert canaries.height == 32
+    assert 0 < canaries["is_included"].sum() < 32
     events = [json.loads((artifact(audited, stage) / "events.json").read_text()) for stage in ("train", "audit_model")]
     members = pl.read_parquet(artifact(audited, "audit_model") / "members.parquet")
-    added = int(canaries["is_included"].sum())
+    of_public = canaries["variant"] == "public"
+    added = int(canaries.filter(~of_public)["is_included"].sum())
     counts = [event["num_private_records"] for event in events]
     assert counts[1] == counts[0] + added - members["record"].n_unique()
+    figures = [
+        json.loads((artifact(audited, stage) / "figures.json").read_text()) for stage in ("train", "audit_model")
+    ]
+    public = [found["num_public_records"] for found in figures]
+    assert public[1] == public[0] + int(canaries.filter(of_public)["is_included"].sum())
     for path in (audited.parent / "reticent-store/public").rglob("*"):
         if path.is_file():
             assert not any(text.encode() in path.read_bytes() for text in canaries["text"])
@@ -112,8 +120,29 @@ def test_scores_are_joined_by_identifier(audited: Path) -> None:
     coins = pl.read_parquet(artifact(audited, "audit_model") / "canaries.parquet").select("canary_id", "is_included")
     scores = pl.read_parquet(artifact(audited, "audit_canaries") / "exposures.parquet")
     joined = scores.join(coins, on="canary_id", suffix="_of_coin")
-    assert joined.height == scores.height == 24
+    assert joined.height == scores.height == 32
     assert (joined["is_included"] == joined["is_included_of_coin"]).all()
+
+
+def test_no_claim_is_compared_with_what_public_canaries_tell(audited: Path) -> None:
+    """A model that repeats them word by word would refute any epsilon; no policy found them, so none is claimed."""
+    exposures = artifact(audited, "audit_canaries")
+    kinds = pl.read_parquet(exposures / "exposures.parquet").group_by("variant").len().rows()
+    assert dict(kinds) == {"missed": 12, "detected": 12, "public": 8}
+    names = {group["name"] for group in json.loads((exposures / "exposure.json").read_text())["groups"]}
+    assert "public, trained on" in names
+    found = json.loads((artifact(audited, "audit") / "audit.json").read_text())
+    of_model = {row["num_trials"] for row in found["estimates"] if row["game"] == "the audit's model"}
+    assert max(of_model) <= 12
+
+
+@pytest.mark.parametrize("change", [{"TRAIN__METHOD": "dpsgd"}, {"REDACT__CONSERVATIVE": ""}])
+def test_public_canaries_need_public_rows(audited: Path, change: dict[str, str]) -> None:
+    environment = {**SMALL, **{f"RETICENT__{name}": value for name, value in change.items()}}
+    configs = load_settings(audited, environment, refuses_idle=False).stages
+    ctx: Any = SimpleNamespace(configs=configs, out=SimpleNamespace(scratch=None))
+    with pytest.raises(ConfigError, match="no public rows"):
+        drawn(ctx)
 
 
 def test_the_document_is_the_contracts_and_holds_no_secret(audited: Path) -> None:
@@ -161,6 +190,8 @@ def test_the_report_tells_the_trusted_side_alone(audited: Path) -> None:
     public = (latest / "public/latest/public_report/report.html").read_text()
     assert "What attacks found" in full
     assert "a leak if its AUC" in full
+    assert "largest exposure of ten (bits) by γ" in full
+    assert "missed by the conservative policy as well" in full
     assert "What attacks found" not in public
     assert (
         "Nobody attacked this model"
@@ -264,3 +295,18 @@ def test_canaries_that_were_trained_on_are_no_strangers_to_each_other() -> None:
         "1": (0, 99),  # and not second to the other
         "50": (48, 98),
     }
+
+
+def test_drawn_candidates_are_strangers_too() -> None:
+    """Other canaries that the model read would take the first ranks from each other."""
+    pattern = Pattern.parse("{digits:2}")
+    losses = np.arange(100.0)
+    scorer: Any = SimpleNamespace(
+        pattern=pattern, losses=lambda indices, in_double=False: losses[list(indices)], is_exact=True
+    )
+    known = [Canary(id=str(at), pattern=pattern, index=at, num_copies=1, variant="missed") for at in range(4)]
+    drawn_ones = list(range(50))
+    rankings = Rankings(model=scorer, released=scorer, indices=drawn_ones, losses=(losses[:50], losses[:50]))
+    found = rankings.exposures(known, trained_on=known)["model"]
+    assert {exposure.rank.num_below for exposure in found.values()} == {0}
+    assert {exposure.rank.num_tied for exposure in found.values()} == {0}

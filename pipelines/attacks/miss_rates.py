@@ -1,0 +1,124 @@
+"""What canaries give away where a policy misses a share γ of them (CRT, Figures 3 and 5).
+
+Of canaries that were to be masked, a share γ is taken of those that were missed, the rest of those that were found; all
+of one training that read both. How well the model learns a canary hardly hangs on γ then: the sweep says what the mix
+gives away, and no training is needed for each γ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from pipelines.attacks.membership_evaluation import FloatArray, auc
+from pipelines.attacks.membership_protocols import overlapping_groups
+
+MISS_RATES: Final = (0.0, 0.1, 0.3, 0.5)
+OF_PAPER: Final = 10
+"""Canaries of which CRT's Figure 3 shows the largest exposure."""
+GROUP: Final = 20
+NUM_DRAWN: Final = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredCanary:
+    """One canary.
+
+    Attributes:
+        is_included: whether it was trained on.
+        bits: its exposure.
+        nats: its log-perplexity; a low one speaks for a member.
+    """
+
+    is_included: bool
+    bits: float
+    nats: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtMissRate:
+    """What a share of missed canaries gives away. Averages over mixtures; no intervals.
+
+    Attributes:
+        rate: γ.
+        num_canaries: that were trained on, in a mixture.
+        mean_exposure: of them, in bits.
+        largest_of_ten: the largest exposure of ten of them, on average: the paper's figure.
+        auc: of membership by log-perplexity; canaries that a coin left out are the others.
+        auc_of_groups: the same of overlapping groups of 20, as the paper draws them; None where there are too few.
+    """
+
+    rate: float
+    num_canaries: int
+    mean_exposure: float
+    largest_of_ten: float
+    auc: float
+    auc_of_groups: float | None
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def by_miss_rate(
+    missed: Sequence[ScoredCanary],
+    found: Sequence[ScoredCanary],
+    generator: np.random.Generator,
+    rates: Sequence[float] = MISS_RATES,
+) -> list[AtMissRate]:
+    """What is given away at each γ.
+
+    Args:
+        missed, found: canaries of one form and one training.
+        generator: draws mixtures and groups.
+        rates: the values of γ, from 0 to 1.
+
+    Returns:
+        Those that there are canaries for, members and others.
+    """
+    points = []
+    for rate in rates:
+        bits, own = _mixed(missed, found, rate, True, generator)
+        _, others = _mixed(missed, found, rate, False, generator)
+        if not len(own) or not len(others):
+            continue
+        tens = generator.permuted(np.tile(bits, (NUM_DRAWN, 1)), axis=1)[:, :OF_PAPER]
+        groups = None
+        if min(len(own), len(others)) >= GROUP:
+            groups = [p[overlapping_groups(len(p), GROUP, NUM_DRAWN, generator)].mean(axis=1) for p in (own, others)]
+        points.append(
+            AtMissRate(
+                rate=rate,
+                num_canaries=len(own),
+                mean_exposure=float(bits.mean()),
+                largest_of_ten=float(tens.max(axis=1).mean()),
+                auc=auc(-own, -others),
+                auc_of_groups=None if groups is None else auc(-groups[0], -groups[1]),
+            )
+        )
+    return points
+
+
+def _mixed(
+    missed: Sequence[ScoredCanary],
+    found: Sequence[ScoredCanary],
+    rate: float,
+    is_included: bool,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) exposures and log-perplexities, a share ``rate`` of missed canaries; as many as there are for that."""
+    parts = [
+        (share, [canary for canary in part if canary.is_included is is_included])
+        for share, part in ((rate, missed), (1 - rate, found))
+        if share > 0
+    ]
+    num = min(len(part) / share for share, part in parts)
+    chosen: list[ScoredCanary] = []
+    for share, part in parts:
+        order = generator.permutation(len(part))[: math.floor(num * share + 1e-9)]
+        chosen += [part[at] for at in order.tolist()]
+    return np.array([canary.bits for canary in chosen]), np.array([canary.nats for canary in chosen])
