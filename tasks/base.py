@@ -13,7 +13,7 @@ from prefect.states import Completed
 
 from pipelines.errors import StoreError
 from pipelines.store.outcome import PartitionKeys
-from tasks.builders import builder_of, progress_of, report_partition
+from tasks.builders import builder_of, progress_of
 
 _PASSING_ERRNO = frozenset(
     {
@@ -57,13 +57,15 @@ OPTIONS: Mapping[str, Any] = {
 """No tags: for each new one Prefect asks the server for concurrency slots, which costs up to two seconds a run."""
 
 
-def build(run: str, stage: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
-    """Gets a stage's output through the store; a hit ends as ``Completed(name="Cached")``.
+def build(run: str, stage: str, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
+    """Gets a stage's outputs through the store, those of all partitions; if all are hits, it ends as ``Cached``.
+
+    One task run for a stage, however many partitions it has: each costs the orchestrator a tenth of a second.
 
     Args:
         run: path of the run's specification.
-        inputs: keys of the input artifacts.
+        inputs: (partition, key) of every artifact of the stages before it, in corpus order.
     """
-    outcome = builder_of(run).build(stage, partition, inputs, progress_of(run, stage))
-    report_partition(run, stage, partition, is_new=outcome.state == "completed")
-    return Completed(name=outcome.state.capitalize(), data=outcome)
+    outcomes = builder_of(run).build_stage(stage, inputs, progress_of(run, stage))
+    states = {outcome.state for outcome in outcomes}
+    return Completed(name=states.pop().capitalize() if len(states) == 1 else "Completed", data=outcomes)

@@ -15,13 +15,12 @@ from tasks.base import OPTIONS, build
 def _task(name: str) -> Task[Any, State[Any]]:
     stage = GRAPH[name]
 
-    def run(run: str, partition: str | None, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
-        return build(run, name, partition, inputs)
+    def run(run: str, inputs: Mapping[str, PartitionKeys]) -> State[Any]:
+        return build(run, name, inputs)
 
     run.__name__ = run.__qualname__ = name  # Prefect tells tasks apart by it
     run.__doc__ = stage.title
-    shown = stage.shown_name.replace(".", " ")
-    return Task(run, name=name, task_run_name=f"{shown} {{partition}}" if stage.partitioned else shown, **OPTIONS)
+    return Task(run, name=name, task_run_name=stage.shown_name.replace(".", " "), **OPTIONS)
 
 
 split = _task("split")

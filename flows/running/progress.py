@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipelines.graph import GRAPH
-from tasks.builders import PARTITIONS, StageProgress
+from pipelines.store.workers import PARTITIONS
+from tasks.builders import StageProgress
 
 _INTERVAL_SECONDS = 0.1
 _QUIET_INTERVAL_SECONDS = 15.0

@@ -1,4 +1,4 @@
-"""Runs one box of the flow: `each`, a task per partition, or `whole`, one task for the whole corpus."""
+"""Runs one box of the flow, a task each: `each`, a stage of every partition, or `whole`, one of the whole corpus."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from prefect import Task
-from prefect.futures import PrefectFuture
 
 from pipelines.graph import GRAPH
 from pipelines.store import runs
@@ -58,28 +57,14 @@ def _run(task: Task[Any, Any], run: str, inputs: Mapping[str, Outputs]) -> Outpu
         outputs = tuple(Outcome(stage=stage, partition=p, state="skipped", key=None) for p in partitions)
     else:
         keys = {
-            name: [(o.partition, o.key) for o in outputs if o.key is not None]
+            name: tuple((o.partition, o.key) for o in outputs if o.key is not None)
             for name, outputs in inputs.items()
             if name not in absent
         }
-        futures = [task.submit(run, p, GRAPH[stage].input_keys(p, keys)) for p in partitions]
-        outputs = _results(futures)
+        outputs = task.submit(run, keys).result()
     if GRAPH[stage].optional and all(outcome.key is None for outcome in outputs):
         return outputs  # nobody asked for it, and nobody is told that it was skipped
     session.outcomes.extend(outputs)
     unfinished = {"outputs": {}, "metrics": {}, "state": "unfinished"}
     runs.record(session, session.outcomes, unfinished, make_latest=False)  # a killed run's work is not collected by gc
     return outputs
-
-
-def _results(futures: list[PrefectFuture[Any]]) -> Outputs:
-    found: list[Outcome] = []
-    first_error: BaseException | None = None
-    for future in futures:
-        try:
-            found.append(future.result())
-        except Exception as error:
-            first_error = first_error or error
-    if first_error is not None:
-        raise first_error
-    return tuple(found)

@@ -109,9 +109,9 @@ def test_triggered_run_completes_and_a_second_is_cancelled(
     assert {row["stage"]: row["built"] for row in stages}["redact"] == partitions
     figures = {row["figure"]: row["value"] for row in json.loads(artifacts["reticent-figures"]["data"])}
     assert float(figures["epsilon"]) == pytest.approx(record["metrics"]["epsilon"], rel=1e-4)
-    names = {t["name"] for t in server.call("POST", "/task_runs/filter", {})}
-    assert {"train", "report", "dedup resolve"} <= names
-    assert sum(name.startswith("redact ") for name in names) == partitions
+    names = [t["name"] for t in server.call("POST", "/task_runs/filter", {})]
+    assert {"train", "report", "dedup resolve"} <= set(names)
+    assert names.count("redact") == 1  # however many partitions there are
 
 
 @pytest.mark.slow
@@ -268,18 +268,18 @@ calls = dict.fromkeys(errors, 0)
 
 class Builder:
     def __init__(self, run): self.run = run
-    def build(self, stage, partition, inputs, progress):
+    def build_stage(self, stage, inputs, progress):
         calls[self.run] += 1
         if errors[self.run]:
             raise errors[self.run].pop()
-        return Outcome(stage=stage, partition=partition, state="completed", key="k")
+        return (Outcome(stage=stage, partition=None, state="completed", key="k"),)
 
 tasks.base.builder_of = Builder
 quick = split.with_options(retry_delay_seconds=0)
 
 @flow
 def both():
-    return {run: quick.submit(run, None, {}).wait() or calls[run] for run in errors}
+    return {run: quick.submit(run, {}).wait() or calls[run] for run in errors}
 
 both()
 print(json.dumps(calls))

@@ -58,6 +58,24 @@ def test_a_box_is_wired_as_the_graph_declares_it(name: str, monkeypatch: pytest.
     assert session.outcomes == ([] if GRAPH[name].optional else list(outputs))
 
 
+def test_a_stage_is_one_task_run_however_many_partitions_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = tuple(f"p{number}" for number in range(50))
+    submitted: list[Any] = []
+
+    def submit(run: str, inputs: Any) -> Any:
+        submitted.append(inputs)
+        made = tuple(Outcome(stage="dedup_keys", partition=p, state="completed", key="k") for p in partitions)
+        return SimpleNamespace(result=lambda: made)
+
+    session = SimpleNamespace(partition_names=lambda stage: partitions, outcomes=[])
+    monkeypatch.setattr(wiring, "open_session", lambda run: session)
+    monkeypatch.setattr(wiring.runs, "record", lambda *arguments, **options: None)
+    read = tuple(Outcome(stage="split", partition=p, state="completed", key=f"key of {p}") for p in partitions)
+    outputs = wiring.each(SimpleNamespace(name="dedup_keys", submit=submit), "spec.json", split=read)  # type: ignore[arg-type]
+    assert [outcome.partition for outcome in outputs] == list(partitions)
+    assert submitted == [{"split": tuple((p, f"key of {p}") for p in partitions)}]
+
+
 @pytest.mark.parametrize("name", list(GRAPH))
 def test_each_stage_has_one_thin_uncached_task(name: str) -> None:
     task = getattr(stages, name)
