@@ -1,0 +1,149 @@
+"""Draws what `audit_methods.py` found: exposure against perplexity and against γ, and ROC curves.
+
+    python benchmarks/audit_plots.py [--out docs/images]
+
+Reads ``results/audit_methods.json``; writes ``audit-exposure.svg``, ``audit-miss-rates.svg`` and ``audit-roc.svg``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+Cells = Sequence[Mapping[str, Any]]
+Point = tuple[float, float]
+RESULTS = Path(__file__).parent / "results" / "audit_methods.json"
+COLOURS = {"no_dp": "#b34700", "redacted": "#8a6d00", "crt": "#1f5c46", "dpsgd": "#2a5db0", "jft": "#7b3f98"}
+PUBLIC = "crt, missed by both"
+WIDTH, HEIGHT, LEFT, TOP = 380, 250, 52, 34
+"""Of one panel, in units; the drawing is ``LEFT`` from its left side."""
+
+
+def main() -> None:
+    """Writes the three pictures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("docs/images"))
+    given = parser.parse_args()
+    cells: Cells = json.loads(RESULTS.read_text("utf-8"))["cells"]
+    for name, picture in (
+        ("exposure", panels(cells, exposure, "bits a byte of held-out text", "mean exposure, 20 copies")),
+        ("miss-rates", panels(cells, miss_rates, "γ, share of canaries that is missed", "largest exposure of ten")),
+        ("roc", panels(cells, roc, "false positive rate", "true positive rate")),
+    ):
+        (given.out / f"audit-{name}.svg").write_text(tostring(picture, encoding="unicode") + "\n", encoding="utf-8")
+
+
+def exposure(cells: Cells) -> dict[str, list[list[Point]]]:
+    """A point a training: by method, the utility of the model and what its missed canaries have."""
+    found: dict[str, list[list[Point]]] = {}
+    for cell in cells:
+        if cell["copies"] > 1 and not cell["public_share"]:
+            mean = next(group["mean"] for group in cell["groups"] if group["name"] == "missed, trained on")
+            found.setdefault(cell["method"], []).append([(cell["bits_per_byte"], mean)])
+    return found
+
+
+def miss_rates(cells: Cells) -> dict[str, list[list[Point]]]:
+    """A line a training, by γ of the policy; and points where the conservative policy misses them too."""
+    found: dict[str, list[list[Point]]] = {}
+    for cell in cells:
+        rates = cell["by_miss_rate"]
+        if cell["public_share"]:
+            points = rates["the conservative policy as well"]
+            own = [point for point in points if point["rate"] in (0, cell["public_share"])]
+            found.setdefault(PUBLIC, []).append([(point["rate"], point["largest_of_ten"]) for point in own])
+        elif cell["copies"] > 1 and len(rates["the policies"]) > 1:
+            points = rates["the policies"]
+            found.setdefault(cell["method"], []).append([(p["rate"], p["largest_of_ten"]) for p in points])
+    return found
+
+
+def roc(cells: Cells) -> dict[str, list[list[Point]]]:
+    """By perplexity, of the released model."""
+    found: dict[str, list[list[Point]]] = {}
+    for cell in cells:
+        if cell["roc_of_perplexity"]:
+            points = [(float(x), float(y)) for x, y in cell["roc_of_perplexity"]]
+            found.setdefault(cell["method"], []).append(points)
+    return found
+
+
+def panels(cells: Cells, of: Callable[[Cells], Mapping[str, list[list[Point]]]], x_name: str, y_name: str) -> Element:
+    """A panel a corpus, with one legend."""
+    corpora = list(dict.fromkeys(str(cell["corpus"]) for cell in cells))
+    drawn = {name: of([cell for cell in cells if cell["corpus"] == name]) for name in corpora}
+    names = list(dict.fromkeys(name for lines in drawn.values() for name in lines))
+    width = WIDTH * len(corpora)
+    picture = Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {width} {HEIGHT + 78}",
+            "font-family": "sans-serif",
+            "font-size": "12",
+            "role": "img",
+            "aria-label": f"{y_name} by {x_name}: {', '.join(names)}",
+        },
+    )
+    SubElement(picture, "rect", {"width": str(width), "height": str(HEIGHT + 78), "fill": "#fff"})
+    for number, name in enumerate(corpora):
+        panel(picture, number * WIDTH, name, drawn[name], x_name, y_name)
+    for number, name in enumerate(names):
+        at = LEFT + number * 120
+        SubElement(picture, "circle", {"cx": str(at), "cy": str(HEIGHT + 62), "r": "4", "fill": colour(name)})
+        text(picture, at + 8, HEIGHT + 66, name)
+    return picture
+
+
+def panel(
+    picture: Element, left: float, title: str, lines: Mapping[str, list[list[Point]]], x_name: str, y_name: str
+) -> None:
+    """Axes, lines and points of one corpus."""
+    points = [point for rows in lines.values() for row in rows for point in row]
+    low_x, high_x = bounds(x for x, _ in points)
+    low_y, high_y = bounds([0.0, *(y for _, y in points)])
+    right, bottom = left + WIDTH - 20, HEIGHT
+
+    def place(point: Point) -> tuple[float, float]:
+        x = left + LEFT + (right - left - LEFT) * (point[0] - low_x) / (high_x - low_x)
+        return round(x, 1), round(bottom - (bottom - TOP) * (point[1] - low_y) / (high_y - low_y), 1)
+
+    text(picture, left + LEFT, 14, f"{title}: {y_name}")
+    for part in range(5):
+        x = low_x + (high_x - low_x) * part / 4
+        y = low_y + (high_y - low_y) * part / 4
+        across, height = place((x, y))
+        ends = {"x1": str(left + LEFT), "x2": str(right), "y1": str(height), "y2": str(height), "stroke": "#ddd"}
+        SubElement(picture, "line", ends)
+        text(picture, left + LEFT - 6, height + 4, f"{y:.3g}", "end")
+        text(picture, across, bottom + 18, f"{x:.3g}", "middle")
+    text(picture, right, bottom + 36, x_name, "end")
+    for name, rows in lines.items():
+        for row in rows:
+            spots = [place(point) for point in row]
+            path = " ".join(f"{x},{y}" for x, y in spots)
+            SubElement(picture, "polyline", {"points": path, "fill": "none", "stroke": colour(name)})
+            for x, y in spots if len(spots) < 10 else ():
+                SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3", "fill": colour(name)})
+
+
+def bounds(values: Iterable[float]) -> Point:
+    """The least and the greatest, apart."""
+    known = list(values)
+    return min(known), max(max(known), min(known) + 1e-6)
+
+
+def colour(name: str) -> str:
+    return COLOURS.get(name, "#59636e")
+
+
+def text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
+    SubElement(picture, "text", {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": anchor}).text = said
+
+
+if __name__ == "__main__":
+    main()
