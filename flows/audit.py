@@ -9,12 +9,19 @@ from flows.running.lifecycle import run_of
 from flows.running.spec import AUDIT
 from flows.running.wiring import Outputs, whole
 from tasks.stages import audit as summary
-from tasks.stages import audit_canaries, audit_extraction, audit_membership, audit_model
+from tasks.stages import (
+    audit_canaries,
+    audit_domain_models,
+    audit_domains,
+    audit_extraction,
+    audit_membership,
+    audit_model,
+)
 
 
 @flow(name="audit", persist_result=False)
 def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
-    """Attacks a trained model. What the settings do not ask for is skipped (``audit.enabled``).
+    """Attacks a trained model. What the settings do not ask for is skipped (``audit.enabled``, ``audit.domains``).
 
     Args:
         config: a settings file, or the specification of a run that has begun.
@@ -28,5 +35,12 @@ def audit(config: str = "reticent.toml", trained: dict[str, Outputs] | None = No
         members = whole(audit_membership, run, **models, **rows)
         extracted = whole(audit_extraction, run, **models, **rows)
         exposed = whole(audit_canaries, run, **models)
-        attacks = {"audit_membership": members, "audit_extraction": extracted, "audit_canaries": exposed}
+        references = whole(audit_domain_models, run, **read)  # Kabra and Elenberg 2023, section 4
+        leaked = whole(audit_domains, run, train=t["train"], audit_domain_models=references, split=rows["split"])
+        attacks = {
+            "audit_membership": members,
+            "audit_extraction": extracted,
+            "audit_canaries": exposed,
+            "audit_domains": leaked,
+        }
         return whole(summary, run, **models, **attacks)

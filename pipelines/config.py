@@ -37,6 +37,11 @@ class StageConfig(BaseModel):
         left_out = self.UNKEYED | self.silent()
         return {k: v for k, v in self.model_dump(mode="json").items() if k not in left_out}
 
+    def wants(self, stage: str) -> bool:
+        """Whether these settings ask for an optional stage of their table (`pipelines.stage.Stage.optional`)."""
+        del stage
+        return bool(getattr(self, "enabled", True))
+
     def check(self, stage: str) -> None:
         """Refuses what ``stage`` would refuse when it runs, as far as that can be told without data.
 

@@ -41,6 +41,8 @@ _READ_BY_ATTACKS_ON_ROWS = (
 _ATTACKED = {"audit": AUDIT, "train": TRAIN}
 _RECIPE = {**_ATTACKED, "split": SPLIT, "redact": REDACT}
 _CANARIES = ("num_canaries", "num_detected_canaries", "num_public_canaries")
+_REDACTED_ROWS = ("conservative", "collapse", "replacement", "surrogate_scope")
+_JUDGED_DOMAINS = ("policies", "keywords", "classifier")
 AUDIT_STAGES = (
     Stage(
         name="audit_model",
@@ -52,7 +54,7 @@ AUDIT_STAGES = (
         fields={
             "audit": ("num_members", "canary_form", *_CANARIES, "copies", "copies_differ"),
             "split": SPLIT_ROWS,
-            "redact": ("conservative", "collapse", "replacement", "surrogate_scope"),
+            "redact": _REDACTED_ROWS,
         },
         inputs=_READ_BY_TRAINING,
         packages=TRAINING_PACKAGES,
@@ -101,6 +103,35 @@ AUDIT_STAGES = (
         optional=True,
     ),
     Stage(
+        name="audit_domain_models",
+        title="For each domain, train a model of the same recipe without that domain's documents (audit.domains).",
+        table="audit",
+        step="domain_models",
+        module=f"{STAGES}.audit_domain_models",
+        configs=_RECIPE,
+        fields={"audit": (), "split": SPLIT_ROWS, "redact": (*_REDACTED_ROWS, *_JUDGED_DOMAINS)},
+        inputs=_READ_BY_TRAINING,
+        packages=TRAINING_PACKAGES,
+        runs=("train",),
+        optional=True,
+    ),
+    Stage(
+        name="audit_domains",
+        title="Leakage across domains: what the released model, asked about one, writes of another (audit.domains).",
+        table="audit",
+        step="domains",
+        module=f"{STAGES}.audit_domains",
+        configs=_RECIPE,
+        fields={
+            "audit": ("domain_prompts", "domain_generations", "max_new_tokens", "confidence"),
+            "split": ("language",),
+        },
+        inputs=(Input("train"), Input("audit_domain_models"), Input("split", (SENTENCES,), "all")),
+        packages=(*MODEL_PACKAGES, "scipy", "spacy"),
+        runs=("redact",),
+        optional=True,
+    ),
+    Stage(
         name="audit",
         title="What attacks found, lower bounds on epsilon beside what is claimed, and whether to raise an alarm.",
         table="audit",
@@ -113,6 +144,7 @@ AUDIT_STAGES = (
             Input("audit_membership"),
             Input("audit_extraction"),
             Input("audit_canaries"),
+            Input("audit_domains", optional=True),
         ),
         packages=(*MODEL_PACKAGES, "dp-accounting", "scipy"),
         optional=True,

@@ -80,7 +80,7 @@ class Stage:
         runs: tables, besides its own, whose settings select code that it runs.
         is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
         publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
-        optional: whether runs leave it out unless their settings ask for it (``enabled`` of its table); what reads it
+        optional: whether runs leave it out unless their settings ask for it (`StageConfig.wants`); what reads it
             finds it where an earlier run made it.
         has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
             because making it anew is a release, or makes one.

@@ -15,10 +15,8 @@ def usual() -> tuple[str, ...]:
 
 
 def wanted(names: Iterable[str], configs: Mapping[str, StageConfig]) -> tuple[str, ...]:
-    """The stages in ``names``, without optional ones that the settings do not ask for (``enabled`` of their table)."""
-    return tuple(
-        name for name in names if not GRAPH[name].optional or getattr(configs[GRAPH[name].table], "enabled", True)
-    )
+    """The stages in ``names``, without optional ones that the settings do not ask for (`StageConfig.wants`)."""
+    return tuple(name for name in names if not GRAPH[name].optional or configs[GRAPH[name].table].wants(name))
 
 
 def upstream(names: Iterable[str], configs: Mapping[str, StageConfig] | None = None) -> set[str]:

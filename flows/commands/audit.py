@@ -99,6 +99,16 @@ def audit_text(document: Mapping[str, Any]) -> str:
             f"{extraction['num_texts']} texts; {extraction['num_found_only_by_model']} that only the model wrote which "
             "read them"
         )
+    if (domains := document["domains"]) is None:
+        lines.append(f"  domains       not attacked: {missing.get('domains', '')}")
+    else:
+        rates = [pair["rate"]["value"] for pair in domains["pairs"] if pair["rate"]["value"] is not None]
+        value, low = domains["c"]["value"], real(domains["c"]["low"], lower=True)
+        lines.append(
+            f"  domains       leaks of another domain in up to {percent(max(rates, default=None))} of the texts of a "
+            f"pair, of {len(domains['pairs'])} pairs; C {'has no value' if value is None else real(value)}, at least "
+            f"{low}"
+        )
     lines.append("  ALARM         the claim is refuted" if document["alarm"] else "  alarm         none")
     if "report" in document["outputs"]:
         lines.append(f"  report        {document['outputs']['report']}")

@@ -11,6 +11,7 @@ from flows.settings import Settings, load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
+from pipelines.stages.audit_config import OF_DOMAINS
 from pipelines.store import runs
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.reviews import review_state
@@ -79,7 +80,7 @@ def make_spec(
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         raise ConfigError(
             f"stage {GRAPH[left_out[0]].shown_name} is left out of runs unless audit.enabled = true; `reticent audit` "
-            "switches it on"
+            f"switches it on{_and_domains(left_out[0])}"
         )
     private, public, secret = settings.roots()
     runtime = settings.runtime_values()
@@ -98,6 +99,10 @@ def make_spec(
         selected=chosen,
         forced=tuple(forced),
     )
+
+
+def _and_domains(stage: str) -> str:
+    return ", where audit.domains = true" if stage in OF_DOMAINS else ""
 
 
 def begin(

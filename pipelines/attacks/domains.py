@@ -9,6 +9,7 @@ The models are handed in; `needed_models` says which.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice
@@ -104,6 +105,20 @@ class Prompts:
     def without_domain_tokens(self) -> Prompts:
         """The same for models that know no domains (the ablation of appendix E.3)."""
         return replace(self, records=[replace(record, domains=()) for record in self.records])
+
+    def spread(self, num: int) -> Prompts:
+        """At most so many of them, the earliest of every conversation first."""
+        seen: Counter[Hashable] = Counter()
+        turn = []
+        for name in self.conversations:
+            turn.append(seen[name])
+            seen[name] += 1
+        chosen = sorted(sorted(range(len(turn)), key=turn.__getitem__)[:num])
+        return replace(
+            self,
+            records=[self.records[number] for number in chosen],
+            conversations=[self.conversations[number] for number in chosen],
+        )
 
     def fitted(self, room: int, *models: TrainedModel) -> Prompts:
         """As `pipelines.attacks.prompting.fitted`."""

@@ -17,6 +17,9 @@ LEFT_OPEN: Final = (
 )
 """What no audit here tries."""
 
+ACROSS_DOMAINS: Final = "what the model, asked about one domain, writes of another one"
+"""What an audit without ``domains`` does not try."""
+
 
 def membership_summary(found: Mapping[str, Any]) -> dict[str, Any]:
     """Of the document of membership inference (`pipelines.attacks.membership.MembershipResult.document`).

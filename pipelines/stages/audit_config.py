@@ -24,11 +24,14 @@ EXTRACTION: Final = ("num_prompts", "num_generations", "max_new_tokens")
 BOUNDS: Final = ("confidence", "num_trials")
 """The settings that each step of the audit uses."""
 
+OF_DOMAINS: Final = ("audit_domain_models", "audit_domains")
+"""The stages that ``domains`` asks for."""
+
 
 class AuditConfig(StageConfig):
     """The settings of ``[audit]``."""
 
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled", "domains"})
 
     enabled: bool = Field(
         default=False,
@@ -82,12 +85,27 @@ class AuditConfig(StageConfig):
     num_prompts: int = Field(50, ge=0, description="Beginnings of training records that the model continues.")
     num_generations: int = Field(4, ge=1, description="Texts that it draws for each of them, beside the likeliest one.")
     max_new_tokens: int = Field(32, ge=1, description="The longest of these texts, in tokens.")
+    domains: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether to look for text of one domain in what the model writes about another. It costs one "
+        "training for each domain, each about as long as that of the run, and the texts below from every model. It "
+        "needs two domains that the policies keywords or classifier know.",
+    )
+    domain_prompts: int = Field(
+        100, ge=1, description="With domains: beginnings of held-out conversations of each domain."
+    )
+    domain_generations: int = Field(10, ge=1, description="With domains: texts that are drawn for each of them.")
     num_trials: int = Field(
         1000, ge=100, description="Trials of the game on the DP engine, with the noise of this training."
     )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Of intervals and lower bounds. Alarms are raised at 99.9 % instead."
     )
+
+    def wants(self, stage: str) -> bool:
+        """The models of domains, and what is done with them, are asked for by a switch of their own."""
+        return self.enabled and (self.domains or stage not in OF_DOMAINS)
 
     @model_validator(mode="after")
     def _has_form(self) -> AuditConfig:

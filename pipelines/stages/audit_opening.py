@@ -24,6 +24,17 @@ def reason_not_to_open(ctx: StageContext, *, writes: bool = False) -> str | None
     return None
 
 
+def open_reference(ctx: StageContext, stage: str, folder: str) -> TrainedModel:
+    """One of the models that a stage among the inputs has trained for the audit, by the name of its folder.
+
+    Raises:
+        ConfigError: its folder holds no causal language model.
+    """
+    from pipelines.training.trained import open_trained
+
+    return open_trained(ctx.input(stage).blob(folder), device=ctx.runtime.device, task=ctx.configs["train"].task)
+
+
 def open_audited(ctx: StageContext, stage: str) -> TrainedModel:
     """The model that a stage among the inputs has made.
 

@@ -7,7 +7,7 @@ it is public, and the privacy ledger, which counts releases, does not know it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -37,10 +37,45 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     Raises:
         ConfigError, InputError, StageError: as the training does.
     """
+    model, figures = _trained(ctx, ctx.out.scratch.below(_WORK), rows, excluded)
+    ctx.out.take_over(MODEL, model)
+    for name in (EVENTS, "figures.json"):
+        ctx.out.copy(name, figures.blob(name))
+    ctx.out.scratch.remove(_WORK)
+
+
+def train_each_without(ctx: StageContext, excluded: Mapping[str, Sequence[Place]]) -> None:
+    """Trains one model by the run's own recipe for each name, without the rows of that name.
+
+    Each is put into the stage's private folder by its name. What a killed attempt has finished is not trained again,
+    and the training that was killed goes on from its last checkpoint.
+
+    Args:
+        ctx: of a stage that reads what ``train`` and ``train_phase1`` read.
+        excluded: rows of the corpus to leave out, by the name of a folder.
+
+    Raises:
+        ConfigError, InputError, StageError: as the training does.
+    """
+    for name, places in excluded.items():
+        own = ctx.out.scratch.below(name)
+        if Source(folder=own.folder).find_json(_DONE) is None:
+            model, _ = _trained(ctx, own.below(_WORK), (), places)
+            own.remove(MODEL)
+            own.take_over(MODEL, model)
+            own.json(_DONE, {"is_done": True})
+            own.remove(_WORK)
+    for name in excluded:
+        ctx.out.take_over(name, Source(folder=ctx.out.scratch.below(name).blob(MODEL)))
+
+
+def _trained(
+    ctx: StageContext, work: Target, rows: Sequence[AddedRow], excluded: Sequence[Place]
+) -> tuple[Source, Source]:
+    """Trains in a folder; the model, and the private output of the training with its events and figures."""
     from pipelines.stages import train, train_phase1
     from pipelines.training.data.overlay import write_overlay_of_run
 
-    work = ctx.out.scratch.below(_WORK)
     overlay = work.fresh("overlay")
     # Every row says what is masked in it.
     write_overlay_of_run(overlay, rows, excluded, configs=ctx.configs, secret=ctx.run.secret, redactor=None)
@@ -59,10 +94,7 @@ def train_for_audit(ctx: StageContext, rows: Sequence[AddedRow], excluded: Seque
     out = _output(work.below("model"), ctx)
     train.run(replace(own, stage="train", out=out))
     made = out.public if ctx.configs["train"].method_spec().publishes_model else out
-    ctx.out.take_over(MODEL, Source(folder=made.blob(MODEL)))
-    for name in (EVENTS, "figures.json"):
-        ctx.out.copy(name, out.blob(name))
-    ctx.out.scratch.remove(_WORK)
+    return Source(folder=made.blob(MODEL)), Source(folder=out.folder)
 
 
 def _output(place: Target, ctx: StageContext) -> Output:

@@ -70,9 +70,10 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
 
 
 def check_settings(session: Session, plan: Iterable[Planned]) -> None:
-    """Refuses what a stage that may be built would refuse, as far as its settings alone tell that.
+    """Refuses what a stage that may be built would refuse, as far as its settings and the input files tell that.
 
     Raises:
+        InputError: input files cannot be read.
         ConfigError: see `pipelines.config.StageConfig.check`.
     """
     planned = {p.stage for p in plan if p.action in ("run", "maybe") and p.stage in session.spec.selected}
@@ -86,6 +87,10 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
         check_replacement(train, redact.replacement)
+    if "audit_domain_models" in planned:
+        from pipelines.stages.audit_domain_choice import check_domain_audit
+
+        check_domain_audit(session.configs, (piece for part in session.spec.partitions for piece in part.pieces))
 
 
 def _plan_one(

@@ -185,6 +185,14 @@ def test_prompts_are_beginnings_of_conversations_with_the_next_turn_open():
     assert {name for prompts in drawn for name in prompts.conversations} == {str(n) for n in range(30)}
 
 
+def test_few_prompts_are_spread_over_many_conversations():
+    rows = [row for name in "xyz" for row in turns(name, *"abcd")]
+    prompts = dialogue_prompts(rows, "air", np.random.default_rng(0)).spread(4)
+    assert prompts.conversations == ["x", "x", "y", "z"]
+    assert [len(record.texts) for record in prompts.records] == [2, 3, 2, 2]
+    assert prompts.spread(9) == prompts
+
+
 def test_prompts_of_sentences():
     rows = [*turns("1", "i want to fly now", "too short", "i need my seat changed"), *turns("2", "a b c d", domain="m")]
     prompts = sentence_prompts(rows, "air", np.random.default_rng(0))
