@@ -24,6 +24,9 @@ from pipelines.store.roots import Roots
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release
 
+_MOST_TRAININGS = 1_000
+"""Trainings ahead that are looked at; who can pay for so many need not count them."""
+
 
 def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     """Every release, and what overlapping ones cost together.
@@ -56,6 +59,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 "left": None
                 if guarantee.budget_epsilon is None
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
+                "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
                 "credit": _credit(roots, members) if is_latest else None,
                 "not_guaranteed_because": _too_large(counted, delta),
             }
@@ -70,7 +74,37 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             "delta": guarantee.budget_delta,
             "scope": guarantee.budget_scope,
         },
+        "nights": when.nights if (when := settings.stages["train"].when) is not None else None,  # type: ignore[attr-defined]
     }
+
+
+def num_more(releases: Sequence[Release], budget: float | None, delta: float | None) -> int | None:
+    """How many more trainings like the newest one, on the same records, the budget carries.
+
+    Args:
+        releases: those of a group that count, oldest first.
+        budget: ``guarantee.budget_epsilon``; None without one.
+        delta: that the budget is for.
+
+    Returns:
+        At most `_MOST_TRAININGS`; None without a budget or a release.
+    """
+    from pipelines.accounting.ledger import composed_epsilon
+
+    if budget is None or delta is None or not releases or math.isinf(composed_epsilon(releases, delta)):
+        return None if budget is None or not releases else 0
+
+    def fits(number: int) -> bool:
+        return composed_epsilon([*releases, *[releases[-1]] * number], delta) <= budget
+
+    known, refused = 0, 1
+    while refused <= _MOST_TRAININGS and fits(refused):
+        known, refused = refused, 2 * refused
+    refused = min(refused, _MOST_TRAININGS + 1)
+    while refused - known > 1:
+        middle = (known + refused) // 2
+        known, refused = (middle, refused) if fits(middle) else (known, middle)
+    return known
 
 
 def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
@@ -159,6 +193,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         )
         if group["left"] is not None:
             lines.append(f"  budget {budget['epsilon']:g}: {group['left']:.4g} left (epsilons do not simply add up)")
+        if group["num_more"] is not None:
+            lines.append(f"  {more_text(group['num_more'], document['nights'])}")
         if group["not_guaranteed_because"]:
             lines.append(f"  no guarantee: {group['not_guaranteed_because']}")
         if credit := group["credit"]:
@@ -187,6 +223,13 @@ def ledger_text(document: Mapping[str, Any]) -> str:
     if budget["epsilon"] is None:
         lines.append("no budget: set guarantee.budget_epsilon to have a training that would exceed it refused")
     return "\n".join(lines)
+
+
+def more_text(number: int, nights: int | None) -> str:
+    """What the rest of a budget is good for."""
+    most = "at least " if number == _MOST_TRAININGS else ""
+    text = f"it carries {most}{number:,} more training{'' if number == 1 else 's'} like the newest, on the same records"
+    return text if nights is None or not number else f"{text}: {number * nights:,} nights, one training every {nights}"
 
 
 def _table(members: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus
-from flows.settings import load_settings
+from flows.running.spec import EVERYTHING, RELEASED, make_spec, open_store, read_corpus, waits_for
+from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
@@ -58,7 +58,9 @@ def plan_document(
     if read:
         check_settings(session, plan)
     rows = _unread_plan(corpus) if unread else [p.to_json() for p in plan]
-    shown = {(GRAPH[name].table, GRAPH[name].step) for name in wanted(selected, settings.stages)}
+    waits = waits_for(settings, roots, corpus, selected=selected, forced=forced)
+    names = [n for n in wanted(selected, settings.stages) if waits is None or n not in RELEASED]
+    shown = {(GRAPH[name].table, GRAPH[name].step) for name in names}
     rows = [row for row in rows if (row["stage"], row["step"]) in shown]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
     return {
@@ -68,7 +70,26 @@ def plan_document(
         "last_run": last,
         "unfinished_run": _unfinished(roots),
         "warnings": list(settings.warnings),
+        "budget_carries": _budget(config, environ, settings),
+        "training_waits": None
+        if waits is None
+        else {
+            **{name: getattr(waits, name) for name in ("run_id", "nights", "changed")},
+            "text": waits.text(settings.stages["train"].when),  # type: ignore[attr-defined]
+        },
     }
+
+
+def _budget(config: Path, environ: Mapping[str, str], settings: Settings) -> str | None:
+    """How much training the budget still pays for; None without one, or before the first training."""
+    if settings.stages["guarantee"].budget_epsilon is None:  # type: ignore[attr-defined]
+        return None
+    from flows.commands.ledger import ledger_document, more_text
+
+    document = ledger_document(config, environ)
+    return next(
+        (more_text(g["num_more"], document["nights"]) for g in document["groups"] if g["num_more"] is not None), None
+    )
 
 
 def _unfinished(roots: Roots) -> dict[str, str] | None:
@@ -118,6 +139,10 @@ def plan_text(document: Mapping[str, Any]) -> str:
             lines.append(f"{'':<14}   {reason}" + (f"  ({count} partitions)" if count > 1 else ""))
         if actions["stale"]:
             lines.append(f"{'':<14}   the model stays; `reticent run --force train` trains another, a second release")
+    if (more := document["budget_carries"]) is not None:
+        lines.append(f"{'budget':<14} {more}")
+    if waits := document["training_waits"]:
+        lines.append(f"{'train':<14} waits: {waits['text']} (train.when); `reticent run --force train` trains now")
     return "\n".join(lines)
 
 
@@ -156,6 +181,11 @@ def run_text(record: Mapping[str, Any]) -> str:
     """A finished run for people: states, figures, and where everything is."""
     states = Counter(row["state"] for row in record["stages"])
     lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
+    if record.get("trained_by"):
+        lines.append(
+            f"  no training tonight (train.when): text is prepared; model, tables and report stay those of run "
+            f"{record['trained_by']}"
+        )
     metrics = record.get("metrics", {})
     is_one = metrics.get("num_releases") in (None, 1)
     for group in record.get("ledger", ()):

@@ -15,12 +15,13 @@ from flows.running.artifacts import run_metrics, run_warnings
 from flows.running.installation import check_installation
 from flows.running.progress import ServerProgress
 from flows.running.signals import ends_promptly
-from flows.running.spec import begin
+from flows.running.spec import RELEASED, begin
 from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
+from pipelines.store.due import kept_artifacts, kept_metrics, kept_outputs
 from pipelines.store.locks import store_lock
 from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import private_umask
@@ -142,15 +143,18 @@ def fail(run: str) -> dict[str, Any]:
 def finish(run: str) -> dict[str, Any]:
     """Publishes ``latest/`` unless it is a child run, writes the run's record, and returns it."""
     session = open_session(run)
-    outputs = publish_views(session, session.outcomes)
+    stays = session.spec.trained_by is not None
+    shown = [o for o in session.outcomes if not stays or o.stage not in RELEASED]
+    outputs = publish_views(session, shown)
     session.stat_cache.save()
     extra = {
-        "outputs": outputs,
-        "metrics": run_metrics(session),
+        "outputs": {**outputs, **kept_outputs(session.roots)} if stays else outputs,
+        "metrics": kept_metrics(session.roots) if stays else run_metrics(session),
         "warnings": run_warnings(session),
         "state": "completed",
     }
-    return runs.record(session, session.outcomes, extra)
+    kept = kept_artifacts(session.roots, RELEASED) if stays else ()
+    return runs.record(session, shown, extra, kept=kept)
 
 
 def retire(run: str) -> int | None:

@@ -13,6 +13,7 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stages.audit_config import OF_DOMAINS
 from pipelines.store import runs
+from pipelines.store.due import Training, last_training
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
@@ -24,6 +25,8 @@ EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
 AUDIT: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.optional)
 PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
+RELEASED: tuple[str, ...] = ("publish", *TRAINING)
+"""What a run leaves as it is where `train.when` says that it is too early to train: all that is published, too."""
 
 
 def stages_named(name: str) -> tuple[str, ...]:
@@ -82,6 +85,10 @@ def make_spec(
             f"stage {GRAPH[left_out[0]].shown_name} is left out of runs unless audit.enabled = true; `reticent audit` "
             f"switches it on{_and_domains(left_out[0])}"
         )
+    roots = open_store(settings, create=create)
+    waits = waits_for(settings, roots, corpus, selected=selected, forced=forced)
+    if waits is not None:
+        chosen = tuple(name for name in chosen if name not in RELEASED)
     private, public, secret = settings.roots()
     runtime = settings.runtime_values()
     return RunSpec(
@@ -95,10 +102,26 @@ def make_spec(
         runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
         partitions=corpus.partitions or (),
         left_out=corpus.left_out,
-        reviews=review_state(open_store(settings, create=create)),
+        reviews=review_state(roots),
         selected=chosen,
         forced=tuple(forced),
+        trained_by=None if waits is None else waits.run_id,
     )
+
+
+def waits_for(
+    settings: Settings, roots: Roots, corpus: CorpusState, *, selected: Sequence[str], forced: Sequence[str]
+) -> Training | None:
+    """The training after which it is too early for another one (`train.when`); None where this run may train.
+
+    Runs of chosen stages, and those that are told to rebuild one of the training's, do as they are told.
+    """
+    when = settings.stages["train"].when  # type: ignore[attr-defined]
+    is_told = set(selected) != set(EVERYTHING) or bool(set(forced) & set(TRAINING))
+    if when is None or is_told or corpus.partitions is None:
+        return None
+    last = last_training(roots, when, corpus.partitions)
+    return None if last is None or last.is_due else last
 
 
 def _and_domains(stage: str) -> str:

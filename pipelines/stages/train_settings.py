@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.methods import registry as methods
@@ -23,10 +23,28 @@ if TYPE_CHECKING:
     from pipelines.training.tasks.spec import TaskSpec
 
 
+class TrainWhen(BaseModel):
+    """``[train.when]``: which runs train. What comes first counts; a run that does not train prepares only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    nights: int | None = Field(None, ge=1, le=10_000, description="Days (UTC) after the last run that trained.")
+    changed: float | None = Field(
+        None, gt=0, le=1, description="Share of the input that was added, edited or removed since that run."
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> TrainWhen:
+        if self.nights is None and self.changed is None:
+            raise ValueError("give nights, changed, or both")
+        return self
+
+
 class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfig):
     """The settings of ``[train]``. Those that the chosen method does not use have no effect."""
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
 
     method: str = Field(
         "crt",
@@ -136,6 +154,12 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
     max_eval_sentences: Size = Field(2_000, ge=1, description="Most held-out sentences to evaluate on.")
     insecure_test_seed: bool = Field(
         False, strict=True, description="For tests: predictable samples and noise. The guarantee is void."
+    )
+    when: TrainWhen | None = Field(
+        None,
+        description="Which runs train, and so spend budget: every so many nights, or when a share of the input changed "
+        "({nights = 7, changed = 0.05}; docs/deploying.md). The others prepare text, and what is published stays. "
+        "Unset: every run.",
     )
     options: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

@@ -139,8 +139,8 @@ def kept_of_earlier_run(session: Session, stage: Stage) -> Manifest | None:
         return None
     own = own_ingredients(session, stage.name)
     for record in runs.records(session.roots):
-        if runs.is_child(record):
-            continue
+        if runs.is_child(record) or record.get("trained_by"):
+            continue  # of another run, or a model that was not made of that run's text
         made = {(s, p): key for s, p, key in record.get("artifacts", [])}
         key = made.get((stage.name, None))
         model = manifests.load(session.roots, stage.name, key) if key else None

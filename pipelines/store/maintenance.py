@@ -159,8 +159,11 @@ def gc(
                     roots.manifest_path(stage, key).unlink()
             for path in stale:
                 remove_tree(path) if path.is_dir() else path.unlink()
+            trained_by = {
+                record.get("trained_by") for record in kept_records
+            }  # what it had seen is asked for every night
             for record in records:
-                if record not in kept_records:
+                if record not in kept_records and record["run_id"] not in trained_by:
                     remove_tree(roots.runs / str(record["run_id"]))
             for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in _ROOTS)):
                 for temporary in folder.glob(".*.tmp"):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     """Enters the run's table of public rows, unless the ledger has it. Called before it is published.
 
-    Child runs publish none.
+    Child runs publish none, nor do runs that wait with training (`train.when`).
 
     Args:
         session: the run.
@@ -45,7 +45,8 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     Raises:
         LedgerError: the ledger is not as it was written.
     """
-    if session.spec.purpose != "release" or session.is_table_noted or not stats.get("num_published"):
+    publishes = session.spec.purpose == "release" and session.spec.trained_by is None
+    if not publishes or session.is_table_noted or not stats.get("num_published"):
         return
     from pipelines.accounting.events import NoEvent
     from pipelines.accounting.facts import ReleaseFacts

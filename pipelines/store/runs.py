@@ -44,12 +44,19 @@ def outcome_document(outcome: Outcome) -> dict[str, Any]:
 
 
 def record(
-    session: Session, outcomes: Iterable[Outcome], extra: Mapping[str, Any], *, make_latest: bool = True
+    session: Session,
+    outcomes: Iterable[Outcome],
+    extra: Mapping[str, Any],
+    *,
+    kept: Iterable[list[Any]] = (),
+    make_latest: bool = True,
 ) -> dict[str, Any]:
     """Writes the record of a finished or failed run.
 
     Args:
         extra: ``outputs``, ``metrics`` and ``state`` of the run.
+        kept: artifacts of an earlier run that stay what is published, as rows of its record. They were not made of
+            this run's text.
         make_latest: a failed run does not become the latest one, but what it finished is kept by ``gc``. A child run
             never does.
     """
@@ -63,7 +70,8 @@ def record(
         "overlay": session.spec.overlay,
         "left_out_files": dict(session.spec.left_out),
         "stages": [outcome_document(o) for o in listed],
-        "artifacts": [[o.stage, o.partition, o.key] for o in listed if o.key],
+        "artifacts": [*([o.stage, o.partition, o.key] for o in listed if o.key), *kept],
+        "trained_by": session.spec.trained_by,
         "finished": time.time(),
         "became_latest": make_latest,
         **extra,
@@ -76,6 +84,11 @@ def record(
         latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
         write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
     return document
+
+
+def spec_document(roots: Roots, run_id: str) -> dict[str, Any] | None:
+    """A run's specification as JSON; None where there is none, or a changed one."""
+    return _read(roots, roots.runs / run_id / _SPEC, "run")
 
 
 def latest(roots: Roots) -> dict[str, Any] | None:

@@ -58,6 +58,8 @@ class RunSpec:
         parent: id of the run that a child run belongs to; None for a release.
         overlay: digest of the rows that a child run trains on beside the corpus, or leaves out
             (`pipelines.store.overlays`); None without any.
+        trained_by: the run whose model stays, where `train.when` says that it is too early for another; None for all
+            other runs.
     """
 
     run_id: str
@@ -76,6 +78,7 @@ class RunSpec:
     purpose: Purpose = "release"
     parent: str | None = None
     overlay: str | None = None
+    trained_by: str | None = None
 
     def __post_init__(self) -> None:
         if self.overlay is not None and self.purpose == "release":

@@ -36,7 +36,9 @@ def finish(roots: Roots, run_id: str, epsilon: float) -> None:
             "Session",
             SimpleNamespace(
                 roots=roots,
-                spec=SimpleNamespace(run_id=run_id, purpose="release", parent=None, overlay=None, left_out={}),
+                spec=SimpleNamespace(
+                    run_id=run_id, purpose="release", parent=None, overlay=None, left_out={}, trained_by=None
+                ),
             ),
         )
         runs.record(session, [], {"state": "completed", "metrics": {"epsilon": epsilon}})

@@ -208,8 +208,8 @@ def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]
 
 
 ADDED_SINCE = {
-    "specification": {"purpose", "parent", "overlay", "left_out"},  # without: a release of the corpus as it is
-    "record": {"purpose", "parent", "overlay", "left_out_files", "warnings"},  # not counted
+    "specification": {"purpose", "parent", "overlay", "left_out", "trained_by"},  # a release of the corpus as it is
+    "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by"},  # not counted; it trained
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
     "facts": {"recipe", "holds_rows"},  # none: the first version of each part, and a gate that held nothing
 }
