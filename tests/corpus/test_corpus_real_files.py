@@ -75,6 +75,7 @@ def test_multidogo():
     ]
 
 
+@pytest.mark.slow
 def test_e2e():
     documents, rejected = read("e2e/*.csv", "e2e")
     assert not rejected

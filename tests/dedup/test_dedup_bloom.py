@@ -114,7 +114,7 @@ def test_stops_right_after_the_last_new_key_allowed(keys, sizes, max_new):
     assert answers.tolist() + rest.tolist() == expected
 
 
-@pytest.mark.parametrize("expected_items", [1_000_000, 100_000])
+@pytest.mark.parametrize("expected_items", [1_000_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_no_false_negative_in_a_million_keys(expected_items):
     """The second size makes the chain grow three times on the way."""
     rng = np.random.default_rng(11)

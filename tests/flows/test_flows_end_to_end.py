@@ -223,6 +223,7 @@ def test_plan_of_each_change_by_hand(project: Path) -> None:
     project.write_text(text)
 
 
+@pytest.mark.slow
 def test_a_helper_of_redact_alone_reruns_redact_and_a_comment_nothing(project: Path, tmp_path: Path) -> None:
     """On a copy of the code, which is edited."""
     for name in ("reticent", "flows", "tasks", "pipelines"):

@@ -137,7 +137,8 @@ IMPORTS = [
     [
         *((*place, *INTERRUPT) for place in IMPORTS[:-1]),
         pytest.param(*IMPORTS[-1], *INTERRUPT, marks=pytest.mark.slow),
-        *((*place, *TERMINATE) for place in (IMPORTS[0], IMPORTS[-1])),
+        (*IMPORTS[0], *TERMINATE),
+        pytest.param(*IMPORTS[-1], *TERMINATE, marks=pytest.mark.slow),
     ],
 )
 def test_while_something_is_imported(

@@ -313,6 +313,7 @@ def browser(tmp_path):
     tab.close()
 
 
+@pytest.mark.slow
 def test_twenty_sentences_by_keyboard_with_the_server_killed_in_between(project, browser):
     log = project.parent / "reticent-store" / "private" / "reviews" / "decisions.jsonl"
     command = Command(project)

@@ -100,7 +100,7 @@ def test_keys_taken_for_seen_do_not_fill_a_chain_past_its_target(target):
         assert rate <= target + norm.ppf(0.9999) * math.sqrt(target * (1 - target) / 5_000)
 
 
-@pytest.mark.parametrize("num_keys", [1_000, 2_500, 20_000])
+@pytest.mark.parametrize("num_keys", [1_000, 2_500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_chain_stays_under_its_target_however_far_past_the_expected_items(num_keys):
     target, num_chains = 0.02, 20
     num_queries = NUM_QUERIES // num_chains

@@ -67,6 +67,7 @@ def train_as(rank, tmp_path, monkeypatch, training, noise):
     return steps
 
 
+@pytest.mark.slow
 def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp_path, monkeypatch):
     rows, rate, num_steps = [f"{i}" for i in range(40)], 0.3, 60
     plan = PrivatePlan(sample_rate=rate, expected_batch_size=12.0, steps_per_epoch=num_steps, num_steps=num_steps)

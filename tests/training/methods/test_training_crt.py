@@ -165,7 +165,9 @@ def _kill_at(step):
     return progress
 
 
-@pytest.mark.parametrize("kill_at", [pytest.param(1, marks=pytest.mark.slow), 4, 9])
+@pytest.mark.parametrize(
+    "kill_at", [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(9, marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path, kill_at):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()

@@ -192,7 +192,7 @@ def test_the_noise_is_the_one_in_events(tmp_path, max_grad_norm, noise):
 # The samples and the clipping: records of known gradients.
 
 
-@pytest.fixture(scope="module", params=[0.1, 2.0])
+@pytest.fixture(scope="module", params=[pytest.param(0.1, marks=pytest.mark.slow), 2.0])
 def members(request, tmp_path_factory):
     """A run, the clipped gradients of its records, and the weight of each record in each step by least squares."""
     seen = run_stage(
