@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
@@ -43,6 +43,25 @@ class RuntimeConfig(StageConfig):
     """``[runtime]``: speed and memory only; never part of an artifact's key."""
 
     workers: int = Field(1, ge=1, le=256, description="Worker processes for partitions.")
+    executor: Literal["local", "dask", "ray"] = Field(
+        "local",
+        description="Where partitions are built: processes of this machine, or workers of Dask or Ray "
+        "(`docs/scale.md`). Same bytes, same keys.",
+    )
+    executor_address: str | None = Field(
+        None,
+        min_length=1,
+        description="Scheduler of Dask (tls://HOST:PORT) or head node of Ray (HOST:PORT). Default: a cluster of "
+        "`workers` processes on this machine, for the run alone.",
+    )
+    executor_wait_seconds: int = Field(
+        120,
+        ge=1,
+        description="How long to wait for Dask's scheduler or Ray's head node, and for a worker, before giving up.",
+    )
+    partition_timeout_seconds: int = Field(
+        21_600, ge=1, description="A partition that takes longer on Dask or Ray fails the run; its worker is ended."
+    )
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where models train.")
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
@@ -58,6 +77,12 @@ class RuntimeConfig(StageConfig):
     )
     microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
+
+    @model_validator(mode="after")
+    def _address_of_an_engine(self) -> RuntimeConfig:
+        if self.executor == "local" and self.executor_address is not None:
+            raise ValueError("executor_address is for executor = 'dask' or 'ray'")
+        return self
 
 
 class SweepConfig(StageConfig):

@@ -100,6 +100,10 @@ class Runtime:
     """Settings that can change speed and memory only; they never enter an artifact's key."""
 
     workers: int = 1
+    executor: str = "local"
+    executor_address: str | None = None
+    executor_wait_seconds: float = 120
+    partition_timeout_seconds: float = 21_600
     device: str = "auto"
     dtype: str = "auto"
     num_processes: int = 1

@@ -38,6 +38,12 @@ class StageError(ReticentError):
     exit_code = 5
 
 
+class ExecutorError(ReticentError):
+    """The engine that builds partitions cannot be used: out of reach, or its workers lack what a run needs."""
+
+    exit_code = 5
+
+
 class StoreError(ReticentError):
     """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock.
 

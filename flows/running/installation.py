@@ -1,7 +1,8 @@
-"""Whether the packages that a process imports are ours."""
+"""Whether the packages that a process imports are ours, and which code they hold."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 from pathlib import Path
@@ -32,3 +33,15 @@ def check_installation() -> None:
                 f"package {name} is found at {places[0] if places else 'no place'}, not at {home / name}; remove the "
                 "stale copy and install reticent again"
             )
+
+
+def code_digest() -> str:
+    """SHA-256 of our installed source: two installations of one version may hold other code."""
+    home = Path(__file__).resolve().parents[2]
+    digest = hashlib.sha256()
+    for name in _TOP_LEVEL:
+        for path in sorted((home / name).rglob("*.py")):
+            digest.update(
+                path.relative_to(home).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
+            )
+    return digest.hexdigest()

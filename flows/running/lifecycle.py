@@ -12,6 +12,7 @@ from typing import Any
 
 from flows.environment import apply_defaults, on_server
 from flows.running.artifacts import run_metrics, run_warnings
+from flows.running.executors.choosing import executor_of, require_installed
 from flows.running.installation import check_installation
 from flows.running.progress import ServerProgress
 from flows.running.signals import ends_promptly
@@ -96,6 +97,7 @@ def refuse_settings(run: str) -> None:
     Raises:
         ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
     """
+    require_installed(run)
     session = open_session(run)
     with private_umask():
         check_settings(session, make_plan(session, None))
@@ -106,7 +108,7 @@ def running(run: str, progress: StageProgress | None = None) -> Iterator[None]:
     """Holds the store for a run and keeps its worker processes."""
     display = ServerProgress(progress) if on_server() else nullcontext(progress)
     with temporary_files(), store_lock(open_session(run).roots.private), display as shown:
-        activate(run, shown)
+        activate(run, shown, executor_of(run))
         try:
             yield
         finally:

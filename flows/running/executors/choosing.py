@@ -1,0 +1,40 @@
+"""The executor that ``runtime.executor`` names."""
+
+from __future__ import annotations
+
+import importlib.util
+
+from pipelines.errors import ConfigError
+from pipelines.store.session import open_session
+from pipelines.store.workers import Executor
+
+_PACKAGES = {"dask": "distributed", "ray": "ray"}
+
+
+def require_installed(run: str) -> None:
+    """Refuses an engine that is not installed.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    name = open_session(run).spec.runtime.executor
+    package = _PACKAGES.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise ConfigError(
+            f"runtime.executor = {name!r} needs package {package}, which is not installed; install reticent[{name}] "
+            "here and where the workers are"
+        )
+
+
+def executor_of(run: str) -> Executor | None:
+    """What builds a run's partitions; None for processes of this machine."""
+    name = open_session(run).spec.runtime.executor
+    if name == "dask":
+        from flows.running.executors.dask_workers import DaskWorkers
+
+        return DaskWorkers(run)
+    if name == "ray":
+        from flows.running.executors.ray_workers import RayWorkers
+
+        return RayWorkers(run)
+    return None

@@ -1,0 +1,189 @@
+"""What Dask and Ray have in common: terms that workers must meet, and partitions handed out until all are answered.
+
+Prefect's own runners for these engines lose or repeat tasks when a worker dies. Here a partition is keyed, so that
+handing it out twice builds it once, and Prefect sees the stage only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import secrets
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from flows.running.executors.worker import Terms, environment_of, is_locked, stage_keys_of, told
+from flows.running.installation import code_digest
+from pipelines.errors import ExecutorError, StageError
+from pipelines.store.disk import disk_error
+from pipelines.store.roots import Roots, private_umask
+from pipelines.store.session import open_session
+from pipelines.store.workers import Answer, Request
+
+ATTEMPTS: Final = 3
+"""How often the engine may be lost while a stage runs."""
+_FOLDER: Final = "executor"
+
+
+class Cluster(ABC):
+    """An `Executor` whose workers are processes of an engine, on this or on other machines.
+
+    Args:
+        run: path of the run's specification.
+    """
+
+    engine: ClassVar[str]
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        runtime = open_session(run).spec.runtime
+        self.address, self.workers = runtime.executor_address, runtime.workers
+        self._timeout, self.wait_seconds = runtime.partition_timeout_seconds, runtime.executor_wait_seconds
+        self._meeting: _Meeting | None = None
+        self._lock = threading.Lock()
+
+    def build(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
+        """As `pipelines.store.workers.Executor.build`. The engine starts, or is joined, when it is first needed.
+
+        Raises:
+            ExecutorError: it cannot be reached, its workers cannot take part, or it was lost again and again.
+        """
+        waiting = dict(enumerate(requests))
+        with self._lock:
+            for _ in range(ATTEMPTS):
+                self._require_workers()
+                for number, answer in self.hand_out(waiting):
+                    del waiting[number]
+                    yield number, answer
+                if not waiting:
+                    return
+                self.leave()
+        raise ExecutorError(
+            f"{self.whose()} was lost {ATTEMPTS} times while a stage ran; what was finished is kept, run again to go on"
+        )
+
+    def _require_workers(self) -> None:
+        if self.is_joined():
+            return
+        if self._meeting is None:
+            self._meeting = _Meeting(open_session(self._run).roots)
+        self.join()
+        if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
+            raise ExecutorError(told(found))
+        self._meeting.require_renamed()
+
+    @functools.cached_property
+    def terms(self) -> Terms:
+        """What workers must meet."""
+        session, meeting = open_session(self._run), self._meeting
+        assert meeting is not None  # noqa: S101  (narrows the type)
+        return Terms(
+            run=self._run,
+            folders=tuple(map(str, meeting.folders)),
+            token=meeting.token,
+            content=meeting.content,
+            code=code_digest(),
+            environment=environment_of(session),
+            stage_keys=stage_keys_of(session),
+            timeout_seconds=self._timeout,
+        )
+
+    def whose(self) -> str:
+        """The cluster, for messages."""
+        return f"{self.engine} at {self.address}" if self.address else f"the local {self.engine} cluster"
+
+    def lost(self, request: Request) -> StageError:
+        """For a partition whose worker died each time."""
+        return StageError(
+            f"the workers that were handed a partition of stage {request.stage} died, one after the other; they may "
+            "have run out of memory (lower corpus.partition_documents, or start fewer workers a machine)"
+        )
+
+    def failed(self, kind: str) -> ExecutorError:
+        """For a partition that the engine could not run, though no worker died."""
+        return ExecutorError(
+            f"{self.whose()} could not run a partition ({kind}); is one version of reticent installed on all workers?"
+        )
+
+    def close(self) -> None:
+        """Leaves the engine; ends it if this run started it."""
+        self.leave()
+        if self._meeting is not None:
+            self._meeting.close()
+            self._meeting = None
+
+    @abstractmethod
+    def is_joined(self) -> bool:
+        """Whether `hand_out` may be called."""
+
+    @abstractmethod
+    def join(self) -> None:
+        """Connects to the engine, or starts it on this machine.
+
+        Raises:
+            ExecutorError: it does not answer, or no worker comes, within `wait_seconds`.
+        """
+
+    @abstractmethod
+    def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """What each worker that is there now, by its address, says is wrong."""
+
+    @abstractmethod
+    def hand_out(self, waiting: Mapping[int, Request]) -> Iterator[tuple[int, Answer]]:
+        """Answers requests as they end; those that were lost with the engine go without."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Disconnects; never raises."""
+
+
+class _Meeting:
+    """Files in both roots by which workers are found to share them. The first is locked as long as the run lasts."""
+
+    def __init__(self, roots: Roots) -> None:
+        self.token = secrets.token_hex(16)
+        self.folders = (roots.cache / _FOLDER, roots.public / "work" / _FOLDER)
+        content = secrets.token_bytes(32)
+        self.content = hashlib.sha256(content).hexdigest()
+        try:
+            with private_umask():
+                for folder in self.folders:
+                    folder.mkdir(exist_ok=True)
+                self._sweep()
+                for folder in self.folders:
+                    (folder / self.token).write_bytes(content)
+            self._descriptor = os.open(self.folders[0] / self.token, os.O_RDWR)
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise disk_error(error) from None
+
+    def _sweep(self) -> None:
+        """Removes what killed runs left: the kernel freed their locks."""
+        for path in self.folders[0].iterdir():
+            if not path.suffix and not is_locked(path):
+                self._remove(path.name)
+
+    def _remove(self, token: str) -> None:
+        for folder in reversed(self.folders):
+            for path in folder.glob(f"{token}*"):
+                path.unlink(missing_ok=True)
+
+    def require_renamed(self) -> None:
+        """What a worker renamed must be seen here.
+
+        Raises:
+            ExecutorError: it is not.
+        """
+        for folder in self.folders:
+            if not any(folder.glob(f"{self.token}.*.renamed")):
+                raise ExecutorError(
+                    f"a file that workers renamed in {folder} is not seen here; all machines need one file system"
+                )
+
+    def close(self) -> None:
+        self._remove(self.token)
+        os.close(self._descriptor)

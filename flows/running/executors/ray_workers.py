@@ -1,0 +1,95 @@
+"""Partitions on the workers of Ray."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+from flows.running.executors.cluster import Cluster
+from flows.running.executors.ray_driver import Call, drive
+from flows.running.executors.worker import Terms
+from pipelines.errors import ExecutorError
+from pipelines.processes import ignore_interrupts
+from pipelines.store.workers import Answer, Request
+
+_END_SECONDS: Final = 10.0
+
+
+class RayWorkers(Cluster):
+    """Joins the cluster at ``runtime.executor_address``, or starts one with ``runtime.workers`` processors here.
+
+    Ray's client lives in a process of its own: it ends the one that it is in, without a word, when the head node is
+    gone for a minute.
+    """
+
+    engine = "Ray"
+
+    def __init__(self, run: str) -> None:
+        super().__init__(run)
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def is_joined(self) -> bool:
+        """Whether the client's process is there."""
+        return self._process is not None and self._process.is_alive()
+
+    def join(self) -> None:
+        """Starts the client's process, which connects."""
+        self.leave()
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        with ignore_interrupts():
+            self._process = context.Process(
+                target=drive, args=(theirs, self.address, self.workers), name="reticent-ray", daemon=True
+            )
+            self._process.start()
+        theirs.close()
+        self._connection = ours
+        (kind,) = list(self._answers("connect", None)) or ["EOFError"]
+        if kind is not None:
+            self.leave()
+            raise ExecutorError(
+                f"{self.whose()} cannot be reached ({kind}); what was finished is kept. Is it running (`ray start "
+                "--head`), with the same versions of Python and Ray, and is runtime.executor_address its address, "
+                "HOST:PORT?"
+            )
+
+    def _answers(self, call: Call, argument: Any) -> Iterator[Any]:
+        """What the client answers to a call, until it says that there is no more, or dies."""
+        connection = self._connection
+        if connection is None:
+            return
+        with suppress(EOFError, OSError):
+            connection.send((call, argument))
+            while (answer := connection.recv()) != "end":
+                yield answer
+
+    def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """A process on every node that is there."""
+        yield from self._answers("check", terms)
+
+    def hand_out(self, waiting: Mapping[int, Request]) -> Iterator[tuple[int, Answer]]:
+        """All at once; Ray gives a process one after the other, and tries again on another one where it dies."""
+        for number, answer in self._answers("build", (self.terms, dict(waiting))):
+            if isinstance(answer, str):
+                died = answer in ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
+                yield number, self.lost(waiting[number]) if died else self.failed(answer)
+            else:
+                yield number, answer
+
+    def leave(self) -> None:
+        """Ends the client's process, and with it what it started."""
+        connection, self._connection = self._connection, None
+        process, self._process = self._process, None
+        if connection is not None:
+            with suppress(OSError):
+                connection.send(("leave", None))
+            connection.close()
+        if process is not None:
+            process.join(_END_SECONDS)
+            if process.is_alive():
+                process.kill()
+                process.join(_END_SECONDS)

@@ -1,0 +1,210 @@
+"""Partitions on real clusters of Dask and Ray: the same bytes; workers and schedulers that die in the middle."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support import REPOSITORY
+from support.project import free_port, small_project
+
+PARTITIONS = 4
+DRIVER = Path(__file__).with_name("drive.py")
+PLUG_IN = '''
+"""Masks numbers; notes that it was begun, and waits as long as there is a file `wait` beside it."""
+import time
+from pathlib import Path
+
+from pipelines.policies.detectors.digits import DigitsPolicy
+
+HERE = Path(__file__).parent
+
+
+class Waiting(DigitsPolicy):
+    is_begun = False
+
+    def find(self, sentence):
+        if not self.is_begun:
+            self.is_begun = True
+            (HERE / f"begun-{time.time_ns()}").touch()
+        while (HERE / "wait").exists():
+            time.sleep(0.05)
+        return super().find(sentence)
+'''
+pytestmark = pytest.mark.slow
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None,
+    reason="distributed is not installed: pip install --no-deps -r requirements-dask.lock, as .ci/run does",
+)
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="ray is not installed: pip install reticent[ray]"
+)
+
+
+def project(folder: Path, runtime: str) -> Path:
+    config = small_project(folder, dialogues=20 * PARTITIONS, workers=2)
+    (folder / "waiting.py").write_text(PLUG_IN)
+    text = config.read_text().replace("workers = 2", f"workers = 2\n{runtime}")
+    text = text.replace('"customersim", "high_entity"', '"waiting:Waiting"').replace('"conservative"\n', '"digits"\n')
+    config.write_text(text)
+    return config
+
+
+def drive(config: Path, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(DRIVER), str(config)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def completed(process: subprocess.Popen[str]) -> dict[str, list[str]]:
+    out, error = process.communicate(timeout=500)
+    assert process.returncode == 0, error
+    states: dict[str, list[str]] = json.loads(out.splitlines()[-1])
+    return states
+
+
+def contents(config: Path) -> dict[str, str]:
+    """The digest of every data file in the store, by path: the same keys, the same bytes."""
+    store = config.parent / "reticent-store"
+    files = [f for root in ("private", "public") for f in sorted((store / root / "objects").rglob("*")) if f.is_file()]
+    assert files
+    return {
+        str(f.relative_to(store)): hashlib.sha256(f.read_bytes()).hexdigest()
+        for f in files
+        if f.name != "manifest.json"
+    }
+
+
+def until(what: Callable[[], bool], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("engine", [pytest.param("dask", marks=needs_dask), pytest.param("ray", marks=needs_ray)])
+def test_a_cluster_on_this_machine_gives_the_bytes_of_worker_processes(tmp_path: Path, engine: str) -> None:
+    config = project(tmp_path / "engine", f'executor = "{engine}"')
+    before = set(processes())
+    assert completed(drive(config))["redact"] == ["completed"] * PARTITIONS
+    until(lambda: set(processes()) <= before, 60)  # nothing is left
+    found = contents(config)
+    local = project(tmp_path / "local", "")
+    completed(drive(local))
+    assert contents(local) == found
+    config.write_text(config.read_text().replace(f'executor = "{engine}"', ""))
+    assert {s for stage in completed(drive(config)).values() for s in stage} == {"cached"}  # where it runs is in no key
+    assert not list((tmp_path / "engine/reticent-store").rglob("executor/*"))
+
+
+def processes() -> Iterator[str]:
+    """Processes of engines that are there, by id."""
+    for line in subprocess.run(
+        ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
+        if any(name in line for name in ("raylet", "gcs_server", "ray::", "distributed.nanny")):
+            yield line.split()[0]
+
+
+class Dask:
+    """A scheduler and two workers, each started as a user would, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.address = f"tcp://127.0.0.1:{free_port()}"
+        self._stack = ExitStack()
+        self.scheduler = self._scheduler()
+        self.workers = [self._worker(name) for name in ("one", "two")]
+
+    def _scheduler(self) -> subprocess.Popen[bytes]:
+        host, port = self.address.removeprefix("tcp://").split(":")
+        return self._start("scheduler", "--host", host, "--port", port, "--no-dashboard")
+
+    def _worker(self, name: str) -> subprocess.Popen[bytes]:
+        return self._start("worker", self.address, "--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard")
+
+    def _start(self, kind: str, *arguments: str) -> subprocess.Popen[bytes]:
+        cwd = self.folder / f"{kind}-{time.time_ns()}"
+        cwd.mkdir(parents=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def again(self) -> None:
+        """A scheduler at the same address, with a worker."""
+        self.scheduler = self._scheduler()
+        self.workers = [self._worker("three")]
+
+    def __enter__(self) -> Dask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+@needs_dask
+def test_a_worker_that_is_killed_costs_its_partition_only(tmp_path: Path) -> None:
+    with Dask(tmp_path / "dask") as dask:
+        config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
+        (config.parent / "wait").touch()
+        run = drive(config)
+        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+        dask.workers[0].send_signal(signal.SIGKILL)
+        (config.parent / "wait").unlink()
+        assert completed(run)["redact"] == ["completed"] * PARTITIONS
+    assert len(list(config.parent.glob("begun-*"))) > PARTITIONS  # one of them twice
+    assert len(list((config.parent / "reticent-store/private/objects/redact").iterdir())) == PARTITIONS
+
+
+@needs_dask
+def test_a_scheduler_that_is_killed_and_comes_back_is_joined_again(tmp_path: Path) -> None:
+    with Dask(tmp_path / "dask") as dask:
+        config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
+        (config.parent / "wait").touch()
+        run = drive(config)
+        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+        dask.scheduler.kill()
+        for worker in dask.workers:
+            worker.kill()
+        (config.parent / "wait").unlink()
+        dask.again()
+        assert completed(run)["redact"] == ["completed"] * PARTITIONS
+
+
+@needs_dask
+def test_a_cluster_that_is_gone_ends_the_run_with_a_reason_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    with Dask(tmp_path / "dask") as dask:
+        config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
+        (config.parent / "wait").touch()
+        run = drive(config, RETICENT__RUNTIME__EXECUTOR_WAIT_SECONDS="3")
+        until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
+    out, error = run.communicate(timeout=300)
+    assert run.returncode == 5, out
+    assert error.startswith(f"Dask at {dask.address} cannot be reached")
+    assert "Traceback" not in error
+    (config.parent / "wait").unlink()
+    config.write_text(config.read_text().replace('executor = "dask"', "").replace("executor_address", "# "))
+    states = completed(drive(config))
+    assert states["split"] == states["dedup_mask"] == ["cached"] * PARTITIONS
+    assert states["redact"] == ["completed"] * PARTITIONS

@@ -1,0 +1,188 @@
+"""What a worker of Dask or Ray must share with the run, each point in turn; what travels to it, and what it answers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.toy import Toy, drive, states, use_toy_graph
+
+from flows.running.executors import choosing, worker
+from flows.running.executors.cluster import Cluster
+from flows.running.executors.worker import Terms, build_partition, check_worker
+from pipelines.context import Runtime
+from pipelines.errors import ConfigError, ExecutorError, StageError
+from pipelines.store.execute import execute
+from pipelines.store.lookup import key_of
+from pipelines.store.outcome import Outcome
+from pipelines.store.session import make_session, open_session, save_spec
+from pipelines.store.workers import Request
+
+
+class InThisProcess(Cluster):
+    """Only the terms of a run: nothing is handed out."""
+
+    engine = "No engine"
+
+    def is_joined(self) -> bool:
+        return False
+
+    def join(self) -> None:
+        pass
+
+    def check(self, terms: Terms) -> Iterator[tuple[str, tuple[str, ...]]]:
+        yield "here", check_worker(terms)
+
+    def hand_out(self, waiting: object) -> Iterator[tuple[int, Outcome]]:
+        return iter(())
+
+    def leave(self) -> None:
+        pass
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    made = use_toy_graph(monkeypatch, tmp_path)
+    made.write("a.txt", "the text of Ann Lee")
+    monkeypatch.setattr(worker, "_agreed", set())
+    return made
+
+
+@pytest.fixture
+def cluster(toy: Toy) -> Iterator[InThisProcess]:
+    made = InThisProcess(str(save_spec(make_session(toy.spec()))))
+    with pytest.raises(ExecutorError, match="was lost 3 times"):  # it joins, and nothing is answered
+        list(made.build([request_of(made._run)]))
+    worker._agreed.clear()
+    yield made
+    made.close()
+
+
+def request_of(run: str) -> Request:
+    session = open_session(run)
+    key, _ = key_of(session, "letters", "p-a", {})
+    return Request(run=run, stage="letters", partition="p-a", inputs={}, key=key)
+
+
+def wrong_with(terms: Terms) -> str:
+    worker._agreed.clear()
+    found = check_worker(terms)
+    assert found
+    answer = build_partition(terms, request_of(terms.run))
+    assert isinstance(answer, ExecutorError)  # nothing is built before all is well
+    assert found[0] in str(answer)
+    return found[0]
+
+
+def test_a_process_that_shares_all_builds_what_the_run_would(cluster: InThisProcess) -> None:
+    request = request_of(cluster._run)
+    answer = build_partition(cluster.terms, request)
+    assert isinstance(answer, Outcome), answer
+    assert (answer.state, answer.key) == ("completed", request.key)
+    again = build_partition(cluster.terms, request)
+    assert isinstance(again, Outcome)
+    assert again.state == "cached"
+
+
+def test_each_thing_that_is_not_shared_is_named(cluster: InThisProcess, tmp_path: Path) -> None:
+    terms = cluster.terms
+    assert check_worker(terms) == ()
+    assert "another version of reticent" in wrong_with(replace(terms, code="0" * 64))
+    other = {**terms.environment, "Python": "3.9.1"}
+    assert "other versions" in wrong_with(replace(terms, environment=other))
+    assert "in place of 3.9.1" in wrong_with(replace(terms, environment=other))
+    assert "plug-in, model or data file" in wrong_with(replace(terms, stage_keys={"letters": "0" * 40}))
+    elsewhere = (str(tmp_path), *terms.folders[1:])
+    assert "does not see the run's file" in wrong_with(replace(terms, folders=elsewhere))
+    assert "is another folder there" in wrong_with(replace(terms, content="0" * 64))
+
+
+def test_locks_that_do_not_hold_are_noticed(cluster: InThisProcess) -> None:
+    assert cluster._meeting is not None
+    os.close(cluster._meeting._descriptor)  # as on a file system whose locks stay on their machine
+    assert "locks (flock)" in wrong_with(cluster.terms)
+    cluster._meeting._descriptor = os.open(os.devnull, os.O_RDONLY)
+
+
+def test_a_file_that_is_renamed_elsewhere_must_be_seen_here(cluster: InThisProcess) -> None:
+    meeting = cluster._meeting
+    assert meeting is not None
+    check_worker(cluster.terms)
+    meeting.require_renamed()
+    for path in meeting.folders[0].glob("*.renamed"):
+        path.unlink()
+    with pytest.raises(ExecutorError, match="not seen here"):
+        meeting.require_renamed()
+
+
+def test_code_that_changed_since_the_worker_started_is_noticed(
+    cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(worker._loaded, worker.__file__, (1, 1))
+    assert "1 files of its code have changed since it started" in wrong_with(cluster.terms)
+
+
+def test_what_killed_runs_left_is_removed_and_what_others_hold_is_not(cluster: InThisProcess) -> None:
+    assert cluster._meeting is not None
+    left = [folder / "dead" for folder in cluster._meeting.folders]
+    for path in left:
+        path.write_text("x")
+    second = InThisProcess(cluster._run)
+    with pytest.raises(ExecutorError):
+        list(second.build([request_of(cluster._run)]))
+    assert not any(path.exists() for path in left)
+    assert all((folder / cluster._meeting.token).exists() for folder in cluster._meeting.folders)
+    second.close()
+    assert second._meeting is None
+
+
+def test_neither_text_nor_secret_travels(cluster: InThisProcess) -> None:
+    travels = pickle.dumps((build_partition, cluster.terms, request_of(cluster._run)))
+    secret = open_session(cluster._run).roots.secret
+    for kept_back in (secret, secret.hex().encode(), b"Ann", b"a.txt"):
+        assert kept_back not in travels
+
+
+def test_a_partition_that_takes_too_long_ends_its_worker(
+    cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(worker, "_EXIT_SECONDS", 0.0)
+    monkeypatch.setattr(worker.os, "_exit", ended.append)
+    monkeypatch.setattr(worker, "_build", lambda request: time.sleep(0.5))
+    answer = build_partition(replace(cluster.terms, timeout_seconds=0.05), request_of(cluster._run))
+    assert isinstance(answer, StageError)
+    assert "runtime.partition_timeout_seconds (0.05)" in str(answer)
+    time.sleep(0.6)
+    assert ended == [1]
+
+
+def test_an_error_is_an_answer_without_what_it_quotes(cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **named: object) -> None:
+        raise RuntimeError("Ann Lee")
+
+    monkeypatch.setattr(worker, "execute", fail)
+    answer = build_partition(cluster.terms, request_of(cluster._run))
+    assert str(answer) == "stage letters failed on a worker with RuntimeError"
+    monkeypatch.setattr(worker, "execute", execute)
+    other_key = replace(request_of(cluster._run), key="0" * 40)
+    assert "makes another key" in str(build_partition(cluster.terms, other_key))
+
+
+def test_another_executor_builds_nothing_anew(toy: Toy) -> None:
+    drive(toy.session())
+    toy.runtime = Runtime(executor="dask", executor_address="tls://nowhere:1", partition_timeout_seconds=1)
+    assert set(states(drive(toy.session())).values()) == {"cached"}
+
+
+def test_an_engine_that_is_not_installed_is_refused(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy.runtime = Runtime(executor="ray")
+    run = str(save_spec(make_session(toy.spec())))
+    monkeypatch.setattr(choosing.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"install reticent\[ray\] here and where the workers are"):
+        choosing.require_installed(run)
