@@ -2,6 +2,7 @@
 
     python benchmarks/audit_tightness.py                    # about 40 minutes on two cores
     python benchmarks/audit_tightness.py --only tightness   # five minutes
+    python benchmarks/audit_tightness.py --only stage       # the game that `reticent audit` plays: ten minutes
     python benchmarks/audit_tightness.py --runs 20
 
 Settings of the tightness table were fixed before anything ran: epsilon 4 at delta 1e-5 under add-or-remove, bounds at
@@ -21,7 +22,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,11 +32,14 @@ import numpy as np
 import torch
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.attacks.epsilon_comparison import Power
+from pipelines.accounting.events import NeighboringRelation
+from pipelines.attacks.epsilon_comparison import Power, claim_p_value
 from pipelines.attacks.epsilon_estimates import ALL_ESTIMATORS, EpsilonEstimate, EstimatorName, epsilon_estimates
-from pipelines.attacks.white_box import RELATION, Game, play
+from pipelines.attacks.nights import Nights
+from pipelines.attacks.white_box import ENGINE_PLANS, RELATION, Game, play
 from pipelines.dp import gradients, optimizer
 from pipelines.dp.sampling import plan_private_steps
+from pipelines.stages.audit_config import AuditConfig
 
 EPSILON, DELTA, CONFIDENCE, SEEDS = 4.0, 1e-5, 0.95, (0, 1, 2, 3, 4)
 # Name: canaries, records in an average step, epochs.
@@ -46,6 +50,8 @@ GAMES = {
     "20,000 canaries, 8 steps of all": (20_000, 20_000, 8),
     "20,000 canaries, 8 steps of a quarter": (20_000, 5_000, 2),
 }
+# Of the built-in job: 9,099 private records, 256 in a step, 8 epochs; noise for replace-one, as `reticent run` has it.
+STAGE_EPSILONS, STAGE_RATE, STAGE_STEPS, STAGE_NIGHTS = (1.0, 3.0, 8.0), 256 / 9_099, 288, 2
 POWER_GAME = (5_000, 1_250, 2)
 POWER_ESTIMATORS: tuple[EstimatorName, ...] = ("clopper_pearson", "one_run", "f_dp", "gaussian_order_statistics")
 RESULTS = Path(__file__).parent / "results" / "audit_tightness.json"
@@ -111,6 +117,50 @@ def power(num_runs: int) -> list[dict[str, Any]]:
     return rows
 
 
+def stage(num_runs: int) -> Iterator[dict[str, Any]]:
+    """How often the game of `reticent audit`, at its default size, flags each engine: by its bound, and as an alarm.
+
+    An alarm of night 1 is one audit's; by night n it is that of as many audits of one engine, one after another.
+    """
+    num_trials = AuditConfig().num_trials
+    for target in STAGE_EPSILONS:
+        noise = calibrate_noise_multiplier(
+            target_epsilon=target, target_delta=DELTA, sample_rate=STAGE_RATE, num_steps=STAGE_STEPS,
+            relation=NeighboringRelation.REPLACE_ONE,
+        )  # fmt: skip
+        game = Game.of_training(num_trials, noise_multiplier=noise, sample_rate=STAGE_RATE, max_grad_norm=0.5)
+        claimed, profile = game.claimed(DELTA).epsilon, game.claimed_profile()
+        for engine in ("correct", *FAULTS):
+            values, p_values = [], []
+            for seed in range(num_runs):
+                rng = np.random.default_rng(seed)
+                with broken(engine, game):
+                    trials = play(game, rng).trials
+                values.append(
+                    epsilon_estimates(
+                        trials, delta=DELTA, confidence=CONFIDENCE, rng=rng, plans=ENGINE_PLANS, estimators=("f_dp",)
+                    )["f_dp"].value
+                )
+                p_values.append(claim_p_value(trials, profile, rng=rng, plans=ENGINE_PLANS))
+            groups = [p_values[at : at + STAGE_NIGHTS] for at in range(0, num_runs, STAGE_NIGHTS)]
+            yield {
+                "target_epsilon": target, "engine": engine, "num_trials": num_trials, "noise_multiplier": noise,
+                "claimed": claimed, "values": values, "p_values": p_values,
+                "above_claim": asdict(Power.of([value > claimed for value in values])),
+                "alarm_first_night": asdict(Power.of([alarm_of([p]) for p in p_values])),
+                f"alarm_by_night_{STAGE_NIGHTS}": asdict(Power.of([alarm_of(group) for group in groups])),
+                "alarm_in_all_nights": alarm_of(p_values),
+            }  # fmt: skip
+
+
+def alarm_of(p_values: Sequence[float]) -> bool:
+    """Whether these nights, one after another, raise the alarm."""
+    state = Nights()
+    for night, p_value in enumerate(p_values):
+        state = state.after(str(night), p_value)
+    return state.is_alarm
+
+
 FAULTS = ("no clipping", "noise / 10", "noise once an epoch", "one microbatch of four unclipped")
 
 
@@ -163,28 +213,46 @@ def tables(result: dict[str, Any]) -> str:
         lines += [f"| engine | {' | '.join(f'`{n}`' for n in POWER_ESTIMATORS)} |"]
         lines += [f"|---|{'---|' * len(POWER_ESTIMATORS)}"]
         for engine in ("correct", *FAULTS):
-            cells = [
-                f"{row['num_flagged']} of {row['num_runs']} ({100 * row['low']:.1f} – {100 * row['high']:.1f} %)"
-                for row in rows
-                if row["engine"] == engine
-            ]
+            cells = [shown(row) for row in rows if row["engine"] == engine]
             lines.append(f"| {engine} | {' | '.join(cells)} |")
+    if rows := result.get("stage"):
+        nights = f"alarm_by_night_{STAGE_NIGHTS}"
+        lines += [
+            f"| ε of the training | engine | bound above the claim | alarm, first night | by night {STAGE_NIGHTS} |"
+        ]
+        lines += ["|---|---|---|---|---|"]
+        for row in rows:
+            cells = [shown(row[name]) for name in ("above_claim", "alarm_first_night", nights)]
+            lines.append(f"| {row['target_epsilon']:g} | {row['engine']} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def shown(found: dict[str, Any]) -> str:
+    """A rate with its interval."""
+    return f"{found['num_flagged']} of {found['num_runs']} ({100 * found['low']:.1f} – {100 * found['high']:.1f} %)"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["tightness", "power"])
+    parser.add_argument("--only", choices=["tightness", "power", "stage"])
     parser.add_argument("--runs", type=int, default=100, help="of each engine")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     began = time.monotonic()
-    result: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA, "confidence": CONFIDENCE}
-    if arguments.only != "power":
+    kept = json.loads(arguments.out.read_text()) if arguments.only and arguments.out.exists() else {}
+    result: dict[str, Any] = {**kept, "epsilon": EPSILON, "delta": DELTA, "confidence": CONFIDENCE}
+    if arguments.only in (None, "tightness"):
         result["tightness"] = tightness()
-    if arguments.only != "tightness":
+    if arguments.only in (None, "power"):
         result["power"] = power(arguments.runs)
-    result["seconds"] = round(time.monotonic() - began)
+    if arguments.only in (None, "stage"):
+        result["stage"] = []
+        for row in stage(arguments.runs):
+            result["stage"].append(row)
+            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+            print(tables({"stage": [row]}).splitlines()[-1], file=sys.stderr)
+    if arguments.only is None:
+        result["seconds"] = round(time.monotonic() - began)
     arguments.out.write_text(json.dumps(result, indent=1) + "\n")
     print(tables(result))
 

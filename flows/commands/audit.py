@@ -40,17 +40,20 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     roots = open_store(load_settings(config, switched))
     if record is None:
         record = next(runs.records(roots), {})
-    key = next((key for stage, _, key in record.get("artifacts", []) if stage == "audit"), None)
-    found = roots.private_files("audit", key).find_json("audit.json") if key else None
+    keys = {stage: key for stage, _, key in record.get("artifacts", [])}
+    found = roots.private_files("audit", keys["audit"]).find_json("audit.json") if "audit" in keys else None
     if found is None:
         raise StageError("the audit left no figures; run it again")
+    outputs = dict(record.get("outputs", {}))
+    if reason is not None and "report" in keys:  # a run that was stopped has no outputs, and a report nevertheless
+        outputs["report"] = str(roots.private_files("report", keys["report"]).blob("report.html"))
     return {
         **{name: found.get(name) for name in CONTRACT},
         "alarm": reason is not None,
         **({"alarm_reason": reason} if reason is not None else {}),
         "not_attacked": found.get("not_attacked", {}),
         "run_id": record["run_id"],
-        "outputs": record.get("outputs", {}),
+        "outputs": outputs,
     }
 
 

@@ -40,30 +40,48 @@ def _key(session: Session, stage: str) -> str | None:
 def require_no_alarm(run: str) -> None:
     """Enters the run's audit in the ledger, once, and stops the run if the claims are refuted.
 
+    A run without an audit is stopped by an alarm that stands: what was refuted is the engine that it trains with.
+
     Raises:
         AuditAlarm: they are. The model stays where it is and does not become the latest one.
         LedgerError: the ledger is not as it was written.
     """
     session = open_session(run)
     found = audit_of(session)
-    # Coins were tossed when the canaries were trained on: another look at the same model is no new evidence.
-    key = _key(session, "audit_model")
-    if key is None or found is None or session.spec.purpose != "release":
+    evidence = found["evidence"] if found is not None else []
+    if session.spec.purpose != "release" or _key(session, "train") is None:
         return
     with locked(session.roots) as path:
         documents = read_documents(session.roots, path)
-        if found["p_value"] is not None and key not in {d.get("audit") for d in documents if d["type"] == AUDITED}:
-            line = {"type": AUDITED, "audit": key, "run_id": session.spec.run_id, "p_value": found["p_value"]}
-            append(session.roots, path, [line])
-            documents.append(line)
-    state = nights_of(documents)
-    if state.is_alarm:
+        # Coins were tossed once: another look at what they gave is no new evidence.
+        known = {d["audit"] for d in documents if d["type"] == AUDITED}
+        lines = [
+            {"type": AUDITED, **one, "run_id": session.spec.run_id} for one in evidence if one["audit"] not in known
+        ]
+        if lines:
+            append(session.roots, path, lines)
+            documents += lines
+    if (state := nights_of(documents)).is_alarm:
+        where = "; the report of this run has the figures" if found is not None else ""
         raise AuditAlarm(
-            "the audit refutes the claimed epsilon: attacks on canaries succeed more often than it allows, in a way "
-            f"that a correct training shows in one store of a thousand (audit {str(state.alarmed_by)[:12]}). Nothing "
-            "becomes the latest model; the report of this run has the figures. Once the cause is found, `reticent "
-            "audit --settle REASON` lets audits count anew"
+            "the audit refutes the claimed epsilon: attacks succeed more often than it allows, in a way that correct "
+            f"trainings show in one store of a thousand (audit {str(state.alarmed_by)[:12]}). Nothing becomes the "
+            f"latest model{where}. Once the cause is found, `reticent audit --settle REASON` lets audits count anew"
         )
+    if found is not None and _is_settled(found, documents):
+        raise AuditAlarm(
+            "this audit refuted the claimed epsilon. That was settled, so later ones count anew; but its model was "
+            "made by what was refuted. Train anew: `reticent audit --force train --force audit.model`"
+        )
+
+
+def _is_settled(found: Mapping[str, Any], documents: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether an alarm that somebody settled was raised by this audit, or would have been by it alone."""
+    settled = [at for at, document in enumerate(documents) if document["type"] == AUDITS_SETTLED]
+    own = {one["audit"] for one in found["evidence"]}
+    before = {d["audit"] for d in documents[: settled[-1]] if d["type"] == AUDITED} if settled else set()
+    raised = {nights_of(documents[:at]).alarmed_by for at in settled}
+    return bool(own & raised) or bool(found["alarm"] and own and own <= before)
 
 
 def nights_of(documents: Sequence[Mapping[str, Any]]) -> Nights:

@@ -1,8 +1,8 @@
 """A lower bound on epsilon from the two error rates of a membership test (Jagielski, Ullman and Oprea 2020).
 
 Any test that tells two neighbouring worlds apart obeys FNR >= 1 - delta - e^epsilon FPR, and the same with the rates
-exchanged (Kairouz, Oh and Viswanath 2015, Theorem 2.1). Exact binomial upper bounds on both rates therefore give a
-lower bound on epsilon (Jagielski et al. 2020, section 4; Nasr et al. 2021, section IV).
+exchanged (Kairouz, Oh and Viswanath 2015: the privacy region of a hypothesis test). Exact binomial upper bounds on both
+rates therefore give a lower bound on epsilon (Jagielski et al. 2020; Nasr et al. 2021, arXiv 2101.04535).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SMALLEST_P_VALUE = 1e-300
 
 
 def epsilon_of_rates(false_positive_rate: float, false_negative_rate: float, delta: float) -> float:
-    """The least epsilon at which both rates are possible: Kairouz et al. 2015, Theorem 2.1, solved for epsilon.
+    """The least epsilon at which both rates are possible: Kairouz et al. 2015, privacy region, solved for epsilon.
 
     Args:
         false_positive_rate: of the test, 0 to 1.

@@ -1,9 +1,9 @@
 """Lower bounds on epsilon through Gaussian differential privacy: tight, and bounds under an assumption only.
 
 If a mechanism is mu-GDP, the error rates of any test give a lower bound on mu, and mu gives epsilon at every delta
-(Nasr et al. 2023, "Tight auditing", section 4; Dong, Roth and Su 2022, equation 6 and Corollary 2.13). Far smaller
-error rates than those that were seen are thus inferred, not measured. A mechanism that is not mu-GDP, of which sampled
-steps are an example, can have a smaller epsilon than these figures. Every figure from here is to be named with
+(Nasr et al. 2023, "Tight auditing", arXiv 2302.07956; Dong, Roth and Su 2022, equation 6 and Corollary 2.13). Far
+smaller error rates than those that were seen are thus inferred, not measured. A mechanism that is not mu-GDP, of which
+sampled steps are an example, can have a smaller epsilon than these figures. Every figure from here is to be named with
 `ASSUMPTION`.
 """
 
@@ -40,7 +40,7 @@ def mu_of_rates(false_positive_rate: float, false_negative_rate: float) -> float
 def gaussian_bound(
     false_positives: int, num_out: int, false_negatives: int, num_in: int, *, delta: float, significance: float
 ) -> float:
-    """Epsilon at ``delta`` of the mu that exact bounds on both rates leave (Nasr et al. 2023, section 4).
+    """Epsilon at ``delta`` of the mu that exact bounds on both rates leave (Nasr et al. 2023, by Gaussian DP).
 
     It supposes independent trials, a threshold that was fixed without them, and `ASSUMPTION`.
     """

@@ -1,6 +1,6 @@
 """Exposure: how far up a canary stands among all that it could have been.
 
-``exposure = log2 |R| - log2 rank`` (Carlini et al. 2019, "The Secret Sharer", section 4; Shi et al. 2022, Definition 5;
+``exposure = log2 |R| - log2 rank`` (Carlini et al. 2019, "The Secret Sharer", exposure; Shi et al. 2022, Definition 5;
 Zhao et al. 2022, Definition 9). The rank is 1 for the candidate with the least log-perplexity, which is the sum of
 its tokens' losses (Carlini et al., Definition 1), not their mean. Normalised by a reference model, candidates are
 ranked by the difference of the two log-perplexities.
@@ -149,7 +149,7 @@ def exposure_of(rank: Rank) -> Exposure:
 
 
 def sampled_exposure(loss: float, sampled: FloatArray, size: int, confidence: float = 0.95) -> Exposure:
-    """Exposure by sampling: -log2 of the share of candidates that are as good (Carlini et al. 2019, section 4.4).
+    """Exposure by sampling: -log2 of the share of candidates that are as good (Carlini et al. 2019).
 
     The canary counts as one more draw, so that its rank is uniform where nothing was learnt; without one draw as good
     as it the estimate is therefore log2 (n + 1), and how far above the exposure may lie is what ``high`` says. The
@@ -178,8 +178,8 @@ def fitted_exposure(loss: float, sampled: FloatArray, size: int) -> FittedExposu
     """An estimate of exposure for spaces too large to enumerate, beyond what sampling reaches.
 
     Log-perplexities are taken to follow a skew normal distribution, and exposure is -log2 of its probability up to the
-    canary's (Carlini et al. 2019, section 4.4). How well it fits far out, where memorised canaries stand, no sample
-    says.
+    canary's (Carlini et al. 2019, by distribution modelling). How well it fits far out, where memorised canaries stand,
+    no sample says.
 
     Args:
         loss: the canary's, in nats.

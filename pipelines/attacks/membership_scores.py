@@ -3,9 +3,9 @@
 Notation: L is the mean loss of a record's tokens in nats under the attacked model, exp(L) its perplexity.
 
 - ``perplexity``: exp(L) (Carlini et al. 2021, arXiv 2012.07805, section 4; CRT, A.4; Selective DP, section 5.1);
-- ``lower_case``: exp(L) against that of the text in small letters (Carlini et al. 2021, section 4.2);
-- ``reference_ratio``: exp(L) against that of a reference model (Carlini et al. 2021, section 4.2);
-- ``zlib_length``: L against the bytes of the compressed text (Carlini et al. 2021, section 4.2: its "zlib entropy");
+- ``lower_case``: exp(L) against that of the text in small letters (Carlini et al. 2021, section 5.2);
+- ``reference_ratio``: exp(L) against that of a reference model (Carlini et al. 2021, section 5.2);
+- ``zlib_length``: L against the bytes of the compressed text (Carlini et al. 2021, section 5.2: its "zlib entropy");
 - ``zlib_entropy``: exp(L) against the entropy of a compressed byte (what the attack published with Selective DP takes);
 - ``ez``: which way wrongly predicted tokens moved from the reference (EZ-MIA, arXiv 2601.12104, sections 3.3 and 3.4);
 - ``wbc``: windows of tokens that are likelier than to the reference (WBC, arXiv 2601.02751, section 4.1).

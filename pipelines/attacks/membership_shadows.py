@@ -63,7 +63,7 @@ class Signals:
 
 
 def lira_online(signals: Signals) -> Scores:
-    """log N(s; in) - log N(s; out) of each record's signal s (Carlini et al. 2022, arXiv 2112.03570, equation 3).
+    """log N(s; in) - log N(s; out) of each record's signal s (Carlini et al. 2022, arXiv 2112.03570: online LiRA).
 
     Each record needs two models that saw it and two that did not.
     """
@@ -80,7 +80,7 @@ def lira_online(signals: Signals) -> Scores:
 
 
 def lira_offline(signals: Signals) -> Scores:
-    """Standard deviations of each record's signal above those of models that did not see it (equation 4 of LiRA).
+    """Standard deviations of each record's signal above those of models that did not see it (offline LiRA).
 
     The paper's score is the normal probability below that value, of the same order. Each record needs two such models.
     """

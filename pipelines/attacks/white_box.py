@@ -1,9 +1,9 @@
 """The white-box game on our own engine: gradients as canaries, and an attacker who sees every update.
 
 Each canary is a record whose gradient has a coordinate of the parameters for itself alone and is longer than the
-clipping norm (the Dirac canaries of Nasr et al. 2023, "Tight auditing", section 5, many at once as in Steinke et al.
-2023, section 6). A fair coin puts it into the data set or not; if it is there, the engine's Poisson sampling decides
-each step anew. Clipping, sampling, noise and division are the engine's own, through
+clipping norm (the Dirac canaries of Nasr et al. 2023, "Tight auditing", many at once as in the white-box experiments of
+Steinke et al. 2023, section 6). A fair coin puts it into the data set or not; if it is there, the engine's Poisson
+sampling decides each step anew. Clipping, sampling, noise and division are the engine's own, through
 `pipelines.dp.privacy.PrivacyEngine`, as a user's loop runs them: an engine with a fault in any of them is what the
 game is for.
 
@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 from pipelines.accounting import accountants
 from pipelines.accounting.events import Composed, Event, NeighboringRelation, dp_sgd
 from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile
-from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, Trials
+from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, GuessPlan, Trials
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.dp.sampling import PrivatePlan, plan_private_steps
 from pipelines.errors import ConfigError, PrivacyGateError
@@ -37,6 +37,11 @@ from pipelines.errors import ConfigError, PrivacyGateError
 RELATION: Final = NeighboringRelation.ADD_OR_REMOVE_ONE
 NUM_SPARE: Final = 256
 """Coordinates that no record touches: the noise of a step is known from them to 5 %."""
+ENGINE_PLANS: Final = (GuessPlan(0.05, 0.0), GuessPlan(0.25, 0.0), GuessPlan(0.1, 0.1))
+"""What is guessed of a game like a training. A fault gives away some of those who took part, and few who did not: to be
+right in all of many guesses of inclusion refutes the most."""
+NUM_MICROBATCHES: Final = 4
+"""Of an average step in a game like a training: what is added up from several is tried, too."""
 LEAST_NOISE: Final = 1e-3
 """What the attacker takes the noise for at least, in clipping norms: rounding alone is far below."""
 
@@ -90,6 +95,28 @@ class Game:
                 f"a canary's gradient must be longer than the clipping norm, not {self.canary_norm} of it"
             )
 
+    @classmethod
+    def of_training(
+        cls, num_canaries: int, *, noise_multiplier: float, sample_rate: float, max_grad_norm: float
+    ) -> Game:
+        """One epoch with a training's noise and, as nearly as whole records allow, its rate.
+
+        A fault shows in the first steps already, and what is claimed grows with their number: after more of them it
+        takes more right guesses to refute it.
+
+        Args:
+            num_canaries: trials.
+            noise_multiplier, sample_rate, max_grad_norm: of the training.
+        """
+        expected = max(1, round(sample_rate * num_canaries))
+        return cls(
+            num_canaries=num_canaries,
+            expected_batch_size=expected,
+            noise_multiplier=noise_multiplier,
+            max_grad_norm=max_grad_norm,
+            max_physical_batch_size=math.ceil(expected / NUM_MICROBATCHES),
+        )
+
     @property
     def plan(self) -> PrivatePlan:
         """Rate and steps, as the engine plans them."""
@@ -142,17 +169,17 @@ def play(
     if background is not None and len(background.records) != game.num_others:  # type: ignore[arg-type]
         raise ConfigError(f"the background must have {game.num_others} records, as the game says")
     coins = rng.random(game.num_canaries) < 0.5
-    sums = _sums_of_training(game, coins, background, test_seed)  # (num_steps, num_canaries + NUM_SPARE)
-    noise = np.sqrt((sums[:, game.num_canaries :] ** 2).mean(axis=1))
-    scores = log_likelihood_ratios(sums[:, : game.num_canaries], noise, game.plan.sample_rate)
-    return Played(trials=Trials(scores, coins), noise=noise)
+    attacker = _Attacker(game)
+    _train(game, coins, background, test_seed, attacker)
+    return Played(trials=Trials(attacker.scores, coins), noise=np.array(attacker.noise))
 
 
 def log_likelihood_ratios(sums: FloatArray, noise: FloatArray, sample_rate: float) -> FloatArray:
     """Of the canary's being in the data set, summed over steps: log(1 - q + q exp((2 x - 1) / (2 s^2))) for each.
 
     The ratio of (1 - q) N(0, s^2) + q N(1, s^2) to N(0, s^2), the pair that dominates a sampled Gaussian sum (Zhu, Dong
-    and Wang 2022, Theorem 11); no other score is more powerful at any error rate (Neyman and Pearson 1933).
+    and Wang 2022, on dominating pairs of Poisson sampling); no other score is more powerful at any error rate (Neyman
+    and Pearson 1933).
 
     Args:
         sums: (num_steps, num_canaries) inner products of the noisy sums with the canaries, in clipping norms.
@@ -202,7 +229,26 @@ class _Records(Dataset[Any]):
         return index, float(self._lengths[index]), 0.0, record
 
 
-def _sums_of_training(game: Game, coins: BoolArray, background: Background | None, test_seed: int | None) -> FloatArray:
+class _Attacker:
+    """Adds up what the steps say of each canary as he sees them: to keep all sums would take memory by the step."""
+
+    def __init__(self, game: Game) -> None:
+        self._game = game
+        self.scores = np.zeros(game.num_canaries)
+        self.noise: list[float] = []
+
+    def see(self, update: FloatArray) -> None:
+        """(num_canaries + NUM_SPARE,) the update of a step."""
+        game = self._game
+        sums = update * (game.plan.expected_batch_size / game.max_grad_norm)
+        noise = math.sqrt((sums[game.num_canaries :] ** 2).mean())
+        self.noise.append(noise)
+        self.scores += log_likelihood_ratios(sums[None, : game.num_canaries], np.array([noise]), game.plan.sample_rate)
+
+
+def _train(
+    game: Game, coins: BoolArray, background: Background | None, test_seed: int | None, attacker: _Attacker
+) -> None:
     carrier = _Carrier(game.num_canaries + NUM_SPARE, background)
     collate = torch.utils.data.default_collate if background is None else background.collate
 
@@ -211,8 +257,7 @@ def _sums_of_training(game: Game, coins: BoolArray, background: Background | Non
         return torch.tensor(numbers), torch.tensor(lengths), torch.tensor(shares), collate(list(records))
 
     optimizer = torch.optim.SGD(carrier.parameters(), lr=0.1)
-    seen: list[FloatArray] = []
-    optimizer.register_step_pre_hook(lambda *_: seen.append(_update_of(carrier)))
+    optimizer.register_step_pre_hook(lambda *_: attacker.see(_update_of(carrier)))
     engine = PrivacyEngine(relation=RELATION, test_seed=test_seed, insecure_test_seed=test_seed is not None)
     _, private, loader = engine.make_private(
         module=carrier,
@@ -231,11 +276,10 @@ def _sums_of_training(game: Game, coins: BoolArray, background: Background | Non
                 losses = losses + shares * background.losses_of(background.model, records)
             private.backward(losses)
             private.step()
-    if engine.event != game.event or len(seen) != game.plan.num_steps:
+    if engine.event != game.event or len(attacker.noise) != game.plan.num_steps:
         raise PrivacyGateError(
             "the engine counted or took other steps than the game planned, so that no claim is about this training"
         )
-    return np.stack(seen) * (game.plan.expected_batch_size / game.max_grad_norm)
 
 
 def _update_of(carrier: _Carrier) -> FloatArray:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import StageContext
@@ -17,6 +19,8 @@ SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final = "f_dp"
 """The estimator whose bound is shown first: it supposes nothing but fair coins. Fixed, whatever the others give."""
 _ATTACKED_VARIANT: Final = "missed"
+MODEL, ENGINE = "the audit's model", "the engine, every step seen"
+"""What is attacked, as the report names it."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -24,8 +28,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import numpy as np
 
     from pipelines.accounting.events import from_json, is_silent
+    from pipelines.attacks.engine_power import measured_power
     from pipelines.attacks.nights import Nights
-    from pipelines.attacks.summary import ACROSS_DOMAINS, LEFT_OPEN, extraction_summary, membership_summary
+    from pipelines.attacks.summary import (
+        ACROSS_DOMAINS,
+        LEFT_OPEN,
+        estimates_shown,
+        extraction_summary,
+        membership_summary,
+    )
 
     # Coins of the game on the engine are fresh, or what several nights say together would count one coin twice.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
@@ -37,28 +48,33 @@ def run(ctx: StageContext) -> dict[str, Any]:
     domains = ctx.input("audit_domains").json("domains.json") if "audit_domains" in ctx.inputs else None
     if domains is None:
         not_attacked["domains"] = "audit.domains is off; it trains one more model for each domain"
-    bounds: Mapping[str, Any] = {}
-    if "exposure" in not_attacked:
-        not_attacked["epsilon"] = not_attacked["exposure"]
-    elif is_silent(from_json(ctx.input("audit_model").json("events.json")["event"])):
+    games: list[AuditedGame] = []
+    if is_silent(from_json(ctx.input("audit_model").json("events.json")["event"])):
         not_attacked["epsilon"] = "the training touched no private record"
     else:
-        bounds = _bounds(ctx, rng)
-    p_value = bounds.get("p_value")
-    # What several nights say together, the ledger keeps (`flows.running.auditing`).
-    alarm = p_value is not None and Nights().after(ctx.stage, p_value).is_alarm
+        if "exposure" in not_attacked:
+            not_attacked["epsilon"] = not_attacked["exposure"]
+        else:
+            games.append(_attack_on_model(ctx, rng))
+        games += _games_on_engine(ctx, rng)
+    # The engine's game first: it is the stronger test, and the stake falls from one to the next.
+    evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
+    # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
+    state = Nights()
+    for identifier, p_value in evidence:
+        state = state.after(identifier, p_value)
     document = {
         "schema_version": SCHEMA_VERSION,
         "exposure": None if "exposure" in not_attacked else found["exposure"],
         "membership": None if "membership" in not_attacked else membership_summary(found["membership"]),
         "extraction": None if "extraction" in not_attacked else extraction_summary(found["extraction"]),
         "domains": domains,
-        "epsilon_lower": None,
-        "epsilon_claimed": None,
-        "estimates": [],
-        "p_value": None,
-        **bounds,
-        "alarm": alarm,
+        **_lower_bound(None if "epsilon" in not_attacked else games[0]),
+        "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
+        "evidence": [{"audit": identifier, "p_value": p_value} for identifier, p_value in evidence],
+        "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
+        "alarm": state.is_alarm,
+        "power": measured_power(ctx.configs["audit"].num_trials) if ENGINE in {game.name for game in games} else None,
         "not_attacked": not_attacked,
         "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
     }
@@ -67,43 +83,64 @@ def run(ctx: StageContext) -> dict[str, Any]:
     return {"epsilon_lower": lower["value"] if lower else None, "epsilon_claimed": document["epsilon_claimed"]}
 
 
-def _bounds(ctx: StageContext, rng: np.random.Generator) -> dict[str, Any]:
-    """Of the audit's own training, and of a game on the engine with its noise."""
+@dataclass(frozen=True, kw_only=True)
+class AuditedGame:
+    """A game of coins that was played, and what it says.
+
+    Attributes:
+        name: for people.
+        identifier: of its coins: evidence of the same coins counts once.
+        claimed: the accountant's epsilon of what was attacked, for the game's relation, delta and group size; None
+            where nothing finite is claimed.
+        estimates: documents of the lower bounds, the one that is shown first at the front.
+        p_value: of the claim; None where there is none.
+    """
+
+    name: str
+    identifier: str
+    claimed: float | None
+    estimates: Sequence[Mapping[str, Any]]
+    p_value: float | None
+
+
+def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
+    if attack is None:
+        return {"epsilon_lower": None, "epsilon_claimed": None}
+    keys = ("value", "confidence", "delta", "relation", "estimator", "ceiling")
+    return {
+        "epsilon_lower": {name: attack.estimates[0][name] for name in keys},
+        "epsilon_claimed": attack.claimed,
+    }
+
+
+def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:
+    """Which canaries the audit's own model trained on, by its losses."""
     from pipelines.accounting.accountants import epsilon
     from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json
     from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
     from pipelines.attacks.epsilon_estimates import epsilon_estimates
-    from pipelines.attacks.summary import estimates_shown
 
     config: AuditConfig = ctx.configs["audit"]
     events = ctx.input("audit_model").json("events.json")
     event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
-    trials = _trials(ctx)
+    identifier, trials = _trials(ctx)
     made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
-    estimates = [made[ESTIMATOR], *(estimate for name, estimate in made.items() if name != ESTIMATOR)]
-    p_value = None
     # An epsilon of single records says nothing of a coin that adds several.
     is_claimed = config.copies == 1 and not adds_no_noise(event)
-    claimed = epsilon(event, delta, relation) if is_claimed else None
-    games = [("the audit's model", claimed, [estimate.document() for estimate in estimates])]
-    if is_claimed:
-        p_value = claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng)
-        played = _play(ctx, events, rng)
-        if played is not None:
-            games.append(("the engine, every step seen", played["epsilon_claimed"], played["estimates"]))
-            p_value = min(1.0, 2 * min(p_value, played["p_value"]))
-    first = estimates[0].document()
-    keys = ("value", "confidence", "delta", "relation", "estimator", "ceiling")
-    return {
-        "epsilon_lower": {name: first[name] for name in keys},
-        "epsilon_claimed": claimed,
-        "estimates": estimates_shown(games),
-        "p_value": p_value,
-    }
+    return AuditedGame(
+        name=MODEL,
+        identifier=identifier,
+        claimed=epsilon(event, delta, relation) if is_claimed else None,
+        estimates=[made[name].document() for name in sorted(made, key=lambda name: name != ESTIMATOR)],
+        p_value=claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng) if is_claimed else None,
+    )
 
 
-def _trials(ctx: StageContext) -> Trials:
-    """The canaries that no policy found, and what each is scored: how much less the audit's model loses on it."""
+def _trials(ctx: StageContext) -> tuple[str, Trials]:
+    """The canaries that no policy found, and what each is scored: how much less the audit's model loses on it.
+
+    Identified by the canaries' own names, which are random: another training has others.
+    """
     from pipelines.attacks.epsilon_trials import Trials
     from pipelines.stages.audit_canaries import EXPOSURES
     from pipelines.stages.audit_canary_table import CANARIES
@@ -117,33 +154,38 @@ def _trials(ctx: StageContext) -> Trials:
         for row in ctx.input("audit_model").table(CANARIES).rows(("canary_id", "variant", "is_included"))
         if row["variant"] == _ATTACKED_VARIANT
     }
-    return Trials.joined(scores, coins)
+    return hashlib.sha256("\n".join(sorted(coins)).encode()).hexdigest(), Trials.joined(scores, coins)
 
 
-def _play(ctx: StageContext, events: Mapping[str, Any], rng: np.random.Generator) -> Mapping[str, Any] | None:
-    """The white-box game on the engine with the noise, rate and steps of this training; None where it has no such."""
+def _games_on_engine(ctx: StageContext, rng: np.random.Generator) -> list[AuditedGame]:
+    """The white-box game on the engine, an epoch with the noise and rate of this training; none where it has no such.
+
+    It has records of its own: what is claimed of it is finite, whatever the training did besides, and whatever a canary
+    of the audit's model is.
+    """
     from pipelines.attacks.epsilon_comparison import claim_p_value
     from pipelines.attacks.epsilon_estimates import epsilon_estimates
-    from pipelines.attacks.white_box import Game, play
+    from pipelines.attacks.white_box import ENGINE_PLANS, Game, play
 
     config: AuditConfig = ctx.configs["audit"]
-    figures, delta = ctx.input("audit_model").json("figures.json"), events["target_delta"]
-    noise, rate, steps = (figures.get(name) for name in ("noise_multiplier", "sample_rate", "num_steps"))
-    if not noise or not rate or not steps:
-        return None
+    events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
+    noise, rate = (figures.get(name) for name in ("noise_multiplier", "sample_rate"))
+    if not noise or not rate:
+        return []
     ctx.run.progress(0, None, "playing against the engine")
-    batch = max(1, round(rate * config.num_trials))
-    game = Game(
-        num_canaries=config.num_trials,
-        expected_batch_size=batch,
-        epochs=max(1, round(steps * batch / config.num_trials)),
-        noise_multiplier=noise,
-        max_grad_norm=events["max_grad_norm"],
+    game = Game.of_training(
+        config.num_trials, noise_multiplier=noise, sample_rate=rate, max_grad_norm=events["max_grad_norm"]
     )
+    identifier = rng.bytes(32).hex()
     trials = play(game, rng).trials
-    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng)
-    return {
-        "epsilon_claimed": game.claimed(delta).epsilon,
-        "estimates": [estimate.document() for estimate in made.values()],
-        "p_value": claim_p_value(trials, game.claimed_profile(), rng=rng),
-    }
+    delta = events["target_delta"]
+    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
+    return [
+        AuditedGame(
+            name=ENGINE,
+            identifier=identifier,
+            claimed=game.claimed(delta).epsilon,
+            estimates=[estimate.document() for estimate in made.values()],
+            p_value=claim_p_value(trials, game.claimed_profile(), rng=rng, plans=ENGINE_PLANS),
+        )
+    ]

@@ -97,7 +97,9 @@ class AuditConfig(StageConfig):
     )
     domain_generations: int = Field(10, ge=1, description="With domains: texts that are drawn for each of them.")
     num_trials: int = Field(
-        1000, ge=100, description="Trials of the game on the DP engine, with the noise of this training."
+        20_000,
+        ge=100,
+        description="Trials of the game on the DP engine, an epoch with the noise and rate of this training: seconds.",
     )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Of intervals and lower bounds. Alarms are raised at 99.9 % instead."

@@ -2,7 +2,8 @@
 
 Nothing gets cheaper by it. A release that can be read but not vouched for counts as published, may share records with
 every other, and gets no credit; one whose event contradicts its epsilon, and lines that are gone, count as a release
-without any noise. The old file is kept beside the new one.
+without any noise. What audits said is kept, and so is their alarm; an audit that cannot be vouched for counts as one
+that refutes the claim. The old file is kept beside the new one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import numbered, sha256_file
 from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
 from pipelines.store.ledger_check import check_releases, is_close
-from pipelines.store.ledger_file import ACKNOWLEDGED
+from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, bears_seal
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release
 
 _DEFAULT_DELTA = 1e-5
+_REFUTED = 1e-300
+"""The p-value of an audit whose line cannot be vouched for."""
 
 
 @dataclass
@@ -35,6 +38,7 @@ class _Found:
     """What is left of a ledger."""
 
     releases: list[Release] = field(default_factory=list)
+    audits: list[dict[str, Any]] = field(default_factory=list)
     published: set[str] = field(default_factory=set)
     num_unverified: int = 0
     num_lost: int = 0
@@ -83,6 +87,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         if found.num_lost:
             lost = _lost(found)
             lines += [document_of(lost), published(lost.release_id)]
+        lines += found.audits
         append(roots, path, lines)
     return {
         "num_kept": len(found.releases),
@@ -117,6 +122,11 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
             elif document["type"] == "release":
                 release = release_of(document)
                 found.releases.append(release if is_verified else _unverified(release))
+            elif document["type"] == AUDITED:
+                audit = {name: document[name] for name in ("type", "audit", "run_id", "p_value")}
+                found.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
+            elif document["type"] == AUDITS_SETTLED and is_verified:
+                found.audits.append({name: document[name] for name in ("type", "reason")})
         except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):
             found.num_lost += 1
     found.num_lost += max(0, expected - len(raw))

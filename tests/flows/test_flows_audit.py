@@ -240,12 +240,15 @@ def test_a_form_without_a_hole_is_refused(audited: Path) -> None:
         load_settings(audited, {**SMALL, "RETICENT__AUDIT__CANARY_FORM": "My ID is 7."})
 
 
-def _with_p_value(config: Path, p_value: float | None, monkeypatch: pytest.MonkeyPatch, key: str) -> str:
+def _with_evidence(
+    config: Path, p_value: float | None, monkeypatch: pytest.MonkeyPatch, name: str, *, alarm: bool = False
+) -> str:
     """A run whose audit is to say so."""
     run = begin(config, {}, selected=EVERYTHING)
     session = open_session(run)
-    session.outcomes.append(Outcome(stage="audit_model", partition=None, state="cached", key=key))
-    monkeypatch.setattr(auditing, "audit_of", lambda session: {"p_value": p_value})
+    session.outcomes.append(Outcome(stage="train", partition=None, state="cached", key="trained"))
+    evidence = [] if p_value is None else [{"audit": name, "p_value": p_value}]
+    monkeypatch.setattr(auditing, "audit_of", lambda session: {"evidence": evidence, "alarm": alarm})
     return run
 
 
@@ -255,14 +258,19 @@ def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_set
     shutil.copytree(audited.parent, tmp_path / "project", symlinks=True)
     config = tmp_path / "project" / "reticent.toml"
     roots = open_store(load_settings(config, {}))
-    auditing.require_no_alarm(_with_p_value(config, 0.5, monkeypatch, "night-1"))
-    auditing.require_no_alarm(_with_p_value(config, None, monkeypatch, "night-2"))  # nothing was claimed
-    auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-3"))
-    auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-3"))  # no new evidence
+    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-1"))
+    auditing.require_no_alarm(_with_evidence(config, None, monkeypatch, "night-2"))  # nothing was claimed
+    auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-3"))
+    auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-3"))  # no new evidence
     with pytest.raises(PrivacyGateError, match="refutes the claimed epsilon"):
-        auditing.require_no_alarm(_with_p_value(config, 1e-5, monkeypatch, "night-4"))
+        auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-4"))
     with pytest.raises(PrivacyGateError, match="refutes"):
-        auditing.require_no_alarm(_with_p_value(config, 0.9, monkeypatch, "night-5"))
+        auditing.require_no_alarm(_with_evidence(config, 0.9, monkeypatch, "night-5"))
+    unaudited = _with_evidence(config, None, monkeypatch, "night-5")
+    with monkeypatch.context() as patch:
+        patch.setattr(auditing, "audit_of", lambda session: None)
+        with pytest.raises(PrivacyGateError, match="refutes"):
+            auditing.require_no_alarm(unaudited)
     with locked(roots) as path:
         lines = [d for d in read_documents(roots, path) if d["type"] == "audited"]
     assert [d["audit"] for d in lines] == ["night-1", "night-3", "night-4", "night-5"]
@@ -271,7 +279,12 @@ def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_set
     auditing.settle(roots, "clipping was off")
     with pytest.raises(ConfigError, match="nothing to settle"):
         auditing.settle(roots, "again")
-    auditing.require_no_alarm(_with_p_value(config, 0.5, monkeypatch, "night-6"))
+    with pytest.raises(PrivacyGateError, match="Train anew"):  # the model whose audit raised the alarm
+        auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-4"))
+    with pytest.raises(PrivacyGateError, match="Train anew"):  # one that would have
+        auditing.require_no_alarm(_with_evidence(config, 0.9, monkeypatch, "night-5", alarm=True))
+    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-1"))
+    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-6"))
 
 
 def test_correct_engines_raise_no_alarm_in_years_of_nights() -> None:

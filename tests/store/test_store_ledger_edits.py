@@ -13,14 +13,15 @@ import pytest
 from support.toy import publishing
 from test_store_ledger import DELTA, EVENT, ledger
 
+from flows.running.auditing import nights_of, settle
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store import versions
 from pipelines.store.acknowledge import acknowledge_damage
 from pipelines.store.identity import key_of_ingredients
-from pipelines.store.ledger import StoreLedger, ledger_dir, read_ledger
+from pipelines.store.ledger import StoreLedger, append, ledger_dir, locked, read_documents, read_ledger
 from pipelines.store.ledger_check import check_releases
-from pipelines.store.ledger_file import FILE, LedgerError
+from pipelines.store.ledger_file import AUDITED, FILE, LedgerError
 from pipelines.store.maintenance import gc
 from pipelines.store.publish import quarantine
 from pipelines.store.roots import Roots, open_roots, private_umask
@@ -338,3 +339,33 @@ def test_a_line_that_contradicts_itself_counts_as_one_without_noise(tmp_path: Pa
     folder = old_store(tmp_path, change=quieter)
     acknowledge_damage(reopen(folder, is_checked=False), "edited by hand")
     assert cost(folder) == math.inf
+
+
+@pytest.mark.parametrize(("p_value", "replaced"), [(1e-9, None), (0.5, None), (1e-9, b'"p_value":0.9')])
+def test_acknowledged_damage_takes_no_alarm_of_an_audit_away(
+    folder: Path, p_value: float, replaced: bytes | None
+) -> None:
+    """An alarm stays, evidence that was none stays none, and a line that was edited counts as a refutation."""
+    roots = reopen(folder)
+    with locked(roots) as path:
+        read_documents(roots, path)
+        append(roots, path, [{"type": AUDITED, "audit": "a", "run_id": None, "p_value": p_value}])
+    path = folder / "private/ledger" / FILE
+    if replaced is not None:
+        edited = path.read_bytes().replace(b'"p_value":1e-09', replaced)
+        assert replaced in edited
+        path.write_bytes(edited)
+    damage_line(folder)
+    acknowledge_damage(reopen(folder, is_checked=False), "the disk failed")
+    roots = reopen(folder)
+    with locked(roots) as path:
+        kept = nights_of(read_documents(roots, path))
+    assert kept.audits == ("a",)
+    assert kept.is_alarm == (p_value < 0.5)
+    if kept.is_alarm:
+        settle(roots, "looked into")
+        damage_line(folder)
+        acknowledge_damage(reopen(folder, is_checked=False), "the disk failed again")
+        roots = reopen(folder)
+        with locked(roots) as path:
+            assert not nights_of(read_documents(roots, path)).is_alarm

@@ -1,0 +1,114 @@
+"""The last stage of the audit alone: scores and coins are joined by name, and what is claimed of which game."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support.contexts import stage_context
+
+from pipelines.accounting.events import Composed, NoEvent, NonPrivate, dp_sgd, to_json
+from pipelines.artifacts import Source, Target
+from pipelines.attacks.epsilon_comparison import ClaimedProfile
+from pipelines.attacks.epsilon_estimates import epsilon_estimates
+from pipelines.attacks.epsilon_trials import Trials
+from pipelines.stages import audit
+from pipelines.stages.audit_canaries import EXPOSURES
+from pipelines.stages.audit_canary_table import CANARIES
+from pipelines.stages.audit_config import AuditConfig
+
+NUM = 300
+NOISED = dp_sgd(noise_multiplier=1.0, sample_rate=1.0, num_steps=1)
+COINS = np.random.default_rng(0).random(NUM) < 0.5
+ORDER = np.random.default_rng(1).permutation(NUM)
+MODEL, ENGINE = "the audit's model", "the engine, every step seen"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Claims at a few deltas; what they are is tested elsewhere."""
+    of = ClaimedProfile.of
+    monkeypatch.setattr(ClaimedProfile, "of", lambda event, relation: of(event, relation, (0.1, 1e-3, 1e-5, 1e-9)))
+
+
+def audited(folder, *, event=NOISED, noise=1.0, leak=0.0, order=None, exposure=None, **settings):
+    """What the stage says where included canaries lose ``leak`` nats less on the audit's model."""
+    names = ("audit_model", "audit_canaries", "audit_membership", "audit_extraction", "train")
+    places = {name: Target(folder=folder / name) for name in names}
+    for place in places.values():
+        place.folder.mkdir(parents=True)
+    with places["audit_model"].table(CANARIES) as writer:
+        for at in range(NUM):
+            writer.append(
+                canary_id=f"{at:03}", variant="missed", text="", num_copies=1, is_flagged=True,
+                is_included=bool(COINS[at]),
+            )  # fmt: skip
+    released = np.random.default_rng(2).normal(9, 1, NUM)
+    with places["audit_canaries"].table(EXPOSURES) as writer:
+        for at in range(NUM) if order is None else order:
+            writer.append(
+                canary_id=f"{at:03}", variant="missed", is_included=bool(COINS[at]), loss_released=released[at],
+                loss=released[at] - leak * COINS[at], exposure=0.0, exposure_normalised=0.0, exposure_released=0.0,
+            )  # fmt: skip
+    figures = {"noise_multiplier": noise, "sample_rate": 1.0} if noise else {}
+    places["audit_model"].json("figures.json", figures)
+    events = {"event": to_json(event), "target_delta": 1e-5, "max_grad_norm": 1.0}
+    places["audit_model"].json("events.json", events)
+    places["audit_canaries"].json("exposure.json", exposure or {"groups": []})
+    for name in ("membership", "extraction"):
+        places[f"audit_{name}"].json(f"{name}.json", {"not_attacked": "by this test"})
+    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": SimpleNamespace(insecure_test_seed=False)}
+    inputs = {name: place.folder for name, place in places.items()}
+    audit.run(stage_context("audit", folder / "out", configs, inputs))
+    return Source(folder=folder / "out").json("audit.json")
+
+
+def claims(document):
+    """Whether a finite epsilon is claimed, by game."""
+    return {row["game"]: row["epsilon_claimed"] is not None for row in document["estimates"]}
+
+
+def test_a_reordered_table_of_scores_hides_no_leak(tmp_path):
+    for name, order in (("plain", None), ("reordered", ORDER)):
+        lower = audited(tmp_path / name, leak=9.0, order=order)["epsilon_lower"]
+        assert lower["value"] == pytest.approx(lower["ceiling"])
+        assert lower["ceiling"] > 3
+    # What a join by position would have said of the second: that nothing leaks.
+    trials = Trials((9.0 * COINS)[ORDER], COINS)
+    rng = np.random.default_rng(3)
+    by_position = epsilon_estimates(trials, delta=1e-5, confidence=0.95, rng=rng, estimators=("f_dp",))
+    assert by_position["f_dp"].value < 0.5
+
+
+def test_a_correct_audit_raises_no_alarm_and_a_leak_beyond_the_claim_does(tmp_path):
+    quiet = audited(tmp_path / "quiet")
+    assert claims(quiet) == {MODEL: True, ENGINE: True}
+    assert quiet["alarm"] is False
+    assert quiet["epsilon_lower"]["value"] < 1 < quiet["epsilon_claimed"]
+    light = audited(tmp_path / "leaky", event=dp_sgd(noise_multiplier=4.0, sample_rate=1.0, num_steps=1), leak=9.0)
+    assert light["epsilon_lower"]["value"] > light["epsilon_claimed"]
+    assert light["alarm"] is True
+    ids = [[one["audit"] for one in found["evidence"]] for found in (quiet, light)]
+    assert ids[0][1] == ids[1][1]  # the same coins, which count once
+    assert ids[0][0] != ids[1][0]  # a game of its own each time
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        # Text that phase 1 reads without noise, as of jft: no finite epsilon, and an engine that can be wrong.
+        ({"event": Composed(events=(NonPrivate(), NOISED))}, {MODEL: False, ENGINE: True}),
+        ({"event": NonPrivate(), "noise": None}, {MODEL: False}),  # no_dp
+        ({"copies": 10}, {MODEL: False, ENGINE: True}),  # an epsilon of single records says nothing of ten
+        ({"exposure": {"not_attacked": "it has no losses"}}, {ENGINE: True}),  # a task without a language model
+        ({"event": NoEvent(), "noise": None}, {}),  # nothing private was read
+    ],
+)
+def test_what_is_not_claimed_is_not_tested_and_the_engine_is_wherever_there_is_one(tmp_path, changed, expected):
+    found = audited(tmp_path, leak=9.0, **changed)
+    assert claims(found) == expected
+    assert found["epsilon_claimed"] is None
+    assert (found["epsilon_lower"] is None) == (MODEL not in expected) == ("epsilon" in found["not_attacked"])
+    assert found["alarm"] is False
+    assert len(found["evidence"]) == list(expected.values()).count(True)
+    groups = {row["group_size"] for row in found["estimates"] if row["game"] == MODEL}
+    assert groups <= {changed.get("copies", 1)}
