@@ -74,3 +74,31 @@ def adopt(
     emit(
         {"stage": stage, "key": new, "adopted_from": key}, as_json, f"{stage} {key[:12]} now also counts as {new[:12]}"
     )
+
+
+@app.command()
+def doctor(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Check the installation: packages, settings, input, store, disk, server. Exit code 5 if something fails."""
+    from flows.commands.doctor import doctor_document, doctor_text
+
+    document = doctor_document(config, os.environ)
+    emit(document, as_json, doctor_text(document))
+    if document["num_failed"]:
+        raise typer.Exit(5)
+
+
+@app.command()
+def metrics(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    out: Annotated[
+        Path | None, typer.Option(help="Write this file in one step, for node_exporter's textfile collector.")
+    ] = None,
+) -> None:
+    """Print the last run's figures, times and states in Prometheus's text format."""
+    from flows.commands.metrics import metrics_text, write_metrics
+
+    text = metrics_text(config, os.environ)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_metrics(text, out)

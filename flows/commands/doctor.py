@@ -1,0 +1,249 @@
+"""``reticent doctor``: what of an installation, a store and its surroundings would stop a run, or weaken a promise."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple
+
+from flows.running.installation import check_installation
+from flows.running.spec import open_store, read_corpus
+from flows.settings import Settings, load_settings
+from pipelines.corpus.listing import left_out_text
+from pipelines.errors import ReticentError
+from pipelines.graph import GRAPH
+from pipelines.store import runs
+from pipelines.store.ledger import read_ledger
+from pipelines.walks import wanted
+
+State = Literal["ok", "warning", "failed"]
+_GIB: Final = 2**30
+_WORKER_GIB: Final = 1.0
+"""What a worker takes with spaCy's model, rounded up."""
+_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph", "fuse.sshfs", "9p", "lustre", "glusterfs"})
+
+
+class Finding(NamedTuple):
+    """What a check came to: its name, how it ended, and what to do."""
+
+    name: str
+    state: State
+    text: str
+
+
+def doctor_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Looks at everything; a failed check stops none of the others. Trains nothing and changes nothing.
+
+    Returns:
+        ``checks`` (name, state, text) and ``num_failed``.
+
+    Raises:
+        InputError, ConfigError: the settings file cannot be used.
+    """
+    settings = load_settings(config, environ)
+    checks: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
+        ("python", _python),
+        ("packages", _packages),
+        ("settings", lambda: _settings(settings)),
+        ("input", lambda: _input(settings)),
+        ("store", lambda: _store(settings)),
+        ("disk", lambda: _disk(settings)),
+        ("memory", lambda: _memory(settings)),
+        ("device", lambda: _device(settings)),
+        ("server", lambda: _server(environ)),
+    )
+    found = [finding for name, check in checks for finding in _guarded(name, check)]
+    rows = [finding._asdict() for finding in found]
+    return {"checks": rows, "num_failed": sum(finding.state == "failed" for finding in found)}
+
+
+def doctor_text(document: Mapping[str, Any]) -> str:
+    """A line a check."""
+    lines = [f"{row['state']:<8} {row['name']:<12} {row['text']}" for row in document["checks"]]
+    failed = document["num_failed"]
+    return "\n".join([*lines, f"{failed} failed" if failed else "nothing here stops a run"])
+
+
+def _guarded(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except ReticentError as error:
+        yield Finding(name, "failed", str(error))
+    except Exception as error:
+        # Its message may quote a file.
+        yield Finding(name, "failed", f"could not be looked at ({type(error).__name__})")
+
+
+def _python() -> Iterator[Finding]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", "ok", f"{version}, {sys.executable}")
+
+
+def _packages() -> Iterator[Finding]:
+    """Every requirement of the core, as the distribution declares it, and whether another package hides ours."""
+    from packaging.requirements import Requirement
+
+    check_installation()
+    wrong = []
+    required = [Requirement(text) for text in metadata.requires("reticent") or ()]
+    core = [r for r in required if r.marker is None or r.marker.evaluate({"extra": ""})]
+    for requirement in core:
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            wrong.append(f"{requirement.name} is missing")
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            wrong.append(f"{requirement.name} is {version}, needed is {requirement.specifier}")
+    if wrong:
+        yield Finding("packages", "failed", f"{'; '.join(wrong)}. Install from the lock file again")
+    else:
+        yield Finding("packages", "ok", f"reticent {metadata.version('reticent')}, {len(core)} requirements met")
+
+
+def _settings(settings: Settings) -> Iterator[Finding]:
+    """What a later stage would refuse: plug-ins, models, folders (`StageConfig.check`)."""
+    for warning in settings.warnings:
+        yield Finding("settings", "warning", warning)
+    problems = []
+    for name in wanted(GRAPH, settings.stages):
+        for table in GRAPH[name].configs:
+            try:
+                settings.stages[table].check(name)
+            except ReticentError as error:
+                problems.append(str(error))
+    for problem in dict.fromkeys(problems):
+        yield Finding("settings", "failed", problem)
+    if not problems:
+        yield Finding("settings", "ok", f"{settings.path.name}: every stage accepts them")
+
+
+def _input(settings: Settings) -> Iterator[Finding]:
+    corpus = read_corpus(settings, open_store(settings, create=False), read=False)
+    text = f"{corpus.num_files:,} files"
+    if corpus.left_out:
+        yield Finding("input", "warning", f"{text}; not read: {left_out_text(corpus.left_out)}")
+    else:
+        yield Finding("input", "ok", text)
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    private, public, _ = settings.roots()
+    roots = open_store(settings, create=False)
+    if not roots.private.is_dir():
+        yield Finding("store", "ok", f"none yet; the first run makes {private} and {public}")
+    else:
+        if changed := runs.changed_documents(roots):
+            yield Finding("store", "failed", f"{changed[0][1]} (`reticent verify` lists all)")
+        releases = read_ledger(roots)
+        newest = next(runs.records(roots), None)
+        told = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"
+        yield Finding("store", "ok", f"{told}; the ledger is whole, with {len(releases)} entries")
+    yield from _file_system(_existing(private))
+
+
+def _file_system(folder: Path) -> Iterator[Finding]:
+    """Locks, and replacing a file in one step: a store on a disk without them loses runs."""
+    with tempfile.TemporaryDirectory(prefix=".reticent-doctor-", dir=folder) as name:
+        one, two = Path(name) / "one", Path(name) / "two"
+        one.write_bytes(b"1")
+        two.write_bytes(b"2")
+        two.replace(one)
+        is_replaced = one.read_bytes() == b"2"
+        is_locked = _excludes(one)
+    kind = _mounted(folder)[1]
+    if not is_replaced or not is_locked:
+        what = "replace a file in one step" if not is_replaced else "lock a file (flock)"
+        yield Finding("store", "failed", f"the file system ({kind}) below {folder} cannot {what}; choose another disk")
+    elif kind in _NETWORK:
+        text = f"{folder} is on a network file system ({kind}): locks hold on this machine; mount it with locks enabled"
+        yield Finding("store", "warning", text)
+
+
+def _excludes(path: Path) -> bool:
+    """Whether a second open file is kept from a lock that the first one holds."""
+    with path.open("rb") as first, path.open("rb") as second:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+    return False
+
+
+def _disk(settings: Settings) -> Iterator[Finding]:
+    folder = _existing(settings.roots()[0])
+    free = shutil.disk_usage(folder).free / _GIB
+    device, _ = _mounted(folder)
+    if free < 1:
+        yield Finding("disk", "warning", f"{free:.1f} GiB free below {folder}; `reticent gc` frees some")
+    else:
+        yield Finding("disk", "ok", f"{free:.0f} GiB free below {folder}")
+    if not _is_encrypted(device):
+        yield Finding("disk", "warning", f"{folder} is not known to lie on an encrypted disk (dm-crypt)")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that is there."""
+    folder = folder.resolve()
+    return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+
+def _mounted(folder: Path) -> tuple[str, str]:
+    """Device and type of the file system that a folder is on."""
+    try:
+        lines = [line.split(" ") for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    except OSError:
+        return "", "unknown"
+    found = [(at, device, kind) for device, at, kind, *_ in lines if folder.is_relative_to(at.replace("\\040", " "))]
+    _, device, kind = max(found, key=lambda row: len(row[0]), default=("", "", "unknown"))
+    return device, kind
+
+
+def _is_encrypted(device: str) -> bool:
+    """Whether a device is dm-crypt's, by its name in /sys. Other ways to encrypt cannot be told from here."""
+    try:
+        name = Path(device).resolve().name
+        return (Path("/sys/block") / name / "dm/uuid").read_text("ascii").startswith("CRYPT-")
+    except OSError:
+        return False
+
+
+def _memory(settings: Settings) -> Iterator[Finding]:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / _GIB
+    needed = settings.runtime.workers * _WORKER_GIB
+    text = f"{total:.0f} GiB for {settings.runtime.workers} workers"
+    if needed > total:
+        yield Finding("memory", "warning", f"{text}, of about {_WORKER_GIB:g} GiB each; lower runtime.workers")
+    else:
+        yield Finding("memory", "ok", text)
+
+
+def _device(settings: Settings) -> Iterator[Finding]:
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    text = f"torch {torch.__version__}, {count} GPUs"
+    if settings.runtime.device == "cuda" and not count:
+        yield Finding("device", "failed", f"{text}, and runtime.device = 'cuda'")
+    else:
+        yield Finding("device", "ok", text)
+
+
+def _server(environ: Mapping[str, str]) -> Iterator[Finding]:
+    if not environ.get("PREFECT_API_URL"):
+        yield Finding("server", "ok", "none named (PREFECT_API_URL): runs use the embedded one")
+        return
+    from flows.server.credentials import check_password_is_needed
+    from flows.server.guard import check_heartbeat
+
+    check_password_is_needed()
+    check_heartbeat(environ)
+    yield Finding("server", "ok", "it answers, and asks for a password")

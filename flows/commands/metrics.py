@@ -1,0 +1,135 @@
+"""``reticent metrics``: the last run as Prometheus text, for the textfile collector of node_exporter."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from flows.running.auditing import nights_of
+from flows.running.spec import open_store
+from flows.settings import load_settings
+from pipelines.errors import ConfigError
+from pipelines.files import write_atomic
+from pipelines.store import runs
+from pipelines.store.ledger import locked, read_documents
+from pipelines.store.roots import Roots
+
+_FIGURES: Mapping[str, tuple[str, str]] = {
+    "num_documents": ("documents", "Documents of the corpus."),
+    "num_sentences": ("sentences", "Sentences of the corpus."),
+    "num_rejected": ("rejected_rows", "Rows that could not be used."),
+    "duplicates": ("duplicates", "Sentences masked as duplicates."),
+    "coverage": ("redacted_tokens_ratio", "Share of tokens that are masked."),
+    "num_public": ("public_rows", "Unique rows of the public set."),
+    "num_private": ("private_rows", "Rows of the private set."),
+    "num_held": ("held_rows", "Rows that the gate holds back."),
+    "miss_rate": ("miss_rate_ratio", "Missed tokens of all tokens, m."),
+    "miss_rate_upper": ("miss_rate_upper_ratio", "Upper bound of m."),
+    "false_negative_rate_upper": ("missed_secrets_upper_ratio", "Upper bound of gamma."),
+    "delta2_upper": ("published_secrets_upper", "Upper bound of delta2."),
+    "perplexity": ("perplexity", "Held-out perplexity of the model."),
+    "epsilon": ("epsilon", "Epsilon of the headline claim, all releases on these files."),
+    "delta": ("delta", "Delta of the headline claim."),
+    "epsilon_this_model": ("epsilon_this_model", "Epsilon of the newest model alone."),
+    "num_releases": ("releases", "Releases that may share records."),
+}
+"""Figure of a run's record: name of the metric, help."""
+
+
+class Metric(NamedTuple):
+    """A gauge: name without the prefix, help, and values by labels."""
+
+    name: str
+    meaning: str
+    values: tuple[tuple[Mapping[str, str], float], ...]
+
+
+def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
+    """Gauges in the text format of Prometheus 0.0.4. Counts, figures and times; no text, and no name of a file.
+
+    Raises:
+        ConfigError: nothing has run yet.
+        LedgerError: the ledger is not as it was written.
+    """
+    roots = open_store(load_settings(config, environ), create=False)
+    newest = next((r for r in runs.records(roots) if not runs.is_child(r)), None)
+    if newest is None:
+        raise ConfigError(f"no run has ended yet; start one with `reticent run {config}`")
+    lines = []
+    for name, meaning, values in (*_of_runs(roots, newest), *_of_figures(runs.latest(roots) or {}), *_of_audits(roots)):
+        lines += [f"# HELP reticent_{name} {meaning}", f"# TYPE reticent_{name} gauge"]
+        lines += [f"reticent_{name}{_labels(labels)} {value!r}" for labels, value in values]
+    return "\n".join(lines) + "\n"
+
+
+def write_metrics(text: str, path: Path) -> None:
+    """Writes the file in one step, for its owner and group: figures of private text are for the trusted side.
+
+    Raises:
+        ConfigError: the folder is missing or cannot be written.
+    """
+    try:
+        write_atomic(path.absolute(), text.encode(), mode=0o640)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}); the folder has to be there") from None
+
+
+def _one(name: str, meaning: str, value: float) -> Metric:
+    return Metric(name, meaning, (({}, float(value)),))
+
+
+def _of_runs(roots: Roots, newest: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _one("last_run_success", "Whether the newest run completed.", newest.get("state") == "completed")
+    if (started := runs.started_at(str(newest["run_id"]))) is not None:
+        stamp = datetime.fromisoformat(started).timestamp()
+        yield _one("last_run_started_timestamp_seconds", "When the newest run started.", stamp)
+        if "finished" in newest:
+            yield _one("last_run_duration_seconds", "How long the newest run took.", newest["finished"] - stamp)
+    completed = runs.latest(roots)
+    if completed is not None and "finished" in completed:
+        yield _one("last_completed_timestamp_seconds", "When a run last completed.", completed["finished"])
+        yield _one(
+            "training_waits",
+            "Whether that run left the model as it was (train.when).",
+            bool(completed.get("trained_by")),
+        )
+    yield from _of_stages(newest.get("stages", ()))
+
+
+def _of_stages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Metric]:
+    seconds: dict[str, float] = defaultdict(float)
+    states: dict[tuple[str, str], int] = defaultdict(int)
+    for row in rows:
+        stage = f"{row['stage']}.{row['step']}" if row["step"] else str(row["stage"])
+        seconds[stage] += row["seconds"]
+        states[stage, row["state"]] += 1
+    if seconds:
+        spent = tuple(({"stage": stage}, float(value)) for stage, value in seconds.items())
+        yield Metric("stage_seconds", "Seconds of the newest run by stage, all partitions together.", spent)
+        counted = tuple(({"stage": stage, "state": state}, float(n)) for (stage, state), n in states.items())
+        yield Metric("stage_partitions", "Partitions of the newest run by stage and what became of them.", counted)
+
+
+def _of_figures(record: Mapping[str, Any]) -> Iterator[Metric]:
+    """What was not measured has no line: a monitoring system must not take it for zero."""
+    for figure, (name, meaning) in _FIGURES.items():
+        value = record.get("metrics", {}).get(figure)
+        if value is not None:
+            yield _one(name, meaning, value)
+    if left_out := record.get("left_out_files"):
+        yield _one("left_out_files", "Files that the corpus reaches and that are not read.", sum(left_out.values()))
+
+
+def _of_audits(roots: Roots) -> Iterator[Metric]:
+    with locked(roots) as path:
+        state = nights_of(read_documents(roots, path))
+    yield _one("audit_alarm", "Whether audits refute the claimed epsilon.", state.is_alarm)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    quoted = (f'{name}="{re.sub(r"[^A-Za-z0-9_.]", "_", value)}"' for name, value in labels.items())
+    return f"{{{','.join(quoted)}}}" if labels else ""
