@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -37,25 +38,35 @@ class RayWorkers(Cluster):
         return self._process is not None and self._process.is_alive()
 
     def join(self) -> None:
-        """Starts the client's process, which connects."""
+        """Starts the client's process, which connects; another one where it could not."""
+        deadline = time.monotonic() + self.wait_seconds
+        while (kind := self._connect()) is not None:
+            self.leave()
+            if time.monotonic() > deadline:
+                raise ExecutorError(
+                    f"{self.whose()} cannot be reached ({kind}); what was finished is kept. Is it running (`ray start "
+                    "--head`), with the same versions of Python and Ray, is this machine one of its nodes, and is "
+                    "runtime.executor_address its address, HOST:PORT?"
+                )
+            time.sleep(1.0)
+
+    def _connect(self) -> str | None:
+        """The type of the error; None if it worked."""
         self.leave()
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         with ignore_interrupts():
             self._process = context.Process(
-                target=drive, args=(theirs, self.address, self.workers), name="reticent-ray", daemon=True
+                target=drive,
+                args=(theirs, self.address, self.workers),
+                name="reticent-ray",
+                daemon=True,
             )
             self._process.start()
         theirs.close()
         self._connection = ours
-        (kind,) = list(self._answers("connect", None)) or ["EOFError"]
-        if kind is not None:
-            self.leave()
-            raise ExecutorError(
-                f"{self.whose()} cannot be reached ({kind}); what was finished is kept. Is it running (`ray start "
-                "--head`), with the same versions of Python and Ray, and is runtime.executor_address its address, "
-                "HOST:PORT?"
-            )
+        answers: list[str | None] = list(self._answers("connect", None))
+        return answers[0] if answers else "EOFError"
 
     def _answers(self, call: Call, argument: Any) -> Iterator[Any]:
         """What the client answers to a call, until it says that there is no more, or dies."""
