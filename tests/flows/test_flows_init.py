@@ -164,8 +164,8 @@ def test_sizes_fit(tmp_path: Path) -> None:
     found = survey([str(tmp_path / "in")])
     assert found.expected_items == 1_000_000
     assert found.num_documents == pytest.approx(60_000, rel=0.05)
-    assert replace(found, num_words=900_000).epochs == 8
-    assert [replace(found, num_words=words).epochs for words in (2_500_000, 10**9)] == [3, 2]
+    assert replace(found, num_words=700_000).epochs == 8
+    assert [replace(found, num_words=words).epochs for words in (2_500_000, 10**9)] == [2, 2]
 
 
 def test_long_text_is_read_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
