@@ -16,6 +16,7 @@ from pipelines.errors import ExecutorError
 from pipelines.processes import ignore_interrupts
 from pipelines.store.workers import Answer, Request
 
+_START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0
 
 
@@ -65,8 +66,16 @@ class RayWorkers(Cluster):
             self._process.start()
         theirs.close()
         self._connection = ours
-        answers: list[str | None] = list(self._answers("connect", None))
-        return answers[0] if answers else "EOFError"
+        with suppress(OSError):
+            ours.send(("connect", None))
+            # Ray's client waits minutes for a head node that is gone; to start one may take half a minute.
+            if not ours.poll(max(self.wait_seconds, _START_SECONDS)):
+                return "TimeoutError"
+            with suppress(EOFError):
+                kind: str | None = ours.recv()
+                ours.recv()
+                return kind
+        return "EOFError"
 
     def _answers(self, call: Call, argument: Any) -> Iterator[Any]:
         """What the client answers to a call, until it says that there is no more, or dies."""
