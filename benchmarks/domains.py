@@ -1,37 +1,46 @@
-"""LiRa across three domains of MultiDoGO (Kabra and Elenberg 2023, section 6.3), on small models. See docs/audit.md.
+"""LiRa across three domains of MultiDoGO (Kabra and Elenberg 2023, section 6), on small models. See docs/audit.md.
 
-    python benchmarks/domains.py --data-dir FOLDER [--conversations 200] [--models Public,Pub+Redacted]
-                                 [--leaked airline] [--without-domain-tokens] [--work build/domains]
+    OMP_NUM_THREADS=1 nice -n 10 python benchmarks/domains.py --data-dir FOLDER [--work build/domains]
+    ... --without-domain-tokens --models "Public;JFT;Redaction Schedule"      # the ablation of appendix E.3
 
 Every training is a run of the pipeline beside the others, over the rows of some domains; what is done is kept in the
 work folder. What differs from the paper: customers' turns only (the files with both sides are not at hand), a GPT-2 of
-two blocks from random weights with a vocabulary learnt on WikiText-2, keyword policies of ours, fewer conversations,
-shorter texts, one seed. Writes results/domains.json, or results/domains_without_tokens.json.
+two blocks that learnt English from WikiText-2, keywords from the corpus's own slots, a small classifier, fewer
+conversations, one seed. The claims and what decides them (`CLAIMS`, `MARGIN`) were fixed before the first run. Writes
+results/domains.json, or results/domains_without_tokens.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import random
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
+from domains_corpus import (
+    CONTEXT,
+    DOMAINS,
+    NUM_HELD_OUT,
+    conversations,
+    held_out_rates,
+    keywords,
+    turns_of,
+    write_classifier_base,
+    write_model,
+)
 from increment import drive_begun
 from orderings import RESULTS
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, set_seed
 
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.settings import load_settings
 from pipelines.artifacts import Source
-from pipelines.attacks.domain_scores import Judged, Pair, document, rate_difference
+from pipelines.attacks.domain_scores import Judged, Pair, choose_threshold, document, rate_difference
 from pipelines.attacks.domains import (
     LabelledPolicies,
     NeededModel,
@@ -45,22 +54,31 @@ from pipelines.attacks.domains import (
 )
 from pipelines.attacks.prompting import Decoding
 from pipelines.corpus.tables import SENTENCES
+from pipelines.policies.detectors.classifier_training import train_classifier
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
 from pipelines.store import runs
 from pipelines.store.overlays import make_overlay
 from pipelines.store.session import child_of, make_session, save_spec
+from pipelines.training.encoded import Record
 from pipelines.training.trained import TrainedModel, open_trained
 
-KEYWORDS: Mapping[str, Sequence[str]] = {
-    "airline": ("seat", "boarding", "boarding pass", "booking", "flight", "ticket", "aisle", "seat assignment"),
-    "media": ("cable", "internet", "gb", "data plan", "zip code", "internet connection", "new connection"),
-    "insurance": ("insurance", "car", "cars", "claim", "policy number", "proof of insurance", "vehicle", "ssn"),
-}
-DOMAINS = tuple(KEYWORDS)
-DECODING = Decoding(num=10, max_new_tokens=24, top_k=40, batch_size=250)
-NUM_HELD_OUT = 40
-CONTEXT = 128
+NUM_FOR_Z: Final = 50
+MARGIN: Final = 0.05
+"""Rates that differ by less are alike."""
+THRESHOLDS: Final = tuple(np.linspace(0.5, 0.99, 50).tolist())
+Kind = Literal["above", "like"]
+CLAIMS: Final[tuple[tuple[str, Kind, str], ...]] = (
+    ("DOMAIN-only", "above", "Redaction Schedule"),
+    ("Public", "above", "Redaction Schedule"),
+    ("Redaction Schedule", "like", "JFT"),
+    ("DOMAIN-only", "above", "JFT"),
+    ("DOMAIN-only", "above", "JFT, half the steps"),
+    ("DOMAIN-only", "above", "Pub+Redacted"),
+    ("Public", "above", "DOMAIN-only"),
+    ("Private", "above", "DOMAIN-only"),
+)
+"""What the paper found (Figure 1, section 6.4: all but Private and Public lie below DOMAIN-only)."""
 SETTINGS = """
 [corpus]
 inputs = ["corpus.jsonl"]
@@ -87,7 +105,9 @@ speakers = ["USR"]
 context_length = {context}
 epochs = {epochs}
 jft_phase1_epochs = {epochs}
-public_batch_size = 4
+schedule = "expconcave"
+target_epsilon = 8.0
+public_batch_size = 8
 expected_batch_size = 64
 public_learning_rate = 2e-3
 private_learning_rate = 2e-3
@@ -95,55 +115,45 @@ max_eval_sentences = 200
 """
 
 
-def conversations(data_dir: Path, domain: str, fold: str, num: int) -> Iterator[dict[str, str]]:
-    """Conversations of the customers' turns, by a fixed seed; broken lines are left out."""
-    turns: dict[str, list[str]] = {}
-    for line in (data_dir / "multidogo" / domain / f"{fold}.tsv").read_text("utf-8").splitlines()[1:]:
-        cells = line.split("\t")
-        if len(cells) == 7 and cells[4].strip():
-            turns.setdefault(cells[0], []).append(" ".join(cells[4].split()))
-    names = sorted(turns)
-    random.Random(f"{domain}/{fold}").shuffle(names)
-    for name in names[:num]:
-        text = "\n".join(f"USR: {turn}" for turn in turns[name])
-        yield {"id": f"{domain}-{fold}-{name}", "text": text, "domain": domain, "fold": fold}
+@dataclass(frozen=True, kw_only=True)
+class WrittenOnce(Decoding):
+    """Texts that several policies judge are written for the first one."""
+
+    texts: dict[tuple[int, int], list[list[str]]] = field(default_factory=dict, hash=False, compare=False)
+
+    def write(self, model: TrainedModel, prompts: Sequence[Record], rng: np.random.Generator) -> list[list[str]]:
+        """As `Decoding`; models and lists of prompts are told apart by identity, and must outlive it."""
+        key = (id(model), id(prompts))
+        if key not in self.texts:
+            self.texts[key] = super().write(model, prompts, rng)
+        return self.texts[key]
 
 
-def write_model(data_dir: Path, folder: Path) -> None:
-    """A small GPT-2 with random weights, and a vocabulary that no dialogue had a hand in."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=1_500,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    lines = (data_dir / "wikitext2/wiki.train.raw").read_text("utf-8").lower().splitlines()
-    tokenizer.train_from_iterator(lines[:10_000], trainer)
-    end = "<|endoftext|>"
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, bos_token=end).save_pretrained(folder)
-    set_seed(0)
-    config = GPT2Config(
-        vocab_size=tokenizer.get_vocab_size(), n_embd=96, n_layer=2, n_head=4, n_positions=CONTEXT,
-        bos_token_id=0, eos_token_id=0, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-    )  # fmt: skip
-    GPT2LMHeadModel(config).save_pretrained(folder)
+DECODING: Final = WrittenOnce(num=10, max_new_tokens=40, top_k=40, batch_size=250)
 
 
 def prepare(data_dir: Path, folder: Path, num: int, epochs: int, has_tokens: bool) -> Path:
-    """Writes corpus, model and settings; the settings file."""
+    """Writes corpus, models to begin with, and settings; the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
         folder.mkdir(parents=True, exist_ok=True)
         rows = [row for d in DOMAINS for row in conversations(data_dir, d, "train", num)]
+        rows += [row for d in DOMAINS for row in conversations(data_dir, d, "dev", NUM_FOR_Z)]
         rows += [row for d in DOMAINS for row in conversations(data_dir, d, "test", NUM_HELD_OUT)]
         (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        write_model(data_dir, folder / "model")
-        keywords = ", ".join(f"{domain} = {json.dumps(listed)}" for domain, listed in KEYWORDS.items())
+        models = folder.parent / "models"
+        if not (models / "done").exists():
+            write_model(data_dir, models / "gpt2", num_steps=600)
+            write_classifier_base(data_dir, models / "bert")
+            (models / "done").touch()
+        said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in turns_of(row)]
+        learnt = train_classifier(
+            said, folder / "classifier", base=str(models / "bert"), epochs=2, learning_rate=1e-3
+        )  # fmt: skip
+        print(f"classifier: {learnt['held_out_accuracy']:.1%} of held-out windows", flush=True)
+        listed = ", ".join(f"{domain} = {json.dumps(words)}" for domain, words in keywords(data_dir)[0].items())
         settings = SETTINGS.format(
-            keywords=f"{{{keywords}}}", model=folder / "model", tokens=json.dumps(has_tokens),
+            keywords=f"{{{listed}}}", model=models / "gpt2", tokens=json.dumps(has_tokens),
             domains=json.dumps(DOMAINS if has_tokens else []), context=CONTEXT, epochs=epochs,
         )  # fmt: skip
         config.write_text(settings, encoding="utf-8")
@@ -167,7 +177,7 @@ class Trainings:
 
     def model(self, needed: NeededModel) -> TrainedModel:
         """The model. After the first one, `rows` are those of all sentences."""
-        started = time.monotonic()
+        started = cpu_seconds()
         if needed.domains not in self._overlays:
             learnt = [row for row in self.rows if row["fold"] == "train"]
             excluded = {(row["doc_id"], None) for row in learnt if row["domain"] not in needed.domains}
@@ -191,83 +201,136 @@ class Trainings:
             self.rows = [row for t in tables for row in t.rows(("doc_id", "text", "speaker", "domain", "fold"))]
         scored = self._roots.private_files("evaluate", *keys["evaluate"]).find_json("figures.json")
         self.perplexity[needed.name] = (scored or {})["perplexity"]
-        print(f"{needed.name}: {time.monotonic() - started:.0f} s, {cpu_seconds():.0f} s in all", flush=True)
+        print(f"{needed.name}: {cpu_seconds() - started:.0f} s, {cpu_seconds():.0f} s in all", flush=True)
         (found,) = [path.parent for folder in folders for path in folder.rglob("reticent.json")]
         return open_trained(found, device="cpu")
 
 
-def compare(
-    trainings: Trainings, names: Sequence[str], leaked: Sequence[str], has_tokens: bool, policies: LabelledPolicies
-) -> dict[str, Any]:
-    """All figures of the pairs whose second domain is one of ``leaked``."""
-    prompted = [domain for domain in DOMAINS if set(leaked) - {domain}]
-    everything = needed_models(DOMAINS)
-    found = {name: trainings.model(everything[name]) for name in names}
-    references = {name: trainings.model(needed_references(DOMAINS)[name]) for name in leaked}
-    only = {domain: trainings.model(needed) for domain, needed in needed_domain_only(prompted).items()}
-    held_out = [row for row in trainings.rows if row["fold"] == "test"]
-    prompts: dict[str, Prompts] = {}
-    for number, domain in enumerate(prompted):
-        drawn = dialogue_prompts(held_out, domain, np.random.default_rng(number), num_conversations=20, num_prompts=5)
-        drawn = drawn if has_tokens else drawn.without_domain_tokens()
-        prompts[domain] = drawn.fitted(DECODING.max_new_tokens + 2, *found.values())
-    print("attacks", flush=True)
-    of_references = attack_references(references, prompts, policies, DECODING, np.random.default_rng(10))
-    judged: dict[str, dict[Pair, Judged]] = {"DOMAIN-only": {}}
-    for number, domain in enumerate(prompted):
-        judged["DOMAIN-only"] |= attack(
-            only[domain], {domain: prompts[domain]}, policies, DECODING, np.random.default_rng(20 + number),
-            references=references,
+@dataclass
+class Attacks:
+    """Attacks every model after the same prompts, judged by one policy after the other."""
+
+    trainings: Trainings
+    names: Sequence[str]
+    prompted: Sequence[str]
+    has_tokens: bool
+
+    def __post_init__(self) -> None:
+        everything, train = needed_models(DOMAINS), self.trainings.model
+        leaked = [domain for domain in DOMAINS if set(self.prompted) - {domain}]
+        self.models = {name: train(everything[name]) for name in self.names}
+        self.only = {name: train(needed) for name, needed in needed_domain_only(self.prompted).items()}
+        self.references = {name: train(needed_references(DOMAINS)[name]) for name in leaked}
+        self.prompts, self._for_z = self._prompts("test", NUM_HELD_OUT), self._prompts("valid", NUM_FOR_Z)
+        self._attacked: dict[str, dict[Pair, Judged]] = {}
+
+    def _prompts(self, fold: str, num: int) -> dict[str, Prompts]:
+        rows = [row for row in self.trainings.rows if row["fold"] == fold]
+        found = {}
+        for number, domain in enumerate(self.prompted):
+            drawn = dialogue_prompts(rows, domain, np.random.default_rng(number), num_conversations=num, num_prompts=1)
+            drawn = drawn if self.has_tokens else drawn.without_domain_tokens()
+            found[domain] = drawn.fitted(DECODING.max_new_tokens + 2, *self.models.values())
+        return found
+
+    def targets(self, name: str) -> Mapping[str, TrainedModel]:
+        """The model of each domain of prompts: DOMAIN-only is another one for each."""
+        return self.only if name == "DOMAIN-only" else dict.fromkeys(self.prompted, self.models[name])
+
+    def unscored(self, name: str, prompts: Mapping[str, Prompts], policies: LabelledPolicies) -> dict[Pair, Judged]:
+        """What one model wrote, without likelihood ratios."""
+        found: dict[Pair, Judged] = {}
+        for domain, target in self.targets(name).items():
+            whoever = dict.fromkeys(self.references, target)
+            given = {domain: prompts[domain]}
+            found |= attack_references(whoever, given, policies, DECODING, np.random.default_rng(30))
+        return found
+
+    def judged(self, name: str, policies: LabelledPolicies) -> dict[Pair, Judged]:
+        """What one model wrote after the test prompts; likelihood ratios are taken once for all policies."""
+        found = self.unscored(name, self.prompts, policies)
+        if name not in self._attacked:
+            scored: dict[Pair, Judged] = {}
+            for domain, target in self.targets(name).items():
+                given = {domain: self.prompts[domain]}
+                scored |= attack(
+                    target, given, policies, DECODING, np.random.default_rng(30), references=self.references
+                )  # fmt: skip
+            self._attacked[name] = scored
+        return {pair: replace(judged, lira=self._attacked[name][pair].lira) for pair, judged in found.items()}
+
+    def figures(self, policies: LabelledPolicies, *, chooses_z: bool) -> dict[str, Any]:
+        """All figures by one policy."""
+        chosen = None
+        if chooses_z:
+            both = (self.unscored(name, self._for_z, policies).values() for name in ("Public", "DOMAIN-only"))
+            chosen = choose_threshold(*both, THRESHOLDS)
+        z = 0.0 if chosen is None else chosen.value
+        of_references = attack_references(
+            self.references, self.prompts, policies, DECODING, np.random.default_rng(10)
         )  # fmt: skip
-    for number, (name, model) in enumerate(found.items()):
-        judged[name] = attack(
-            model, prompts, policies, DECODING, np.random.default_rng(30 + number), references=references
-        )
-    rng = np.random.default_rng(40)
-    return {
-        "models": [
-            {
-                "name": name,
-                "perplexity": trainings.perplexity.get(name),
-                **document(pairs, of_references, 0.0),
-            }
-            for name, pairs in judged.items()
-        ],
-        "differences": [
-            dict(
-                zip(
-                    ("first", "second", "difference", "low", "high"),
-                    (first, second, *rate_difference(judged[first], judged[second], 0.0, rng)),
-                    strict=True,
-                )
+        judged = {name: self.judged(name, policies) for name in ("DOMAIN-only", *self.names)}
+        rng = np.random.default_rng(40)
+        claims = []
+        for first, kind, second in CLAIMS:
+            if first in judged and second in judged:
+                difference, low, high = rate_difference(judged[first], judged[second], z, rng)
+                told = {"first": first, "kind": kind, "second": second, "verdict": verdict(kind, low, high)}
+                claims.append({**told, "difference": difference, "low": low, "high": high})
+        return {
+            "z": None if chosen is None else chosen.document(),
+            "models": [
+                {"name": name, "perplexity": self.trainings.perplexity.get(name), **document(pairs, of_references, z)}
+                for name, pairs in judged.items()
+            ],
+            "claims": claims,
+        }
+
+    def words(self) -> dict[str, float]:
+        """Words a text, of each model, over the test prompts."""
+        found = {}
+        for name in ("DOMAIN-only", *self.names):
+            targets = self.targets(name)
+            keys = [(id(targets[domain]), id(given.records)) for domain, given in self.prompts.items()]
+            texts = [text for key in keys for each in DECODING.texts[key] for text in each]
+            found[name] = sum(len(text.split()) for text in texts) / len(texts)
+        return found
+
+
+def verdict(kind: Kind, low: float, high: float) -> str:
+    """What an interval of the difference of two rates says of a claim."""
+    if kind == "above":
+        holds, fails = low > 0, high < 0
+    else:
+        holds, fails = low > -MARGIN and high < MARGIN, low > MARGIN or high < -MARGIN
+    return "holds" if holds else "does not hold" if fails else "cannot be told"
+
+
+def markdown(by_policy: Mapping[str, Any]) -> str:
+    """The tables of docs/audit.md."""
+    lines = []
+    for policy, found in by_policy.items():
+        lines += [
+            f"policy {policy}, z = {found['z']}",
+            "| model | perplexity | success rate | suspicious | C |",
+            "|---|",
+        ]
+        for row in found["models"]:
+            hits, units = (sum(pair["rate"][of] for pair in row["pairs"]) for of in ("num_hits", "num_units"))
+            odd, asked = (
+                sum(pair["rate_most_suspicious"][of] for pair in row["pairs"]) for of in ("num_hits", "num_units")
             )
-            for first, second in combinations(judged, 2)
-        ],
-    }
-
-
-def markdown(found: Mapping[str, Any]) -> str:
-    """The table of docs/audit.md."""
-    lines = [
-        "| model | test perplexity | success rate, least and most of all pairs | most suspicious 100 | C |",
-        "|---|---|---|---|---|",
-    ]
-    for row in found["models"]:
-        rates = [pair["rate"]["value"] for pair in row["pairs"]]
-        hits = sum(pair["rate_most_suspicious"]["num_hits"] for pair in row["pairs"])
-        units = sum(pair["rate_most_suspicious"]["num_units"] for pair in row["pairs"])
-        perplexity = "" if row["perplexity"] is None else f"{row['perplexity']:.1f}"
-        value, high = ("none" if row["c"][name] is None else f"{row['c'][name]:.1f}" for name in ("value", "high"))
-        lines.append(
-            f"| {row['name']} | {perplexity} | {sum(rates) / len(rates):.1%} ({min(rates):.1%} – {max(rates):.1%}) "
-            f"| {hits / units:.1%} | {value} ({row['c']['low']:.1f} – {high}) |"
-        )
-    lines += ["", "| | difference of success rates (95 % interval) |", "|---|---|"]
-    for row in found["differences"]:
-        lines.append(
-            f"| {row['first']} less {row['second']} | {row['difference']:+.1%} "
-            f"({row['low']:+.1%} – {row['high']:+.1%}) |"
-        )
+            perplexity = "" if row["perplexity"] is None else f"{row['perplexity']:.1f}"
+            value, high = ("none" if row["c"][of] is None else f"{row['c'][of]:.1f}" for of in ("value", "high"))
+            lines.append(
+                f"| {row['name']} | {perplexity} | {hits / units:.1%} | {odd / asked:.1%} "
+                f"| {value} ({row['c']['low']:.1f} – {high}) |"
+            )
+        for claim in found["claims"]:
+            lines.append(
+                f"| {claim['first']} {claim['kind']} {claim['second']} | {claim['difference']:+.1%} "
+                f"({claim['low']:+.1%} – {claim['high']:+.1%}) | {claim['verdict']} |"
+            )
     return "\n".join(lines)
 
 
@@ -281,30 +344,49 @@ def main() -> None:
     """Trains what is missing, attacks, and writes the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--conversations", type=int, default=200, help="of each domain, to train on")
-    parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--models", default="Public,Pub+Redacted", help="names in needed_models")
-    parser.add_argument("--leaked", default=",".join(DOMAINS), help="domains whose leakage is measured")
+    parser.add_argument("--conversations", type=int, default=300, help="of each domain, to train on")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--models", help="of needed_models, Public among them, with semicolons; all if not given")
+    parser.add_argument("--prompts", default=",".join(DOMAINS), help="domains that models are asked about")
     parser.add_argument("--without-domain-tokens", action="store_true")
     parser.add_argument("--work", type=Path, default=Path("build/domains"))
     args = parser.parse_args()
+    names = tuple(needed_models(DOMAINS)) if args.models is None else tuple(args.models.split(";"))
     has_tokens = not args.without_domain_tokens
     started = time.monotonic()
     kind = "tokens" if has_tokens else "without_tokens"
     folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}").absolute()
     trainings = Trainings(prepare(args.data_dir, folder, args.conversations, args.epochs, has_tokens))
-    with Redactor.from_spec(RedactorSpec(policies=("keywords",), options={"keywords": KEYWORDS})) as redactor:
-        policies = LabelledPolicies(TextJudge(redactor), DOMAINS)
-        found = compare(trainings, args.models.split(","), args.leaked.split(","), has_tokens, policies)
+    attacks = Attacks(trainings, names, args.prompts.split(","), has_tokens)
+    everything, distinctive = keywords(args.data_dir)
+    classifier = {"classifier": str(folder / "classifier"), "classifier_threshold": 0.5}
+    by_policy = {}
+    with ExitStack() as stack:
+        for policy, of, options in (
+            ("keywords", "keywords", {"keywords": everything}),
+            ("distinctive", "keywords", {"keywords": distinctive}),
+            ("classifier", "classifier", classifier),
+        ):
+            redactor = stack.enter_context(Redactor.from_spec(RedactorSpec(policies=(of,), options=options)))
+            policies = LabelledPolicies(TextJudge(redactor), DOMAINS)
+            figures = attacks.figures(policies, chooses_z=of == "classifier")
+            z = figures["z"]["value"] if figures["z"] else 0.0
+            of_people = held_out_rates(args.data_dir, attacks.prompted, policies, z, everything)
+            by_policy[policy] = {**figures, "held_out": of_people}
+            print(f"{policy}: {cpu_seconds():.0f} s in all", flush=True)
     found = {
-        "schema_version": 1,
+        "schema_version": 2,
         "conversations": args.conversations,
         "epochs": args.epochs,
+        "prompts": args.prompts.split(","),
         "domain_tokens": has_tokens,
-    } | found
+        "margin": MARGIN,
+        "words_a_text": attacks.words(),
+        "policies": by_policy,
+    }
     path = RESULTS / ("domains.json" if has_tokens else "domains_without_tokens.json")
     path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n", encoding="utf-8")
-    print(markdown(found))
+    print(markdown(by_policy))
     print(f"{time.monotonic() - started:.0f} s, of which {cpu_seconds():.0f} s of processor time")
 
 
