@@ -8,9 +8,9 @@ WikiText-2's validation articles. `plan` says which cells there are, all of one 
 kept in the work folder, so that the command may be stopped and given again. Prints a row a cell, and writes
 ``results/audit_methods.json`` after each.
 
-What a policy gives away that misses a share γ of the canaries (CRT, Figure 3) follows from one training for misses of
-the policies, by `pipelines.attacks.miss_rates`. Where the conservative policy misses them as well, and they stand among
-the public rows of `crt`, there is a training for each γ besides.
+What a policy gives away that misses a share γ of the canaries (CRT, Figure 3) follows from one training, by
+`pipelines.attacks.miss_rates`: for misses of the policies, and of the conservative policy as well, where half of the
+canaries stand among the public rows of `crt`. `audit_plots.py` prints tables and draws the figures.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from flows.settings import load_settings
 from pipelines.attacks.summary import membership_summary
 
 RESULTS: Final = Path(__file__).parent / "results" / "audit_methods.json"
-METHODS: Final = ("no_dp", "crt", "dpsgd", "jft")
-PUBLIC_SHARES: Final = (0.5, 0.1, 0.3)
+METHODS: Final = ("no_dp", "crt", "dpsgd", "jft/conservative_light_noise", "jft")
+PUBLIC_SHARE: Final = 0.5
 MANY: Final = 100_000
 """Candidates where more than 15 bits are expected: n of them show log2 (n + 1) at most."""
 
@@ -77,11 +77,7 @@ def plan(corpora: Sequence[str], seeds: int) -> Iterator[Cell]:
             if copies == 20:
                 for corpus in corpora:
                     yield Cell(corpus=corpus, seed=seed, method="redacted", copies=20)
-                    yield Cell(corpus=corpus, seed=seed, method="crt", copies=20, public_share=PUBLIC_SHARES[0])
-    for seed in range(seeds):
-        for share in PUBLIC_SHARES[1:]:
-            for corpus in corpora:
-                yield Cell(corpus=corpus, seed=seed, method="crt", copies=20, public_share=share)
+                    yield Cell(corpus=corpus, seed=seed, method="crt", copies=20, public_share=PUBLIC_SHARE)
 
 
 def main() -> None:
@@ -94,19 +90,19 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="TABLE__FIELD=value, for all cells")
     parser.add_argument("--work", type=Path, default=Path("build/audit_methods"))
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--only", default="", help="part of a cell's name")
+    parser.add_argument("--only", default="", help="parts of cells' names, by commas: those cells alone")
     given = parser.parse_args()
     corpora = {"built-in": prepared(given.work / "built-in", [], given.dialogues)}
     if given.data_dir is not None:
         corpora["wikitext2"] = prepared(given.work / "wikitext2", [paragraphs(given)], given.dialogues)
     more = dict(text.split("=", 1) for text in given.set)
     common = {**SETTINGS, **{f"RETICENT__{name}": value for name, value in more.items()}}
-    found: list[dict[str, Any]] = []
-    for cell in plan(tuple(corpora), given.seeds):
-        if given.only in cell.name:
-            found.append(kept(given.work / "cells", cell, corpora[cell.corpus], {**common, **settings_of(cell, given)}))
-            print(line(found[-1]), flush=True)
-            keep(found, vars(given), common)
+    cells = {cell: {**common, **settings_of(cell, given)} for cell in plan(tuple(corpora), given.seeds)}
+    folder = given.work / "cells"
+    for cell, settings in cells.items():
+        if any(part in cell.name for part in given.only.split(",")):
+            print(line(kept(folder, cell, settings) or run(folder, cell, corpora[cell.corpus], settings)), flush=True)
+            keep([done for c, own in cells.items() if (done := kept(folder, c, own))], vars(given), common)
 
 
 SETTINGS: Final = {
@@ -155,16 +151,21 @@ def paragraphs(given: argparse.Namespace) -> str:
     return str(path)
 
 
-def kept(folder: Path, cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
-    """One audit's figures; those of the work folder where it ran with the same settings."""
+def kept(folder: Path, cell: Cell, settings: Mapping[str, str]) -> dict[str, Any] | None:
+    """The figures of a cell that ran with the same settings."""
     path = folder / f"{cell.name}.json"
-    if path.exists() and (known := json.loads(path.read_text("utf-8")))["settings"] == dict(settings):
-        return known["figures"]
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    return known["figures"] if known.get("settings") == dict(settings) else None
+
+
+def run(folder: Path, cell: Cell, config: Path, settings: Mapping[str, str]) -> dict[str, Any]:
+    """Runs one audit and keeps its figures."""
     started, cpu = time.monotonic(), time.process_time()
     figures = {**asdict(cell), **audited(cell, config, settings)}
     figures |= {"seconds": round(time.monotonic() - started), "cpu_seconds": round(time.process_time() - cpu)}
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"settings": dict(settings), "figures": figures}), encoding="utf-8")
+    text = json.dumps({"settings": dict(settings), "figures": figures})
+    (folder / f"{cell.name}.json").write_text(text, encoding="utf-8")
     return figures
 
 

@@ -1,4 +1,4 @@
-"""Draws what `audit_methods.py` found: exposure against perplexity and against γ, and ROC curves.
+"""Draws what `audit_methods.py` found, exposure against utility and against γ, and ROC curves; and prints its tables.
 
     python benchmarks/audit_plots.py [--out docs/images]
 
@@ -17,8 +17,16 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 Cells = Sequence[Mapping[str, Any]]
 Point = tuple[float, float]
 RESULTS = Path(__file__).parent / "results" / "audit_methods.json"
-COLOURS = {"no_dp": "#b34700", "redacted": "#8a6d00", "crt": "#1f5c46", "dpsgd": "#2a5db0", "jft": "#7b3f98"}
-PUBLIC = "crt, missed by both"
+COLOURS = {
+    "no_dp": "#b34700",
+    "redacted": "#8a6d00",
+    "crt": "#1f5c46",
+    "dpsgd": "#2a5db0",
+    "jft": "#7b3f98",
+    "jft, light noise": "#59636e",
+    "crt, public canaries": "#c2185b",
+}
+PUBLIC = "crt, public canaries"
 WIDTH, HEIGHT, LEFT, TOP = 380, 250, 52, 34
 """Of one panel, in units; the drawing is ``LEFT`` from its left side."""
 
@@ -35,6 +43,53 @@ def main() -> None:
         ("roc", panels(cells, roc, "false positive rate", "true positive rate")),
     ):
         (given.out / f"audit-{name}.svg").write_text(tostring(picture, encoding="unicode") + "\n", encoding="utf-8")
+    print(*table(cells), "", *rates_table(cells), sep="\n")
+
+
+def table(cells: Cells) -> list[str]:
+    """Markdown: a row for each corpus, method and number of copies, over its seeds."""
+    rows: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if not cell["public_share"]:
+            rows.setdefault((cell["corpus"], cell["method"], cell["copies"]), []).append(cell)
+    lines = [
+        "| corpus | method | copies | mean exposure, each seed | largest | p of “no memory”, each seed | bits a byte "
+        "| best membership AUC |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for (corpus, method, copies), found in sorted(rows.items(), key=lambda row: (row[0][0], row[0][2], row[0][1])):
+        own = [next(group for group in cell["groups"] if group["name"] == "missed, trained on") for cell in found]
+        best = [cell["best_attack"] for cell in found if cell["best_attack"]]
+        told = (
+            *(corpus, f"`{method}`", copies, ", ".join(f"{group['mean']:.2f}" for group in own)),
+            f"{max(group['maximum'] for group in own):.1f} of {found[0]['ceiling']:.1f}",
+            ", ".join(f"{group['p_value']:.2g}" for group in own),
+            ", ".join(f"{cell['bits_per_byte']:.2f}" for cell in found),
+            ", ".join(f"{one['auc']:.2f} ({one['low']:.2f} – {one['high']:.2f})" for one in best),
+        )
+        lines.append("| " + " | ".join(map(str, told)) + " |")
+    return lines
+
+
+def rates_table(cells: Cells) -> list[str]:
+    """Markdown: what a share γ of missed canaries gives away, over seeds: least to most."""
+    rows: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
+    for cell in cells:
+        if cell["copies"] > 1:
+            kind = "the conservative policy as well" if cell["public_share"] else "the policies"
+            name = PUBLIC if cell["public_share"] else cell["method"]
+            points = cell["by_miss_rate"].get(kind, [])
+            for point in points if len(points) > 1 else ():
+                rows.setdefault((cell["corpus"], name, point["rate"]), []).append(point)
+    lines = [
+        "| corpus | method | γ | mean exposure | largest of ten | AUC | AUC of overlapping groups of 20 | seeds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    figures = ("mean_exposure", "largest_of_ten", "auc", "auc_of_groups")
+    for (corpus, name, rate), found in sorted(rows.items()):
+        told = [", ".join("" if p[key] is None else f"{p[key]:.2f}" for p in found) for key in figures]
+        lines.append(f"| {corpus} | `{name}` | {rate:g} | {' | '.join(told)} | {len(found)} |")
+    return lines
 
 
 def exposure(cells: Cells) -> dict[str, list[list[Point]]]:
@@ -43,22 +98,18 @@ def exposure(cells: Cells) -> dict[str, list[list[Point]]]:
     for cell in cells:
         if cell["copies"] > 1 and not cell["public_share"]:
             mean = next(group["mean"] for group in cell["groups"] if group["name"] == "missed, trained on")
-            found.setdefault(cell["method"], []).append([(cell["bits_per_byte"], mean)])
+            found.setdefault(shown(cell), []).append([(cell["bits_per_byte"], mean)])
     return found
 
 
 def miss_rates(cells: Cells) -> dict[str, list[list[Point]]]:
-    """A line a training, by γ of the policy; and points where the conservative policy misses them too."""
+    """A line a training, by γ of the policies, and by that of the conservative policy as well."""
     found: dict[str, list[list[Point]]] = {}
     for cell in cells:
-        rates = cell["by_miss_rate"]
-        if cell["public_share"]:
-            points = rates["the conservative policy as well"]
-            own = [point for point in points if point["rate"] in (0, cell["public_share"])]
-            found.setdefault(PUBLIC, []).append([(point["rate"], point["largest_of_ten"]) for point in own])
-        elif cell["copies"] > 1 and len(rates["the policies"]) > 1:
-            points = rates["the policies"]
-            found.setdefault(cell["method"], []).append([(p["rate"], p["largest_of_ten"]) for p in points])
+        for kind, name in (("the policies", shown(cell)), ("the conservative policy as well", PUBLIC)):
+            points = cell["by_miss_rate"].get(kind, []) if cell["copies"] > 1 else []
+            if len(points) > 1:
+                found.setdefault(name, []).append([(point["rate"], point["largest_of_ten"]) for point in points])
     return found
 
 
@@ -68,7 +119,7 @@ def roc(cells: Cells) -> dict[str, list[list[Point]]]:
     for cell in cells:
         if cell["roc_of_perplexity"]:
             points = [(float(x), float(y)) for x, y in cell["roc_of_perplexity"]]
-            found.setdefault(cell["method"], []).append(points)
+            found.setdefault(shown(cell), []).append(points)
     return found
 
 
@@ -103,7 +154,7 @@ def panel(
     picture: Element, left: float, title: str, lines: Mapping[str, list[list[Point]]], x_name: str, y_name: str
 ) -> None:
     """Axes, lines and points of one corpus."""
-    points = [point for rows in lines.values() for row in rows for point in row]
+    points = [point for rows in lines.values() for row in rows for point in row] or [(0.0, 0.0)]
     low_x, high_x = bounds(x for x, _ in points)
     low_y, high_y = bounds([0.0, *(y for _, y in points)])
     right, bottom = left + WIDTH - 20, HEIGHT
@@ -137,8 +188,12 @@ def bounds(values: Iterable[float]) -> Point:
     return min(known), max(max(known), min(known) + 1e-6)
 
 
+def shown(cell: Mapping[str, Any]) -> str:
+    return str(cell["method"]).replace("/conservative_light_noise", ", light noise")
+
+
 def colour(name: str) -> str:
-    return COLOURS.get(name, "#59636e")
+    return COLOURS.get(name, "#000")
 
 
 def text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
