@@ -403,6 +403,7 @@ def two_processes(tmp_path_factory):
     return {job: [torch.load(folder / f"{job}{rank}.pt") for rank in range(2)] for job in ("exact", "noisy")}
 
 
+@pytest.mark.slow
 def test_two_processes_sample_apart_and_step_together(two_processes):
     first, second = two_processes["exact"]  # everybody in each step, no noise
     assert torch.equal(first["start"], second["start"])

@@ -206,6 +206,9 @@ CASES: dict[str, tuple[Callable[[Store], object] | None, Callable[[Store], objec
 """Name: what was there before, what is killed, and how many steps it has at the least."""
 
 
+QUICK = ("from nothing", "gc")
+
+
 def _assert_died(died: list[bool], at_least: int) -> None:
     """At every step but the one past the end."""
     assert died.pop() is False
@@ -214,7 +217,9 @@ def _assert_died(died: list[bool], at_least: int) -> None:
 
 
 @pytest.mark.parametrize("thorough", THOROUGH)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def test_killed_at_every_step(toy: Toy, fast: Path, case: str, thorough: bool) -> None:
     before, work, at_least = CASES[case]
     expected = _expected(toy, fast)

@@ -83,6 +83,7 @@ def claims(config: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_an_audit_changes_nothing_that_is_public_and_no_claim(config: Path) -> None:
     roots = roots_of(config)
     public, objects = snapshot(roots.public), snapshot(roots.private / "objects")

@@ -62,7 +62,14 @@ def _state(folder: Path) -> dict[str, tuple[int, int, int, int]]:
 
 @as_root
 @pytest.mark.parametrize("user", [BEN, 0], ids=["ben", "root"])
-@pytest.mark.parametrize("command", [*READING, *WRITING], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [
+        command if at % 4 == 0 else pytest.param(command, marks=pytest.mark.slow)
+        for at, command in enumerate([*READING, *WRITING])
+    ],
+    ids=" ".join,
+)
 def test_another_users_store_is_refused(users: Users, command: tuple[str, ...], user: int) -> None:
     """Ben was told that the store "cannot be written"; root looked, and left files that Anne could not change."""
     before = _state(users.project)

@@ -95,6 +95,7 @@ def test_usage_errors_exit_2_with_the_option(arguments):
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.slow
 def test_calibration_by_pld_and_by_rdp():
     found = calibrate_document(**TARGET, relation="add_or_remove_one", accountant="pld")
     by_rdp = calibrate_document(**TARGET, relation="add_or_remove_one", accountant="rdp")

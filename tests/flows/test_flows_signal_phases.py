@@ -195,7 +195,7 @@ def test_a_second_signal_ends_at_once_with_the_code_of_the_first(tmp_path: Path)
 @pytest.mark.parametrize(
     ("number", "code", "to_group"),
     [
-        (signal.SIGINT, 130, True),
+        pytest.param(signal.SIGINT, 130, True, marks=pytest.mark.slow),
         pytest.param(signal.SIGINT, 130, False, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, 143, True, marks=pytest.mark.slow),
         pytest.param(signal.SIGTERM, 143, False, marks=pytest.mark.slow),

@@ -113,6 +113,7 @@ def test_a_method_that_is_gone_claims_no_theorem():
     assert (rule.claims, rule.plugins) == (("dp",), ("nowhere:SPEC",))
 
 
+@pytest.mark.slow
 def test_the_task_of_the_documentation(tmp_path, monkeypatch):
     write_modules("A task", tmp_path, monkeypatch)
     changes = settings("A task")
