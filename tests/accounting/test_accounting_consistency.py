@@ -96,6 +96,7 @@ def stated():
     return set(everything())
 
 
+@pytest.mark.slow
 def test_no_claim_rests_on_assumptions_that_contradict_each_other(stated):
     """Guards "redaction depends on the sentence alone" beside policies that look further."""
     assert len(stated) > 500
