@@ -33,10 +33,13 @@ _KNOWN: Final[Mapping[str, Sequence[str]]] = {
 }
 """Names of built-in things, where a setting is a string (`pipelines.report.settings.SHOWN_STRINGS`)."""
 
+_NOT_SHOWN: Final = frozenset({"report", "runtime"})
+"""Tables that no report shows. What they can be set to may be a name ("ray")."""
+
 
 def shown() -> Iterator[dict[str, dict[str, Any]]]:
     """Settings as the report stage hands them to the report; every value of a field is in one of them."""
-    every = {name: model for name, model in tables().items() if name != "report"}
+    every = {name: model for name, model in tables().items() if name not in _NOT_SHOWN}
     for number in range(max(len(words) for words in _words().values())):
         configs = {name: _config(name, model, number) for name, model in every.items()}
         yield shown_settings(configs)
@@ -65,6 +68,8 @@ def _words() -> dict[str, Sequence[str]]:
     """The words that each field may be set to, by table and field."""
     found: dict[str, Sequence[str]] = dict(_KNOWN)
     for table, model in tables().items():
+        if table in _NOT_SHOWN:
+            continue
         for name, field in model.model_fields.items():
             if words := choices(field.annotation):
                 found[f"{table}.{name}"] = words
