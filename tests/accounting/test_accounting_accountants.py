@@ -155,6 +155,7 @@ def test_the_quick_figure_is_a_bound_too(event: Event) -> None:
         assert quick < 1.01 * exact
 
 
+@pytest.mark.slow
 def test_hardly_any_noise_is_no_crash():
     """Guards the guarantee stage against a math range error in the lower bound."""
     step = PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=0.01))

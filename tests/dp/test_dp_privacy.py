@@ -429,6 +429,7 @@ def test_two_processes_draw_noise_once_in_total(two_processes):
     assert stats.kstest(values, stats.norm(scale=deviation * 2**0.5).cdf).pvalue < 1e-6  # a draw for each process
 
 
+@pytest.mark.slow
 def test_a_trainer_with_the_callback(tmp_path):
     from transformers import Trainer, TrainerCallback, TrainingArguments
 

@@ -203,6 +203,7 @@ def normals(count, key=bytes(16)):
     return np.concatenate(blocks)
 
 
+@pytest.mark.slow
 def test_normals_are_normal_in_the_middle_and_in_the_tails():
     values = normals(4_000_001)
     assert stats.kstest(values, "norm").pvalue > 1e-3

@@ -30,6 +30,7 @@ def reticent(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_epsilon_by_every_accountant_on_the_command_line():
     ran = reticent(
         *("epsilon", "--sample-rate", "0.01", "--noise-multiplier", "1", "--steps", "1000", "--delta", "1e-5", "--json")

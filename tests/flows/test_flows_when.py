@@ -132,6 +132,7 @@ def test_the_first_run_trains(tmp_path: Path) -> None:
     assert plan_document(tmp_path / "reticent.toml", {WHEN: "{nights = 7}"}, read=True)["training_waits"] is None
 
 
+@pytest.mark.slow
 def test_plan_and_ledger_say_how_long_the_budget_lasts(project: Path) -> None:
     environ = {WHEN: "{nights = 7}", "RETICENT__GUARANTEE__BUDGET_EPSILON": "8"}
     document = ledger_document(project, environ)

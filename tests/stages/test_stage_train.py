@@ -356,6 +356,7 @@ def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):
     assert read_crt(ctx).vocabulary.trained_on == "none"
 
 
+@pytest.mark.slow
 def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
     ctx = context(tmp_path, epochs=1)
     real = LoopTraining.train
