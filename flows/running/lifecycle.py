@@ -22,7 +22,7 @@ from flows.server.guard import refuse_foreign_run
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
-from pipelines.store.due import kept_artifacts, kept_metrics, kept_outputs
+from pipelines.store.due import Kept, kept_release
 from pipelines.store.locks import store_lock
 from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import private_umask
@@ -146,17 +146,17 @@ def finish(run: str) -> dict[str, Any]:
     """Publishes ``latest/`` unless it is a child run, writes the run's record, and returns it."""
     session = open_session(run)
     stays = session.spec.trained_by is not None
+    kept = kept_release(session.roots, RELEASED) if stays else Kept()
     shown = [o for o in session.outcomes if not stays or o.stage not in RELEASED]
     outputs = publish_views(session, shown)
     session.stat_cache.save()
     extra = {
-        "outputs": {**outputs, **kept_outputs(session.roots)} if stays else outputs,
-        "metrics": kept_metrics(session.roots) if stays else run_metrics(session),
+        "outputs": {**outputs, **kept.outputs},
+        "metrics": kept.metrics if stays else run_metrics(session),
         "warnings": run_warnings(session),
         "state": "completed",
     }
-    kept = kept_artifacts(session.roots, RELEASED) if stays else ()
-    return runs.record(session, shown, extra, kept=kept)
+    return runs.record(session, shown, extra, kept=kept.artifacts)
 
 
 def retire(run: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -98,19 +98,28 @@ def _last_record(roots: Roots) -> dict[str, Any] | None:
     return next((r for r in runs.records(roots) if r.get("became_latest") and runs.key_in(r, "train")), None)
 
 
-def kept_artifacts(roots: Roots, stages: Iterable[str]) -> list[list[Any]]:
-    """Of some stages, the artifacts that a run which does not train leaves as they are: rows of a record."""
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """What a run that does not train leaves as it is.
+
+    Attributes:
+        artifacts: rows of a record, of the stages that make the release.
+        outputs: where the release is shown.
+        metrics: the figures of its model, and of what was promised for it; those of its text are of other text.
+    """
+
+    artifacts: Sequence[list[Any]] = ()
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+def kept_release(roots: Roots, stages: Iterable[str]) -> Kept:
+    """The release that stays where a run does not train; ``stages`` are those that make one."""
+    found = _last_record(roots) or {}
     names = set(stages)
-    return [row for row in (_last_record(roots) or {}).get("artifacts", []) if row[0] in names]
-
-
-def kept_outputs(roots: Roots) -> dict[str, str]:
-    """Where the release that stays is shown."""
-    outputs = (_last_record(roots) or {}).get("outputs", {})
-    return {name: outputs[name] for name in _SHOWN if name in outputs}
-
-
-def kept_metrics(roots: Roots) -> dict[str, Any]:
-    """The figures of the model that stays, and of what was promised for it; those of its text are of other text."""
-    found = (_last_record(roots) or {}).get("metrics", {})
-    return {name: found[name] for name in _OF_THE_MODEL if name in found}
+    outputs, metrics = found.get("outputs", {}), found.get("metrics", {})
+    return Kept(
+        artifacts=[row for row in found.get("artifacts", ()) if row[0] in names],
+        outputs={name: outputs[name] for name in _SHOWN if name in outputs},
+        metrics={name: metrics[name] for name in _OF_THE_MODEL if name in metrics},
+    )
