@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -21,6 +20,7 @@ from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.ledger import read_ledger
+from pipelines.store.locks import is_locked
 from pipelines.walks import wanted
 
 State = Literal["ok", "warning", "failed"]
@@ -157,9 +157,9 @@ def _file_system(folder: Path) -> Iterator[Finding]:
         two.write_bytes(b"2")
         two.replace(one)
         is_replaced = one.read_bytes() == b"2"
-        is_locked = _excludes(one)
+        is_exclusive = _excludes(one)
     kind = _mounted(folder)[1]
-    if not is_replaced or not is_locked:
+    if not is_replaced or not is_exclusive:
         what = "replace a file in one step" if not is_replaced else "lock a file (flock)"
         yield Finding("store", "failed", f"the file system ({kind}) below {folder} cannot {what}; choose another disk")
     elif kind in _NETWORK:
@@ -169,13 +169,9 @@ def _file_system(folder: Path) -> Iterator[Finding]:
 
 def _excludes(path: Path) -> bool:
     """Whether a second open file is kept from a lock that the first one holds."""
-    with path.open("rb") as first, path.open("rb") as second:
-        fcntl.flock(first, fcntl.LOCK_EX)
-        try:
-            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            return error.errno in (errno.EWOULDBLOCK, errno.EACCES)
-    return False
+    with path.open("r+b") as held:  # NFS locks for one holder only what is open for writing
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return is_locked(path)
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:

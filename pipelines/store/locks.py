@@ -49,11 +49,23 @@ def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = Non
 
 
 def is_held(locks_dir: Path, key: str) -> bool:
-    """Whether some process is building the key at this moment. Opens nothing for writing: the disk may be read-only."""
+    """Whether some process is building the key at this moment."""
     try:
-        descriptor = os.open(locks_dir / f"{key}.lock", os.O_RDONLY)
+        return is_locked(locks_dir / f"{key}.lock")
     except FileNotFoundError:
         return False
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody, on whichever machine, holds the lock of a file for himself.
+
+    Opens nothing for writing, as the disk may be read-only, and asks for a shared lock, so that two who ask at once do
+    not take each other for the holder.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -16,10 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from flows.running.executors.worker import Terms, environment_of, is_locked, stage_keys_of, told
+from flows.running.executors.worker import Terms, environment_of, stage_keys_of, told
 from flows.running.installation import code_digest
 from pipelines.errors import ExecutorError, StageError
 from pipelines.store.disk import disk_error
+from pipelines.store.locks import is_locked
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import open_session
 from pipelines.store.workers import Answer, Request

@@ -5,7 +5,6 @@ Nothing here raises: what a worker raises, the engine logs with its arguments. W
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -27,6 +26,7 @@ from pipelines.store.disk import disk_error
 from pipelines.store.execute import execute
 from pipelines.store.identity import key_of_ingredients
 from pipelines.store.keys import own_ingredients
+from pipelines.store.locks import is_locked
 from pipelines.store.lookup import key_of
 from pipelines.store.outcome import Outcome
 from pipelines.store.session import Session, open_session
@@ -157,18 +157,6 @@ def _storage_problems(folder: Path, terms: Terms, *, with_lock: bool) -> Iterato
         (folder / f"{mine}.new").rename(folder / f"{mine}.renamed")
     except OSError as error:
         yield f"it cannot write and rename a file in {folder} ({type(error).__name__})"
-
-
-def is_locked(path: Path) -> bool:
-    """Whether another process, on whichever machine, holds the lock of a file."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def _can_read_input(session: Session) -> bool:
