@@ -176,7 +176,10 @@ class Builder:
         found = self._probe(stage, wanted)
         answers: dict[int, Answer] = {n: outcome for n, (_, outcome) in enumerate(found) if outcome is not None}
         missing = [number for number in range(len(wanted)) if number not in answers]
-        requests = [Request(run=self._run, stage=stage, key=found[n][0][0], **_named(*wanted[n])) for n in missing]
+        requests = [
+            Request(run=self._run, stage=stage, partition=wanted[n][0], inputs=dict(wanted[n][1]), key=found[n][0][0])
+            for n in missing
+        ]
         if self._executor is not None and GRAPH[stage].partitioned:
             built = self._executor.build(requests) if requests else iter(())
         else:
@@ -234,7 +237,3 @@ class Builder:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _named(partition: str | None, inputs: Mapping[str, PartitionKeys]) -> dict[str, Any]:
-    return {"partition": partition, "inputs": dict(inputs)}
