@@ -60,7 +60,8 @@ def metrics_text(config: Path, environ: Mapping[str, str]) -> str:
     if newest is None:
         raise ConfigError(f"no run has ended yet; start one with `reticent run {config}`")
     lines = []
-    for name, meaning, values in (*_of_runs(roots, newest), *_of_figures(runs.latest(roots) or {}), *_of_audits(roots)):
+    completed = runs.latest(roots) or {}
+    for name, meaning, values in (*_of_runs(newest, completed), *_of_figures(completed), *_of_audits(roots)):
         lines += [f"# HELP reticent_{name} {meaning}", f"# TYPE reticent_{name} gauge"]
         lines += [f"reticent_{name}{_labels(labels)} {value!r}" for labels, value in values]
     return "\n".join(lines) + "\n"
@@ -82,15 +83,14 @@ def _one(name: str, meaning: str, value: float) -> Metric:
     return Metric(name, meaning, (({}, float(value)),))
 
 
-def _of_runs(roots: Roots, newest: Mapping[str, Any]) -> Iterator[Metric]:
+def _of_runs(newest: Mapping[str, Any], completed: Mapping[str, Any]) -> Iterator[Metric]:
     yield _one("last_run_success", "Whether the newest run completed.", newest.get("state") == "completed")
     if (started := runs.started_at(str(newest["run_id"]))) is not None:
         stamp = datetime.fromisoformat(started).timestamp()
         yield _one("last_run_started_timestamp_seconds", "When the newest run started.", stamp)
         if "finished" in newest:
             yield _one("last_run_duration_seconds", "How long the newest run took.", newest["finished"] - stamp)
-    completed = runs.latest(roots)
-    if completed is not None and "finished" in completed:
+    if "finished" in completed:
         yield _one("last_completed_timestamp_seconds", "When a run last completed.", completed["finished"])
         yield _one(
             "training_waits",
