@@ -39,10 +39,13 @@ _NOT_SHOWN: Final = frozenset({"report", "runtime"})
 
 def shown() -> Iterator[dict[str, dict[str, Any]]]:
     """Settings as the report stage hands them to the report; every value of a field is in one of them."""
-    every = {name: model for name, model in tables().items() if name not in _NOT_SHOWN}
     for number in range(max(len(words) for words in _words().values())):
-        configs = {name: _config(name, model, number) for name, model in every.items()}
+        configs = {name: _config(name, model, number) for name, model in _shown_tables().items()}
         yield shown_settings(configs)
+
+
+def _shown_tables() -> dict[str, type[BaseModel]]:
+    return {name: model for name, model in tables().items() if name not in _NOT_SHOWN}
 
 
 def lists() -> Iterator[str]:
@@ -67,9 +70,7 @@ def _config(table: str, model: type[BaseModel], number: int) -> BaseModel:
 def _words() -> dict[str, Sequence[str]]:
     """The words that each field may be set to, by table and field."""
     found: dict[str, Sequence[str]] = dict(_KNOWN)
-    for table, model in tables().items():
-        if table in _NOT_SHOWN:
-            continue
+    for table, model in _shown_tables().items():
         for name, field in model.model_fields.items():
             if words := choices(field.annotation):
                 found[f"{table}.{name}"] = words
