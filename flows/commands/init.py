@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from flows.commands.survey import Survey, survey
+from flows.commands.survey import USUAL_EPOCHS, Survey, survey
 from pipelines.errors import ConfigError
 
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
@@ -49,7 +49,7 @@ def write_starter(
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),
-            "epochs = 8\n": _epochs(seen),
+            f"epochs = {USUAL_EPOCHS}\n": _epochs(seen),
             'mode = "auto"  ': f'{_languages(seen)}mode = "auto"  ',
         }
         for old, new in replaced.items():
@@ -107,8 +107,8 @@ def _corpus(inputs: Sequence[str], seen: Survey) -> str:
 
 def _epochs(seen: Survey) -> str:
     """The line of ``[train]``."""
-    few = "fewer than 8, as there is much text; more take longer, at the same epsilon" if seen.epochs < 8 else ""
-    return f"{_line('epochs', seen.epochs, few)}\n"
+    few = f"fewer than {USUAL_EPOCHS}, as there is much text; more take longer, at the same epsilon"
+    return f"{_line('epochs', seen.epochs, few if seen.epochs < USUAL_EPOCHS else '')}\n"
 
 
 def _languages(seen: Survey) -> str:

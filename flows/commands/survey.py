@@ -26,7 +26,7 @@ _SAMPLED_TEXTS = 500
 _PARTITION_WORDS = 150_000
 _STEPS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 _WORDS_A_SENTENCE = 12
-_EPOCHS = 8
+USUAL_EPOCHS = 8
 _TRAINED_WORDS = 6_000_000
 """What the tiny model reads in a quarter of an hour on two cores, as bytes if need be; words of all epochs together."""
 _IN_FOLDERS = ("txt", "jsonl", "parquet", "huggingface")
@@ -120,7 +120,7 @@ class Survey:
     @property
     def epochs(self) -> int:
         """As many as the tiny model is through with in a quarter of an hour on two cores; at least two."""
-        return max(2, min(_EPOCHS, _TRAINED_WORDS // max(1, self.num_words)))
+        return max(2, min(USUAL_EPOCHS, _TRAINED_WORDS // max(1, self.num_words)))
 
     def text(self) -> str:
         """What was seen, for people; also a comment of the settings file."""
