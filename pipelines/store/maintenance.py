@@ -159,9 +159,8 @@ def gc(
                     roots.manifest_path(stage, key).unlink()
             for path in stale:
                 remove_tree(path) if path.is_dir() else path.unlink()
-            trained_by = {
-                record.get("trained_by") for record in kept_records
-            }  # what it had seen is asked for every night
+            # What the last training had seen is asked for every night (`pipelines.store.due`).
+            trained_by = {record.get("trained_by") for record in kept_records}
             for record in records:
                 if record not in kept_records and record["run_id"] not in trained_by:
                     remove_tree(roots.runs / str(record["run_id"]))
