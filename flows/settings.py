@@ -37,6 +37,10 @@ class StoreConfig(StageConfig):
     secret_file: str | None = Field(
         None, description="Hexadecimal secret to share between stores, so that keys and doc ids agree."
     )
+    require_encrypted_fs: bool = Field(
+        False,
+        description="Refuse a private root that is not known to lie on an encrypted disk (`docs/operations.md`).",
+    )
 
 
 class RuntimeConfig(StageConfig):

@@ -19,6 +19,7 @@ from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
+from pipelines.store.encrypted_fs import encryption_of, mount_of, nearest
 from pipelines.store.ledger import read_ledger
 from pipelines.store.locks import is_locked
 from pipelines.walks import wanted
@@ -146,7 +147,7 @@ def _store(settings: Settings) -> Iterator[Finding]:
         newest = next(runs.records(roots), None)
         told = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"
         yield Finding("store", "ok", f"{told}; the ledger is whole, with {len(releases)} entries")
-    yield from _file_system(_existing(private))
+    yield from _file_system(nearest(private))
 
 
 def _file_system(folder: Path) -> Iterator[Finding]:
@@ -158,7 +159,7 @@ def _file_system(folder: Path) -> Iterator[Finding]:
         two.replace(one)
         is_replaced = one.read_bytes() == b"2"
         is_exclusive = _excludes(one)
-    kind = _mounted(folder)[1]
+    kind = mount_of(folder).kind
     if not is_replaced or not is_exclusive:
         what = "replace a file in one step" if not is_replaced else "lock a file (flock)"
         yield Finding("store", "failed", f"the file system ({kind}) below {folder} cannot {what}; choose another disk")
@@ -175,41 +176,14 @@ def _excludes(path: Path) -> bool:
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:
-    folder = _existing(settings.roots()[0])
+    folder = nearest(settings.roots()[0])
     free = shutil.disk_usage(folder).free / _GIB
-    device, _ = _mounted(folder)
     if free < 1:
         yield Finding("disk", "warning", f"{free:.1f} GiB free below {folder}; `reticent gc` frees some")
     else:
         yield Finding("disk", "ok", f"{free:.0f} GiB free below {folder}")
-    if not _is_encrypted(device):
-        yield Finding("disk", "warning", f"{folder} is not known to lie on an encrypted disk (dm-crypt)")
-
-
-def _existing(folder: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
-    folder = folder.resolve()
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
-
-
-def _mounted(folder: Path) -> tuple[str, str]:
-    """Device and type of the file system that a folder is on."""
-    try:
-        lines = [line.split(" ") for line in Path("/proc/self/mounts").read_text("utf-8").splitlines()]
-    except OSError:
-        return "", "unknown"
-    found = [(at, device, kind) for device, at, kind, *_ in lines if folder.is_relative_to(at.replace("\\040", " "))]
-    _, device, kind = max(found, key=lambda row: len(row[0]), default=("", "", "unknown"))
-    return device, kind
-
-
-def _is_encrypted(device: str) -> bool:
-    """Whether a device is dm-crypt's, by its name in /sys. Other ways to encrypt cannot be told from here."""
-    try:
-        name = Path(device).resolve().name
-        return (Path("/sys/block") / name / "dm/uuid").read_text("ascii").startswith("CRYPT-")
-    except OSError:
-        return False
+    if encryption_of(folder) is None:
+        yield Finding("disk", "warning", f"{folder} is not known to lie on an encrypted file system")
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from pipelines.graph import GRAPH
 from pipelines.stages.audit_config import OF_DOMAINS
 from pipelines.store import runs
 from pipelines.store.due import Training, last_training
+from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
@@ -47,7 +48,13 @@ def stages_named(name: str) -> tuple[str, ...]:
 
 
 def open_store(settings: Settings, *, create: bool = True) -> Roots:
-    """Opens the store that the settings name, and makes it if need be; to look at one, ``create=False`` is enough."""
+    """Opens the store that the settings name, and makes it if need be; to look at one, ``create=False`` is enough.
+
+    Raises:
+        PrivacyGateError, StoreError: as `open_roots`; or the private root must lie on an encrypted file system.
+    """
+    if settings.store.require_encrypted_fs:
+        require_encrypted(settings.roots()[0])
     return open_roots(*settings.roots(), create=create)
 
 
