@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -19,16 +17,15 @@ from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
-from pipelines.store.encrypted_fs import encryption_of, mount_of, nearest
+from pipelines.store.encrypted_fs import encryption_of
+from pipelines.store.file_system import mount_of, nearest, require_usable
 from pipelines.store.ledger import read_ledger
-from pipelines.store.locks import is_locked
 from pipelines.walks import wanted
 
 State = Literal["ok", "warning", "failed"]
 _GIB: Final = 2**30
 _WORKER_GIB: Final = 1.0
 """What a worker takes with spaCy's model, rounded up."""
-_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "ceph", "fuse.sshfs", "9p", "lustre", "glusterfs"})
 
 
 class Finding(NamedTuple):
@@ -151,28 +148,15 @@ def _store(settings: Settings) -> Iterator[Finding]:
 
 
 def _file_system(folder: Path) -> Iterator[Finding]:
-    """Locks, and replacing a file in one step: a store on a disk without them loses runs."""
-    with tempfile.TemporaryDirectory(prefix=".reticent-doctor-", dir=folder) as name:
-        one, two = Path(name) / "one", Path(name) / "two"
-        one.write_bytes(b"1")
-        two.write_bytes(b"2")
-        two.replace(one)
-        is_replaced = one.read_bytes() == b"2"
-        is_exclusive = _excludes(one)
-    kind = mount_of(folder).kind
-    if not is_replaced or not is_exclusive:
-        what = "replace a file in one step" if not is_replaced else "lock a file (flock)"
-        yield Finding("store", "failed", f"the file system ({kind}) below {folder} cannot {what}; choose another disk")
-    elif kind in _NETWORK:
-        text = f"{folder} is on a network file system ({kind}): locks hold on this machine; mount it with locks enabled"
+    try:
+        require_usable(folder)
+    except ReticentError as error:
+        yield Finding("store", "failed", str(error))
+        return
+    mount = mount_of(folder)
+    if (reason := mount.unshared()) is not None:
+        text = f"{folder} ({mount.kind}) cannot be shared by several machines: {reason}"
         yield Finding("store", "warning", text)
-
-
-def _excludes(path: Path) -> bool:
-    """Whether a second open file is kept from a lock that the first one holds."""
-    with path.open("r+b") as held:  # NFS locks for one holder only what is open for writing
-        fcntl.flock(held, fcntl.LOCK_EX)
-        return is_locked(path)
 
 
 def _disk(settings: Settings) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from pipelines.stages.audit_config import OF_DOMAINS
 from pipelines.store import runs
 from pipelines.store.due import Training, last_training
 from pipelines.store.encrypted_fs import require_encrypted
+from pipelines.store.file_system import require_usable
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
@@ -154,6 +155,8 @@ def begin(
     """
     settings = load_settings(config, environ)
     roots = open_store(settings)
+    for root in (roots.private, roots.public):
+        require_usable(root / "work")
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
     return str(save_spec(make_session(spec)))

@@ -9,46 +9,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import subprocess
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from pipelines.errors import PrivacyGateError
+from pipelines.store.file_system import mount_of, nearest
 
 _STACKED: Final = {"ecryptfs": "eCryptfs", "fuse.gocryptfs": "gocryptfs", "fuse.cryfs": "CryFS"}
 _GET_FLAGS: Final = 0x80086601  # FS_IOC_GETFLAGS of Linux, <linux/fs.h>
 _IS_ENCRYPTED: Final = 0x00000800  # FS_ENCRYPT_FL, likewise
-
-
-class Mount(NamedTuple):
-    """What a folder is mounted from: the device or data set, and the type of the file system."""
-
-    device: str
-    kind: str
-
-
-def nearest(folder: Path) -> Path:
-    """The folder itself, or the nearest one above it that is there."""
-    folder = folder.resolve()
-    return next(path for path in (folder, *folder.parents) if path.is_dir())
-
-
-def mount_of(folder: Path, system: Path = Path("/")) -> Mount:
-    """The mount that a folder is on; of type ``unknown`` where the system does not say.
-
-    Args:
-        folder: one that is there.
-        system: where ``proc`` and ``sys`` lie.
-    """
-    try:
-        lines = [line.split(" ") for line in (system / "proc/self/mounts").read_text("utf-8").splitlines()]
-    except OSError:
-        return Mount("", "unknown")
-    found = [(_plain(at), device, kind) for device, at, kind, *_ in lines if folder.is_relative_to(_plain(at))]
-    # Of two mounts at one place, the later one hides the earlier.
-    _, device, kind = max(reversed(found), key=lambda row: len(row[0]), default=("", "", "unknown"))
-    return Mount(_plain(device), kind)
 
 
 def encryption_of(folder: Path, system: Path = Path("/")) -> str | None:
@@ -82,11 +52,6 @@ def require_encrypted(private: Path) -> None:
             "What is looked for: dm-crypt (LUKS), fscrypt, ZFS, eCryptfs, gocryptfs, CryFS. Choose another folder with "
             "store.private_root; where the disk or a server encrypts unseen by this machine, leave the setting out"
         )
-
-
-def _plain(text: str) -> str:
-    """A field of the table of mounts without its escapes."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
 
 
 def _lies_on_crypt(name: str, system: Path) -> bool:

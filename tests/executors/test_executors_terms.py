@@ -13,11 +13,13 @@ import pytest
 from support.toy import Toy, drive, states, use_toy_graph
 
 from flows.running.executors import choosing, worker
+from flows.running.executors import cluster as worker_cluster
 from flows.running.executors.cluster import Cluster
 from flows.running.executors.worker import Terms, build_partition, check_worker
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.store.execute import execute
+from pipelines.store.file_system import Mount
 from pipelines.store.lookup import key_of
 from pipelines.store.outcome import Outcome
 from pipelines.store.session import make_session, open_session, save_spec
@@ -107,6 +109,18 @@ def test_locks_that_do_not_hold_are_noticed(cluster: InThisProcess) -> None:
     os.close(cluster._meeting._descriptor)  # as on a file system whose locks stay on their machine
     assert "locks (flock)" in wrong_with(cluster.terms)
     cluster._meeting._descriptor = os.open(os.devnull, os.O_RDONLY)
+
+
+def test_a_disk_that_machines_cannot_share_is_refused_where_there_are_several(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_cluster, "mount_of", lambda _: Mount("me@server:", "fuse.sshfs"))
+    run = str(save_spec(make_session(toy.spec())))
+    made = InThisProcess(run)
+    made.address = "10.0.0.1:6379"
+    with pytest.raises(ExecutorError, match=r"fuse\.sshfs.*one machine only"):
+        list(made.build([request_of(run)]))
+    assert not list(open_session(run).roots.cache.rglob("executor/*"))
 
 
 def test_a_file_that_is_renamed_elsewhere_must_be_seen_here(cluster: InThisProcess) -> None:

@@ -21,7 +21,7 @@ from flows.commands.plan import plan_document
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
-from pipelines.store import runs
+from pipelines.store import file_system, runs
 
 
 def gauges(config: Path, environ: dict[str, str] | None = None) -> dict[str, dict[tuple[str, ...], float]]:
@@ -93,7 +93,7 @@ def test_a_sound_installation() -> None:
     document = doctor_document(finished_run(), {})
     assert document["num_failed"] == 0, doctor_text(document)
     assert {row["name"] for row in document["checks"]} >= {"python", "packages", "settings", "store", "disk", "server"}
-    assert not list(finished_run().parent.rglob(".reticent-doctor-*"))
+    assert not list(finished_run().parent.rglob(".probe-*"))
 
 
 def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +128,7 @@ def test_a_damaged_ledger_and_a_record_that_was_edited(project: Path) -> None:
 
 
 def test_a_disk_without_locks(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
-    monkeypatch.setattr(doctor.fcntl, "flock", lambda *_: None)  # as some network disks answer
+    monkeypatch.setattr(file_system.fcntl, "flock", lambda *_: None)  # as some network disks answer
     (told,) = [row for row in doctor_document(project, {})["checks"] if "flock" in row["text"]]
     assert told["state"] == "failed"
 

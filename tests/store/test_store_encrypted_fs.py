@@ -11,7 +11,8 @@ from flows.commands.plan import plan_document
 from flows.running.spec import begin
 from pipelines.errors import PrivacyGateError
 from pipelines.store import encrypted_fs
-from pipelines.store.encrypted_fs import encryption_of, mount_of, require_encrypted
+from pipelines.store.encrypted_fs import encryption_of, require_encrypted
+from pipelines.store.file_system import Mount, mount_of
 
 
 class System:
@@ -108,7 +109,7 @@ def test_zfs_and_fscrypt_are_asked(system: System, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_system_that_says_nothing_is_not_trusted(tmp_path: Path) -> None:
-    assert mount_of(tmp_path, tmp_path / "nothing") == ("", "unknown")
+    assert mount_of(tmp_path, tmp_path / "nothing") == Mount("", "unknown")
     assert encryption_of(tmp_path, tmp_path / "nothing") is None
 
 

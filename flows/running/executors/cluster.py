@@ -20,6 +20,7 @@ from flows.running.executors.worker import Terms, environment_of, stage_keys_of,
 from flows.running.installation import code_digest
 from pipelines.errors import ExecutorError, StageError
 from pipelines.store.disk import disk_error
+from pipelines.store.file_system import mount_of
 from pipelines.store.locks import is_locked
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import open_session
@@ -70,12 +71,29 @@ class Cluster(ABC):
     def _require_workers(self) -> None:
         if self.is_joined():
             return
+        if self.address:
+            self._require_shared()
         if self._meeting is None:
             self._meeting = _Meeting(open_session(self._run).roots)
         self.join()
         if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
             raise ExecutorError(told(found))
         self._meeting.require_renamed()
+
+    def _require_shared(self) -> None:
+        """Refuses a file system of which it is known that machines cannot share it.
+
+        Raises:
+            ExecutorError: the store lies on one.
+        """
+        roots = open_session(self._run).roots
+        for folder in (roots.private, roots.public):
+            mount = mount_of(folder.resolve())
+            if (reason := mount.unshared()) is not None:
+                raise ExecutorError(
+                    f"several machines cannot work on the store in {folder} ({mount.kind}): {reason}; choose another "
+                    'file system (docs/scale.md), or set runtime.executor = "local"'
+                )
 
     @functools.cached_property
     def terms(self) -> Terms:
