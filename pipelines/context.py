@@ -62,6 +62,7 @@ class Releases:
         adopted: keys of models that were adopted under another key, with the key that they were trained under.
         is_current: whether the run's model read the text as it is redacted and divided now.
         recipe: declared versions of what the run's model was made by; empty for one from before there were any.
+        is_copied: whether a copy of the store may have released more.
     """
 
     published: tuple[Any, ...] = ()
@@ -69,6 +70,7 @@ class Releases:
     adopted: Mapping[str, str] = field(default_factory=dict)
     is_current: bool = True
     recipe: Mapping[str, int] = field(default_factory=dict)
+    is_copied: bool = False
 
     def trained_as(self, key: str) -> str:
         """The key that a model was trained under, however often it was adopted since."""

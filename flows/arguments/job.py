@@ -166,15 +166,25 @@ def ledger(
             help="Begin a damaged ledger anew with what can still be known; what cannot counts as infinite epsilon.",
         ),
     ] = None,
+    retired: Annotated[
+        str | None,
+        typer.Option(metavar="PROOF", help="Let a copy go on; the proof is what `reticent retire` printed."),
+    ] = None,
+    acknowledge_copy: Annotated[
+        str | None,
+        typer.Option(metavar="REASON", help="Enter that a copy of this store may spend as well; claims say so."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """What the published models spent together on the records that they share, and what the budget leaves."""
-    from flows.commands.ledger import acknowledge, ledger_document, ledger_text
+    from flows.commands.ledger import accept, acknowledge, acknowledge_copies, ledger_document, ledger_text
 
-    if acknowledge_damage is not None:
-        document, text = acknowledge(config, os.environ, acknowledge_damage)
-        emit(document, as_json, text)
-        return
+    asked = ((acknowledge_damage, acknowledge), (retired, accept), (acknowledge_copy, acknowledge_copies))
+    for value, command in asked:
+        if value is not None:
+            document, text = command(config, os.environ, value)
+            emit(document, as_json, text)
+            return
 
     document = ledger_document(config, os.environ)
     emit(document, as_json, ledger_text(document))

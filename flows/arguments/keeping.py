@@ -77,6 +77,21 @@ def adopt(
 
 
 @app.command()
+def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Let this store train no more, because a copy of it goes on elsewhere; prints the proof that the copy asks for."""
+    from flows.running.spec import open_store
+    from flows.settings import load_settings
+    from pipelines.store.moving import retire as retire_store
+
+    done = retire_store(open_store(load_settings(config, os.environ)))
+    text = (
+        "this store trains no more. A copy that is made from now on goes on by itself; for one that was made before: "
+        f"`reticent ledger --retired {done['proof']}`"
+    )
+    emit(done, as_json, text)
+
+
+@app.command()
 def doctor(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Check the installation: packages, settings, input, store, disk, server. Exit code 5 if something fails."""
     from flows.commands.doctor import doctor_document, doctor_text

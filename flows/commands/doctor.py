@@ -19,6 +19,7 @@ from pipelines.graph import GRAPH
 from pipelines.store import runs
 from pipelines.store.encrypted_fs import encryption_of
 from pipelines.store.file_system import mount_of, nearest, require_usable
+from pipelines.store.home import problem_of
 from pipelines.store.ledger import read_ledger
 from pipelines.walks import wanted
 
@@ -141,6 +142,8 @@ def _store(settings: Settings) -> Iterator[Finding]:
         if changed := runs.changed_documents(roots):
             yield Finding("store", "failed", f"{changed[0][1]} (`reticent verify` lists all)")
         releases = read_ledger(roots)
+        if problem := problem_of(roots):
+            yield Finding("store", "failed", problem)
         newest = next(runs.records(roots), None)
         told = "no run" if newest is None else f"newest run {newest['run_id']} {newest.get('state')}"
         yield Finding("store", "ok", f"{told}; the ledger is whole, with {len(releases)} entries")

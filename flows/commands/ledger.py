@@ -16,8 +16,9 @@ from pipelines.context import Releases
 from pipelines.files import finite
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
-from pipelines.store.ledger import read_ledger
+from pipelines.store.ledger import copies_of, read_ledger
 from pipelines.store.ledger_check import check_releases
+from pipelines.store.moving import accept_retired, acknowledge_copy
 from pipelines.store.releases import adopted_models
 from pipelines.store.roots import Roots
 
@@ -69,6 +70,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         "releases": [rows[r.release_id] for r in releases if not r.is_table],
         "tables": [rows[r.release_id] for r in releases if r.is_table],
         "groups": groups,
+        "copies": copies_of(roots),
         "budget": {
             "epsilon": guarantee.budget_epsilon,
             "delta": guarantee.budget_delta,
@@ -120,6 +122,32 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
     roots = open_roots(*load_settings(config, environ).roots(), is_checked=False)
     document = acknowledge_damage(roots, reason)
     return document, _acknowledged_text(document)
+
+
+def acknowledge_copies(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
+    """Enters that a copy of the store may spend as well (`pipelines.store.moving`).
+
+    Raises:
+        ConfigError: no reason is given.
+    """
+    roots = open_store(load_settings(config, environ))
+    acknowledge_copy(roots, reason)
+    return {"copies": copies_of(roots)}, (
+        "entered: a copy of this store may spend as well. From the next run on, every claim supposes that the copy "
+        "releases nothing trained on the same records"
+    )
+
+
+def accept(config: Path, environ: Mapping[str, str], proof: str) -> tuple[dict[str, Any], str]:
+    """Lets a copy go on whose first root was retired (`pipelines.store.moving`).
+
+    Raises:
+        ConfigError: this is no copy.
+        PrivacyGateError: the proof does not fit.
+    """
+    roots = open_store(load_settings(config, environ))
+    accept_retired(roots, proof)
+    return {"private_root": str(roots.private)}, f"the store lives in {roots.private} from now on"
 
 
 def _too_large(releases: Sequence[Release], delta: float | None) -> str | None:
@@ -177,10 +205,14 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
 
 def ledger_text(document: Mapping[str, Any]) -> str:
     """For people."""
+    lines = [
+        f"a copy of this store may have spent more, which is not counted here (acknowledged {copy['at']}: "
+        f"{copy['reason']})"
+        for copy in document["copies"]
+    ]
     if not document["releases"] and not document["tables"]:
-        return "no release yet: nothing was trained on private records"
+        return "\n".join([*lines, "no release yet: nothing was trained on private records"])
     budget = document["budget"]
-    lines = []
     for group in document["groups"]:
         members = [r for r in document["releases"] if r["group"] == group["group"]]
         if not group["num_releases"]:

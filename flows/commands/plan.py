@@ -13,6 +13,7 @@ from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import runs
+from pipelines.store.home import problem_of
 from pipelines.store.inputs import CorpusState
 from pipelines.store.ledger import read_ledger
 from pipelines.store.plan import check_settings, make_plan
@@ -69,7 +70,7 @@ def plan_document(
         "left_out_files": dict(corpus.left_out),
         "last_run": last,
         "unfinished_run": _unfinished(roots),
-        "warnings": list(settings.warnings),
+        "warnings": [*settings.warnings, *filter(None, [problem_of(roots)])],
         "budget_carries": _budget(config, environ, settings),
         "training_waits": None
         if waits is None

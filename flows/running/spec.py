@@ -17,6 +17,7 @@ from pipelines.store.due import Training, last_training
 from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.moving import move_in
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.session import RunSpec, make_session, save_spec
@@ -157,6 +158,7 @@ def begin(
     roots = open_store(settings)
     for root in (roots.private, roots.public):
         require_usable(root / "work")
+    move_in(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
     return str(save_spec(make_session(spec)))

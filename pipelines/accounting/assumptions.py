@@ -128,6 +128,11 @@ def common(
         "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and whether "
         "one of them stands in what is published, is no secret in itself",
     ]
+    if publication.has_copy:
+        found.append(
+            "the store was copied, and the copy is known to no ledger but its own: epsilon counts what this store "
+            "released, and the claim supposes that the copy released nothing trained on the same records"
+        )
     if rule.plugins:
         found.append(
             f"the training method is code of another package: {', '.join(rule.plugins)}; whether it does to private "

@@ -38,6 +38,7 @@ class Publication:
         publishes_report: whether there is a public report.
         publishes_counts: whether it has rates that were counted on private text.
         keeps_superseded: whether tables and reports of earlier runs stay where they are.
+        has_copy: whether a copy of the store may have released models that its ledger does not know.
         redactions: identify how sentences were redacted (see `ReleaseFacts.redactions`).
     """
 
@@ -48,6 +49,7 @@ class Publication:
     publishes_report: bool = True
     publishes_counts: bool = False
     keeps_superseded: bool = False
+    has_copy: bool = False
     redactions: frozenset[str] = frozenset()
 
     @property

@@ -165,6 +165,7 @@ def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Pu
         publishes_report=report.public,
         publishes_counts=report.public and report.publish_counts,
         keeps_superseded=shard.keep_superseded,
+        has_copy=releases.is_copied,
         redactions=redactions,
     )
     return publication, [release for release in known if release is not own and not release.is_table]

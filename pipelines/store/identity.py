@@ -1,4 +1,4 @@
-"""``store.json``: which secret a store was made with, and how long its privacy ledger was.
+"""``store.json``: which secret a store was made with, how long its privacy ledger was, and where it lives.
 
 A store whose secret was replaced would find none of its artifacts again, take every file for a new one, and spend a
 privacy budget twice. So the secret's fingerprint is written down when the store is made and compared whenever it is
@@ -130,4 +130,15 @@ def anchor_of(private: Path) -> Anchor | None:
 
 def write_anchor(private: Path, secret: bytes, anchor: Anchor) -> None:
     """Writes down how long the ledger is now. The caller holds the ledger."""
-    write_sealed(private / FILE, _document(secret, anchor), "store", secret)
+    home = (read_identity(private) or {}).get("home")
+    _write(private, secret, anchor, home)
+
+
+def write_home(private: Path, secret: bytes, home: Mapping[str, Any]) -> None:
+    """Writes down where the store lives (`pipelines.store.home.Home`). The caller holds the ledger."""
+    _write(private, secret, anchor_of(private) or Anchor(0, ""), home)
+
+
+def _write(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str, Any] | None) -> None:
+    document = _document(secret, anchor) | ({} if home is None else {"home": dict(home)})
+    write_sealed(private / FILE, document, "store", secret)

@@ -26,9 +26,10 @@ from pipelines.files import finite, fsync_path
 from pipelines.store import ledger_file, versions
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
+from pipelines.store.home import require_home
 from pipelines.store.identity import write_anchor
 from pipelines.store.ledger_check import check_releases
-from pipelines.store.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
+from pipelines.store.ledger_file import COPIED, FILE, WAY_OUT, Anchor, LedgerError
 from pipelines.store.locks import is_held
 from pipelines.store.preparation import data_tokens, preparation_facts, private_data
 from pipelines.store.roots import Roots
@@ -205,6 +206,16 @@ def read_ledger(roots: Roots) -> list[Release]:
     return [*found, *untracked(roots, found)]
 
 
+def copies_of(roots: Roots) -> list[dict[str, Any]]:
+    """What was acknowledged of copies of the store that may spend as well: ``reason`` and ``at``, oldest first.
+
+    Raises:
+        LedgerError: the ledger is not as it was written.
+    """
+    documents = read_documents(roots, ledger_dir(roots) / FILE)
+    return [{name: d[name] for name in ("reason", "at")} for d in documents if d["type"] == COPIED]
+
+
 def budget_of(session: Session) -> Budget | None:
     """The run's privacy budget, if it has one."""
     settings: Any = session.configs.get("guarantee")
@@ -260,7 +271,8 @@ class StoreLedger:
             insecure_test_seed: noise and samples can be repeated.
 
         Raises:
-            PrivacyGateError: it would, or the ledger is not as it was written; nothing was entered.
+            PrivacyGateError: it would, the ledger is not as it was written, or the store is a copy or retired; nothing
+                was entered.
             StoreError: the ledger cannot be written.
             UnsupportedEventError: an event of no known kind.
         """
@@ -270,6 +282,7 @@ class StoreLedger:
         roots, purpose = self.session.roots, self.session.spec.purpose
         is_public = is_public and purpose != "audit"
         with locked(roots) as path:
+            require_home(roots)
             documents = read_documents(roots, path)
             listed = releases_of(roots, documents, self.key)
             check_releases(roots, listed)

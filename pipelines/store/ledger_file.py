@@ -32,7 +32,15 @@ AUDITED: Final = "audited"
 """The type of the line that keeps what an audit said of a model."""
 AUDITS_SETTLED: Final = "audits_settled"
 """The type of the line after which audits count anew, because somebody looked into an alarm."""
-_TYPES: Final = frozenset({"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED})
+RETIRED: Final = "retired"
+"""The type of the line after which the root that it names trains no more, because a copy of it does."""
+MOVED: Final = "moved"
+"""The type of the line with which a copy of a retired root takes over."""
+COPIED: Final = "copied"
+"""The type of the line that says, with a reason, that a copy of the store may spend as well."""
+_TYPES: Final = frozenset(
+    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED}
+)
 
 WAY_OUT: Final = (
     "Nothing is trained, and nothing is claimed, until that is settled. Restore the private root's ledger folder, "

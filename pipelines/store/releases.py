@@ -9,7 +9,7 @@ from pipelines.context import Releases
 from pipelines.files import canonical_json
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import release_stages
-from pipelines.store.ledger import document_of, read_ledger
+from pipelines.store.ledger import copies_of, document_of, read_ledger
 from pipelines.store.preparation import data_tokens
 from pipelines.store.roots import Roots
 from pipelines.store.same_redaction import Keys, redactions_of
@@ -46,6 +46,7 @@ def releases_on_files(session: Session, redacted: Keys) -> Releases:
         published=tuple(sorted(found, key=lambda r: order[r.release_id])),
         redactions=redactions_of(session, others, redacted),
         adopted=adopted_models(session.roots),
+        is_copied=bool(copies_of(session.roots)),
     )
 
 
@@ -64,4 +65,5 @@ def digest_of(releases: Releases) -> str:
     """What of the releases enters the key of a stage that reads them."""
     documents = [{**document_of(r), "tokens": None, "run_id": None} for r in releases.published]
     known = [sorted(releases.redactions), releases.is_current, dict(releases.recipe)]
+    known += ["copied"] * releases.is_copied
     return hashlib.sha256(canonical_json([known, documents])).hexdigest()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 STORE: Final = 2
-"""``store.json``. 1 held the version only; 2 holds the secret's fingerprint and how long the ledger was, sealed."""
+"""``store.json``. 1 held the version only; 2 holds the secret's fingerprint and how long the ledger was, sealed; since
+the first of that version, where the store lives."""
 KEY: Final = 1
 """The ingredients of artifact keys: another number would rebuild everything, models included."""
 MANIFEST: Final = 1

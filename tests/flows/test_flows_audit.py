@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +12,7 @@ import polars as pl
 import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
+from support.copies import copied
 from support.session import made_once
 
 from flows.commands import audit as command
@@ -48,7 +48,7 @@ STAGES = {"audit_model", "audit_membership", "audit_extraction", "audit_canaries
 
 
 def _audited(folder: Path) -> None:
-    shutil.copytree(finished_run().parent, folder / "project", symlinks=True)
+    copied(finished_run().parent, folder / "project")
     config = folder / "project" / "reticent.toml"
     drive(config, EVERYTHING)  # the copy is a store of its own
     before = _public(config)
@@ -255,7 +255,7 @@ def _with_evidence(
 def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_settled(
     audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(audited.parent, tmp_path / "project", symlinks=True)
+    copied(audited.parent, tmp_path / "project")
     config = tmp_path / "project" / "reticent.toml"
     roots = open_store(load_settings(config, {}))
     auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-1"))

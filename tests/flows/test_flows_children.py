@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from increment import drive, drive_begun
 from looked_at import EVERYTHING, finished_run
+from support.copies import copied
 
 from flows.commands.diff import diff_document, diff_text, runs_document, runs_text
 from flows.commands.ledger import ledger_document, ledger_text
@@ -33,7 +33,7 @@ from pipelines.training.data.overlay import AddedRow
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     """A copy of the finished run, to go on with."""
-    shutil.copytree(finished_run().parent, tmp_path / "project", symlinks=True)
+    copied(finished_run().parent, tmp_path / "project")
     config = tmp_path / "project" / "reticent.toml"
     drive(config, EVERYTHING)  # the copy is a store of its own: what names its folders is made again
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from importlib import metadata
@@ -9,18 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from looked_at import finished_run
+from increment import drive
+from looked_at import EVERYTHING, finished_run
 from prometheus_client.parser import text_string_to_metric_families
+from support.copies import copied
 from support.project import reticent
 
 from flows.commands import doctor
 from flows.commands.doctor import doctor_document, doctor_text
-from flows.commands.ledger import ledger_document
+from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.metrics import metrics_text, write_metrics
 from flows.commands.plan import plan_document
-from flows.running.spec import open_store
+from flows.running.spec import begin, open_store
 from flows.settings import load_settings
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.store import file_system, runs
 
 
@@ -36,7 +39,7 @@ def gauges(config: Path, environ: dict[str, str] | None = None) -> dict[str, dic
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    shutil.copytree(finished_run().parent, tmp_path / "project", symlinks=True)
+    copied(finished_run().parent, tmp_path / "project")
     return tmp_path / "project" / "reticent.toml"
 
 
@@ -139,11 +142,36 @@ def test_a_server_that_does_not_answer(tmp_path: Path) -> None:
     assert re.search(r"failed +server", done.stdout)
 
 
-def test_a_store_that_was_copied_goes_on(project: Path, tmp_path: Path) -> None:
-    """Back-up and restore: with the same secret, ledger and artifacts, nothing is built again."""
+def test_a_store_that_was_copied_goes_on_once_the_first_one_is_retired(project: Path, tmp_path: Path) -> None:
+    """Back-up and restore: with the same secret, ledger and artifacts, nothing is built again, and one trains."""
+    begin(project, {})
     shutil.copytree(project.parent, tmp_path / "restored", symlinks=True)
     restored = tmp_path / "restored" / "reticent.toml"
     assert ledger_document(restored, {}) == ledger_document(project, {})
-    assert {row["action"] for row in plan_document(restored, {}, read=True)["stages"] if row["action"] != "maybe"} == {
-        "hit"
-    }
+    (told,) = plan_document(restored, {}, read=True)["warnings"]
+    assert "is a copy" in told
+    assert "failed" in states(restored)["store"]
+    with pytest.raises(PrivacyGateError, match="is a copy"):
+        drive(restored, EVERYTHING)
+
+    proof = json.loads(reticent("retire", project, "--json", cwd=tmp_path).stdout)["proof"]
+    done = reticent("ledger", restored, "--retired", proof, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "failed" not in states(restored)["store"]
+    assert {o.state for o in drive(restored, EVERYTHING)} == {"cached"}
+    with pytest.raises(PrivacyGateError, match="was retired"):
+        begin(project, {})
+
+
+def test_two_copies_that_may_both_spend_stand_in_the_ledger_and_in_every_claim(project: Path, tmp_path: Path) -> None:
+    done = reticent("ledger", project, "--acknowledge-copy", "a second site", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "a second site" in ledger_text(ledger_document(project, {}))
+    states = {o.stage: o.state for o in drive(project, EVERYTHING)}
+    assert {stage for stage, state in states.items() if state == "completed"} == {"guarantee", "report"}
+    roots = open_store(load_settings(project, {}))
+    found = roots.private_files("guarantee", runs.key_in(runs.latest(roots), "guarantee") or "").json("claims.json")
+    for claims in (found["claims"], found["public"]["claims"]):
+        assert claims
+        assert all(any("the copy released nothing" in text for text in claim["assumptions"]) for claim in claims)
+    assert "a second site" not in json.dumps(found)

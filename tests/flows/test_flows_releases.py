@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from looked_at import EVERYTHING, drive, finished_run
+from support.copies import copied
 from typer.testing import CliRunner
 
 from flows.arguments import app
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.slow  # one run after the other, each with a server of 
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished run, to go on with."""
     target = tmp_path_factory.mktemp("releases") / "project"
-    shutil.copytree(finished_run().parent, target, symlinks=True)
+    copied(finished_run().parent, target)
     return target / "reticent.toml"
 
 
@@ -92,7 +93,7 @@ def test_a_table_that_was_published_once_counts_for_claims_after_it_was_withdraw
 ) -> None:
     """Guards "no row is published, so delta2 is 0", after a run that published rows beside the same cached model."""
     target = tmp_path_factory.mktemp("withdrawn") / "project"
-    shutil.copytree(finished_run().parent, target, symlinks=True)
+    copied(finished_run().parent, target)
     shutil.rmtree(target / "reticent-store")
     config = target / "reticent.toml"
     text = config.read_text().replace("[train]", '[train]\nmethod = "dpsgd"')

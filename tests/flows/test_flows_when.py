@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from increment import drive
 from looked_at import EVERYTHING, finished_run
+from support.copies import copied
 
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import plan_document, plan_text, run_text
@@ -34,7 +35,7 @@ def piece(digest: str, size: int, kind: str = "txt") -> dict[str, Any]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The settings file of a project that has trained."""
-    shutil.copytree(finished_run().parent, tmp_path / "project", symlinks=True)
+    copied(finished_run().parent, tmp_path / "project")
     return tmp_path / "project" / "reticent.toml"
 
 

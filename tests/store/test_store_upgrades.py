@@ -208,6 +208,7 @@ def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]
 
 
 ADDED_SINCE = {
+    "store.json": {"home"},  # where it runs next
     "specification": {"purpose", "parent", "overlay", "left_out", "trained_by"},  # a release of the corpus as it is
     "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by"},  # not counted; it trained
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
