@@ -78,8 +78,8 @@ docs: setup
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock
-	echo distributed | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		-c requirements.lock $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock) - -o requirements-dask.lock
+	printf "distributed\nkubernetes-validate\n" | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		-c requirements.lock $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock) - -o requirements-slow.lock
 
 clean:
 	rm -rf $(DEMO) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -42,7 +42,7 @@ class Waiting(DigitsPolicy):
 '''
 needs_dask = pytest.mark.skipif(
     importlib.util.find_spec("distributed") is None,
-    reason="distributed is not installed: pip install --no-deps -r requirements-dask.lock, as .ci/run does",
+    reason="distributed is not installed: pip install --no-deps -r requirements-slow.lock, as .ci/run does",
 )
 
 
