@@ -158,17 +158,26 @@ def _keys(folder: Path, config: dict, part: str) -> None:
     _stage(folder, config, "dedup_keys", part, {"split": (part,)})
 
 
+def _bucket(folder: Path, config: dict, bucket: str, parts: list[str], processes: int) -> None:
+    _stage(folder, config, "dedup_buckets", bucket, {"dedup_keys": parts}, processes)
+
+
 def _mask(folder: Path, config: dict, part: str) -> None:
     _stage(folder, config, "dedup_mask", part, {"split": (part,), "dedup_resolve": (None,)})
 
 
 def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object) -> np.ndarray:
-    """The three stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
+    """The stages, Parquet to Parquet. `our_rows` reads the answer, outside the clock."""
+    from pipelines.stages.dedup import DedupConfig
+
     names = parts(folder)
     config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}
     each = map if pool is None else pool.map
     list(each(_keys, [folder] * len(names), [config] * len(names), names))
-    _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names}, 1 if pool is None else 2)
+    buckets = DedupConfig(**config).partition_names(len(names))
+    processes = 2 if pool is not None and len(buckets) == 1 else 1
+    list(each(_bucket, *zip(*[(folder, config, bucket, names, processes) for bucket in buckets], strict=True)))
+    _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names, "dedup_buckets": buckets})
     list(each(_mask, [folder] * len(names), [config] * len(names), names))
     return np.empty(0, dtype=np.int64)
 

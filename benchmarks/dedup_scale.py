@@ -2,9 +2,9 @@
 
     python benchmarks/dedup_scale.py [--corpus 2000000 20000000] [--keys 2000000 20000000] [--duplicates 0.15]
 
-``--corpus`` writes that many sentences to Parquet and takes all three steps, file to file, on one core. ``--keys`` is
-the second step alone, which is the one that sees the whole corpus; its keys are made as they are read, so that no file
-has to be written, and each partition can be read again.
+``--corpus`` writes that many sentences to Parquet and takes all steps, file to file, on one core. ``--keys`` is
+the second step alone, with one bucket, so that it sees the whole corpus; its keys are made as they are read, so that no
+file has to be written, and each partition can be read again.
 
 Every run has a process of its own, with Arrow's memory in jemalloc, as the command line sets it. The filter and the
 marks grow with the corpus by design; memory outside them should not. A share of the rows repeats an earlier one, by
@@ -63,6 +63,7 @@ def batches(start: int, end: int, share: float) -> Iterator[KeyBatch]:
         rows = np.arange(at, min(end, at + BATCH_ROWS), dtype=np.uint64)
         source = source_rows(rows, share)
         yield KeyBatch(
+            row=rows - np.uint64(start),
             doc_id=pa.DictionaryArray.from_arrays(
                 pa.array((rows // np.uint64(100) - rows[0] // np.uint64(100)).astype(np.int32)),
                 [f"{n:032x}" for n in range(int(rows[0]) // 100, int(rows[-1]) // 100 + 1)],

@@ -8,6 +8,7 @@ from flows.running.lifecycle import require_usable_input, run_of
 from flows.running.spec import PREPARATION
 from flows.running.wiring import Outputs, each, whole
 from tasks.stages import (
+    dedup_buckets,
     dedup_keys,
     dedup_mask,
     dedup_resolve,
@@ -34,7 +35,8 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         sentences = each(split, run)  # A.5: tokenise and split before anything else
         require_usable_input(run)
         keys = each(dedup_keys, run, split=sentences)
-        duplicates = whole(dedup_resolve, run, dedup_keys=keys)
+        found = each(dedup_buckets, run, dedup_keys=keys)
+        duplicates = whole(dedup_resolve, run, dedup_keys=keys, dedup_buckets=found)
         decisions = each(dedup_mask, run, split=sentences, dedup_resolve=duplicates)  # line 1: D' = Dedup(D)
         redacted = each(redact, run, split=sentences, dedup_mask=decisions)  # line 2: D'' = Redact_pi(D')
         sampled = whole(sample, run, split=sentences)

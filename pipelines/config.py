@@ -92,6 +92,17 @@ class StageConfig(BaseModel):
         """
         raise LookupError(f"stage {stage} has no recipe")
 
+    def partition_names(self, num_partitions: int) -> tuple[str, ...]:
+        """The partitions of a stage that has its own ones (`pipelines.stage.Stage.own_partitions`).
+
+        Args:
+            num_partitions: of the corpus.
+
+        Raises:
+            LookupError: the table configures no such stage.
+        """
+        raise LookupError("no stage of this table has partitions of its own")
+
     def unread_inputs(self, stage: str) -> frozenset[str]:
         """Input stages of the graph that ``stage`` does not read with these settings.
 

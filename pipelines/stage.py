@@ -27,6 +27,9 @@ OVERLAY = "overlay"
 LEFT_OUT = "left_out"
 """The pseudo-stage that stands for the files beside the corpus that are not read, by suffix."""
 
+PARTITION = "partition"
+"""Stands among the inputs for the name of a partition that is no part of the corpus (`Stage.own_partitions`)."""
+
 OUTSIDE = frozenset({SOURCE, REVIEWS, RELEASES, OVERLAY, LEFT_OUT})
 """What stages read that no stage made."""
 
@@ -74,6 +77,8 @@ class Stage:
         module: holds ``run(ctx)``, and the Config class of each table that it owns.
         configs: the tables whose settings it reads, each with the class that validates it, ``module:Class``.
         fields: narrows a table to the settings that this step uses; absent means all.
+        own_partitions: whether it is partitioned in a way of its own, as its settings say
+            (`StageConfig.partition_names`), and not as the corpus is. The names enter its keys.
         roots: where it writes. The public root is published after the private one.
         packages: distributions whose version enters the key.
         tables: the Parquet tables that it offers to users.
@@ -95,6 +100,7 @@ class Stage:
     fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
     partitioned: bool = False
+    own_partitions: bool = False
     roots: tuple[Root, ...] = ("private",)
     packages: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()

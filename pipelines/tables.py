@@ -249,7 +249,11 @@ class Table:
             yield from batch.to_pylist()
 
     def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = ROW_GROUP_ROWS, as_dictionary: Sequence[str] = ()
+        self,
+        columns: Sequence[str] | None = None,
+        batch_rows: int = ROW_GROUP_ROWS,
+        as_dictionary: Sequence[str] = (),
+        near: tuple[str, int, int] | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The table in batches of bounded size. Raises as `open`.
 
@@ -257,16 +261,31 @@ class Table:
             columns: what to read; None for every column.
             batch_rows: rows at a time, at most.
             as_dictionary: columns of strings that come as dictionary arrays: faster where few values are repeated.
+            near: a column of numbers and a half-open range: row groups without a value in it are left out, and other
+                rows of the rest are not.
         """
         with self.open() as file:
-            wanted = list(columns) if columns is not None else None
+            options: dict[str, Any] = {"columns": list(columns) if columns is not None else None, "use_threads": False}
+            if near is not None:
+                options["row_groups"] = _row_groups(file, *near)
             if not as_dictionary:
-                yield from file.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+                yield from file.iter_batches(batch_size=batch_rows, **options)
                 return
             with pq.ParquetFile(
                 self.path, metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
             ) as encoded:
-                yield from encoded.iter_batches(batch_size=batch_rows, columns=wanted, use_threads=False)
+                yield from encoded.iter_batches(batch_size=batch_rows, **options)
+
+
+def _row_groups(file: pq.ParquetFile, column: str, first: int, end: int) -> list[int]:
+    """The row groups whose statistics allow for a value from ``first`` to below ``end``."""
+    at = file.schema.names.index(column)
+    found = []
+    for number in range(file.num_row_groups):
+        statistics = file.metadata.row_group(number).column(at).statistics
+        if statistics.min < end and statistics.max >= first:
+            found.append(number)
+    return found
 
 
 def side_by_side(

@@ -25,6 +25,7 @@ def _task(name: str) -> Task[Any, State[Any]]:
 
 split = _task("split")
 dedup_keys = _task("dedup_keys")
+dedup_buckets = _task("dedup_buckets")
 dedup_resolve = _task("dedup_resolve")
 dedup_mask = _task("dedup_mask")
 redact = _task("redact")

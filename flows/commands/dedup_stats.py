@@ -49,14 +49,16 @@ def stats_document(
 def _false_positives(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Expected ones are an estimate from the filter's size and fill; verified ones were counted."""
     from pipelines.dedup.bloom import expected_false_positives
+    from pipelines.dedup.hash_ranges import items_per_bucket
 
     if figures["backend"] != "bloom":
         return {"target_rate": None, "expected": 0.0, "verified": 0}
     num_new = figures["num_in_scope"] - figures["num_in_other"] - figures["num_nominated"]
-    rate = figures["target_false_positive_rate"]
+    rate, num_buckets = figures["target_false_positive_rate"], figures.get("num_buckets", 1)
+    held = items_per_bucket(figures["expected_items"], num_buckets)
     return {
         "target_rate": rate,
-        "expected": expected_false_positives(num_new, figures["expected_items"], rate),
+        "expected": num_buckets * expected_false_positives(num_new // num_buckets, held, rate),
         "verified": figures["num_false_positives"],
     }
 

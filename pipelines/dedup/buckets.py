@@ -1,4 +1,8 @@
-"""Candidates for duplicates on disk, by bucket of the key, and the exact decision about each bucket."""
+"""Candidates for duplicates on disk, in parts by their key, and the exact decision about each part.
+
+What holds the keys of one range of hashes (`pipelines.dedup.hash_ranges`) is a bucket too; these are buckets of such a
+bucket, one of which fits in memory.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ import pyarrow.compute as pc
 from pipelines.artifacts import Target
 from pipelines.dedup.bloom import UInt64Array
 from pipelines.dedup.index import Int64Array, differs
+from pipelines.dedup.key_tables import FOUND
 from pipelines.dedup.stability import Mode
-from pipelines.dedup.tables import DUPLICATES
 
 MAX_BUCKETS = 256  # files open at a time; their numbers are bytes
 _BUFFERED_ROWS = 32_768  # candidates, some 3 MB; in files of many small batches a bucket takes longer to read
@@ -21,6 +25,7 @@ _MERGED_ROWS = 16_384  # duplicates, of all buckets at once
 
 CANDIDATES = pa.schema(
     [
+        pa.field("partition", pa.uint32()),
         pa.field("row", pa.uint64()),
         pa.field("high", pa.uint64()),
         pa.field("low", pa.uint64()),
@@ -64,7 +69,7 @@ def open_writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.Recor
 
 
 def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
-    """Writes the duplicates among the candidates of one bucket, by row, and removes the bucket.
+    """Writes the duplicates among the candidates of one bucket, as they came, and removes the bucket.
 
     Args:
         source: the bucket.
@@ -84,10 +89,11 @@ def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
     occurrence = np.arange(len(order)) - starts[group] + 1
     is_masked = occurrence > 1 if mode == "mask_later" else lengths[group] > 1
     at = np.flatnonzero(is_masked)
-    at = at[np.argsort(order[at])]  # by row again
+    at = at[np.argsort(order[at])]  # as they came
     masked, firsts = table.take(order[at]), table.take(order[starts[group[at]]])
     names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
     columns = [
+        masked["partition"],
         masked["row"],
         masked["doc_id"],
         masked["sentence_index"],
@@ -95,9 +101,9 @@ def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
         pa.array(occurrence[at], type=pa.uint32()),
     ]
     with ExitStack() as stack:
-        found = pa.Table.from_arrays(columns, schema=DUPLICATES.columns)
+        found = pa.Table.from_arrays(columns, schema=FOUND.columns)
         # All buckets are merged at once, one batch of each in memory.
-        open_writer(target, DUPLICATES.columns, stack).write_table(
+        open_writer(target, FOUND.columns, stack).write_table(
             found, max_chunksize=max(256, _MERGED_ROWS // num_buckets)
         )
     return len(order) - len(starts)

@@ -1,7 +1,7 @@
-"""From the keys of a whole corpus to the list of its duplicates.
+"""From keys to the list of duplicates: of a whole corpus, or of all that fall into one range of hashes.
 
-Both passes go in corpus order (partition, then row), so that the result depends on the order of the sentences only,
-never on how they are cut into partitions or batches:
+Partitions are read in corpus order, and equal keys lie in the order of their rows, so that the result depends on the
+order of the sentences only, never on how they are cut into partitions or batches:
 
 1. One pass through a Bloom filter. Every key that occurs twice is nominated, for the filter has no false negatives; a
    few others are too. A small second filter marks the nominated keys; then the first is given up.
@@ -34,6 +34,7 @@ from pipelines.dedup.bloom import BloomFilter, BoolArray, ScalableBloomFilter, U
 from pipelines.dedup.bloom_rate import BLOCK_BITS
 from pipelines.dedup.buckets import CANDIDATES, MAX_BUCKETS, Buckets, decide, open_writer
 from pipelines.dedup.index import Int64Array
+from pipelines.dedup.key_tables import FOUND
 from pipelines.dedup.prefetch import prefetch
 from pipelines.dedup.stability import Mode
 from pipelines.dedup.tables import DUPLICATES
@@ -47,9 +48,10 @@ _ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, ab
 
 @dataclass(frozen=True)
 class KeyBatch:
-    """Some consecutive rows of one partition's keys.
+    """Some rows of one partition's keys; those of equal keys come in ascending order.
 
     Attributes:
+        row: their numbers in the partition, uint64, shape (rows,).
         doc_id: strings, or a dictionary array of strings, shape (rows,).
         sentence_index: uint32, shape (rows,).
         high, low: the halves of the keys, uint64, shape (rows,).
@@ -57,6 +59,7 @@ class KeyBatch:
         in_other: rows that are masked because another corpus holds them; none of them is in scope.
     """
 
+    row: UInt64Array
     doc_id: pa.Array
     sentence_index: pa.Array
     high: UInt64Array
@@ -132,19 +135,23 @@ def resolve_unverified(
 ) -> Iterator[pa.Table]:
     """The plain Bloom filter of CRT: every nominated row is a duplicate, true or not.
 
+    Args:
+        partitions: the corpus. What is taken for a duplicate by mistake depends on the order of all of its rows, so
+            that they must come in that order.
+        bloom: an empty filter.
+        tally: counts, filled in by the time the iterator ends.
+
     Yields:
         The ``duplicates`` of each partition, in corpus order.
     """
     for partition in partitions:
         found: list[pa.RecordBatch] = []
-        at = 0
         for batch, rows in nominate(partition(), bloom, tally):
             is_masked = batch.in_other.copy()
             is_masked[rows] = True
-            found.append(_of_unknown(batch, np.flatnonzero(is_masked), at))
-            at += len(batch.in_scope)
+            found.append(_of_unknown(batch, np.flatnonzero(is_masked), 0))
         tally.num_duplicates += sum(map(len, found))
-        yield pa.Table.from_batches(found, schema=DUPLICATES.columns)
+        yield pa.Table.from_batches(found, schema=FOUND.columns).select(DUPLICATES.names)
     tally.describe(bloom)
 
 
@@ -192,7 +199,7 @@ def resolve(
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
     keys = prefetched(_numbered(partitions))
-    ends = _sort_out(keys, len(partitions), marks, tally, scratch, num_buckets)
+    _sort_out(keys, marks, tally, scratch, num_buckets)
     marks = None
     found = [scratch.blob(f"found-{n}") for n in range(num_buckets)]
     with ThreadPoolExecutor(num_threads) as threads:
@@ -200,7 +207,10 @@ def resolve(
             lambda n: decide(scratch.blob(f"bucket-{n}"), found[n], mode, num_buckets), range(num_buckets)
         )
         tally.num_repeats = sum(decided)
-    yield from prefetched(_merge([scratch.blob("other"), *found], ends, tally))
+    streams = [_read(path) for path in (scratch.blob("other"), *found)]
+    for duplicates in prefetched(merge(streams, len(partitions))):
+        tally.num_duplicates += len(duplicates)
+        yield duplicates
 
 
 def _numbered(partitions: Sequence[KeyPartition]) -> Iterator[tuple[int, KeyBatch]]:
@@ -215,40 +225,31 @@ def _names(batch: KeyBatch, rows: Int64Array) -> pa.Array:
     return batch.doc_id.take(rows)
 
 
-def _of_unknown(batch: KeyBatch, rows: Int64Array, at: int) -> pa.RecordBatch:
-    """Duplicates of nobody knows what; ``at`` is the number of the batch's first row."""
+def _of_unknown(batch: KeyBatch, rows: Int64Array, partition: int) -> pa.RecordBatch:
+    """Duplicates of nobody knows what."""
     columns = [
-        pa.array(rows + at, type=pa.uint64()),
+        pa.array(np.full(len(rows), partition, dtype=np.uint32)),
+        pa.array(batch.row[rows]),
         _names(batch, rows),
         batch.sentence_index.take(rows),
         pa.nulls(len(rows), pa.string()),
         pa.array(np.zeros(len(rows), dtype=np.uint32)),
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=DUPLICATES.columns)
+    return pa.RecordBatch.from_arrays(columns, schema=FOUND.columns)
 
 
 def _sort_out(
-    keys: Iterable[tuple[int, KeyBatch]],
-    num_partitions: int,
-    marks: BloomFilter | None,
-    tally: Tally,
-    scratch: Target,
-    num_buckets: int,
-) -> list[int]:
+    keys: Iterable[tuple[int, KeyBatch]], marks: BloomFilter | None, tally: Tally, scratch: Target, num_buckets: int
+) -> None:
     """Writes rows whose key is marked to their buckets, and what another corpus holds to ``other``.
 
     Args:
         keys: the corpus in order, with the number of the partition.
         marks: None marks every key; then the rows are counted here.
-
-    Returns:
-        The number of rows up to the end of each partition.
     """
-    ends = np.zeros(num_partitions, dtype=np.int64)
-    at = 0
     with ExitStack() as stack:
         buckets = Buckets(scratch, num_buckets, stack)
-        other = open_writer(scratch.blob("other"), DUPLICATES.columns, stack)
+        other = open_writer(scratch.blob("other"), FOUND.columns, stack)
         for partition, batch in keys:
             rows = np.flatnonzero(batch.in_scope)
             if marks is None:
@@ -256,7 +257,8 @@ def _sort_out(
             else:
                 rows = rows[marks.contains(batch.high[rows], batch.low[rows])]
             columns = [
-                pa.array(rows + at, type=pa.uint64()),
+                pa.array(np.full(len(rows), partition, dtype=np.uint32)),
+                pa.array(batch.row[rows]),
                 pa.array(batch.high[rows]),
                 pa.array(batch.low[rows]),
                 _names(batch, rows),
@@ -264,25 +266,26 @@ def _sort_out(
             ]
             buckets.add(pa.RecordBatch.from_arrays(columns, schema=CANDIDATES))
             if batch.in_other.any():
-                other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), at))
-            at += len(batch.in_scope)
-            ends[partition] = at
+                other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), partition))
         buckets.flush()
-    ends = np.maximum.accumulate(ends)  # a partition without rows ends where the one before does
-    return ends.tolist()
+
+
+def _read(path: Path) -> Iterator[pa.RecordBatch]:
+    """The batches of a file of `open_writer`."""
+    with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
+        yield from reader
 
 
 class _Cursor:
-    """Reads duplicates up to a row, and then from there on."""
+    """Reads duplicates up to the end of a partition, and then from there on."""
 
-    def __init__(self, path: Path, stack: ExitStack) -> None:
-        file = stack.enter_context(pa.OSFile(str(path), "rb"))
-        self._batches: Iterator[pa.RecordBatch] = iter(stack.enter_context(pa.ipc.open_stream(file)))
-        self._batch: pa.RecordBatch | None = next(self._batches, None)
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._batch = next(batches, None)
 
-    def read(self, end: int) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: int) -> Iterator[pa.RecordBatch]:
         while self._batch is not None:
-            taken = int(np.searchsorted(self._batch["row"].to_numpy(), end))
+            taken = int(np.searchsorted(self._batch["partition"].to_numpy(), partition, side="right"))
             if taken:
                 yield self._batch.slice(0, taken)
             if taken < len(self._batch):
@@ -291,15 +294,18 @@ class _Cursor:
             self._batch = next(self._batches, None)
 
 
-def _merge(paths: Sequence[Path], ends: Sequence[int], tally: Tally) -> Iterator[pa.Table]:
-    """Each partition's duplicates out of all buckets, rows counted from the start of the partition."""
-    with ExitStack() as stack:
-        cursors = [_Cursor(path, stack) for path in paths]
-        start = 0
-        for end in ends:
-            batches = [batch for cursor in cursors for batch in cursor.read(end)]
-            found = pa.Table.from_batches(batches, schema=DUPLICATES.columns).sort_by("row")
-            rows = pa.array(found["row"].to_numpy() - np.uint64(start))
-            tally.num_duplicates += len(rows)
-            yield found.set_column(0, DUPLICATES.columns.field("row"), rows)
-            start = end
+def merge(streams: Iterable[Iterator[pa.RecordBatch]], num_partitions: int) -> Iterator[pa.Table]:
+    """Brings together what was found apart.
+
+    Args:
+        streams: rows of `pipelines.dedup.key_tables.FOUND`, each by partition. One batch of each is in memory.
+        num_partitions: how many there are.
+
+    Yields:
+        The ``duplicates`` of each partition, by row, in corpus order.
+    """
+    cursors = [_Cursor(batches) for batches in streams]
+    for partition in range(num_partitions):
+        batches = [batch for cursor in cursors for batch in cursor.read(partition)]
+        found = pa.Table.from_batches(batches, schema=FOUND.columns)
+        yield found.select(DUPLICATES.names).sort_by("row")

@@ -1,4 +1,4 @@
-"""The ``[dedup]`` table. Its three steps are `dedup_keys`, `dedup_resolve` and `dedup_mask`."""
+"""The ``[dedup]`` table. Its steps are `dedup_keys`, `dedup_buckets`, `dedup_resolve` and `dedup_mask`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
+from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, usual_buckets
 
 
 class DedupConfig(StageConfig):
     """How duplicate sentences are found, and which copies are masked."""
 
-    UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory"})
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"max_rows_in_memory", "buckets"})
 
     mode: Literal["mask_later", "mask_all"] = Field(
         default="mask_later",
@@ -76,6 +77,15 @@ class DedupConfig(StageConfig):
         " changes the result.",
     )
 
+    buckets: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BUCKETS,
+        description="Ranges of hashes that are compared side by side, each with its own Bloom filter and a process of"
+        " its own; by default one for every 16 partitions or more, up to 256. Never changes the result. With verify ="
+        " false or against there is one.",
+    )
+
     @field_validator("against")
     @classmethod
     def _absolute(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
@@ -91,7 +101,15 @@ class DedupConfig(StageConfig):
             raise ValueError("mode mask_all needs verify = true: a plain Bloom filter never finds the first copy")
         if self.unit == "document" and not self.verify:
             raise ValueError("unit document needs verify = true: a plain Bloom filter errs on single sentences")
+        if (self.buckets or 1) > 1 and (self.against or not self.verify):
+            raise ValueError("with verify = false or against there is one bucket; leave out buckets")
         return self
+
+    def partition_names(self, num_partitions: int) -> tuple[str, ...]:
+        """The buckets. What a plain filter takes for a duplicate depends on all that is in it, so there it is one."""
+        if not self.verify or self.against:
+            return bucket_names(1)
+        return bucket_names(self.buckets or usual_buckets(num_partitions))
 
     def data_files(self) -> tuple[str, ...]:
         """The other corpus, which counts by content."""

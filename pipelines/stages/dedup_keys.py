@@ -1,4 +1,4 @@
-"""Dedup, step 1 of 3: the 128-bit key of every sentence of one partition."""
+"""Dedup, step 1 of 4: the 128-bit key of every sentence of one partition."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ["doc_id", "sentence_index", "text", "speaker", "domain", "fold", "label"]
 _REPEATED = ["speaker", "domain", "fold", "label"]
+_WRITTEN_ROWS = 65_536  # at a time, in the order of the keys
 
 
 def _lengths(sentences: Table) -> Iterator[npt.NDArray[np.int32]]:
@@ -78,35 +79,49 @@ def _of_documents(sentences: Table, maker: KeyMaker, min_tokens: int, *, of_text
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``keys.parquet``: one row per sentence, in the same order."""
+    """Writes ``keys.parquet``: one row per sentence, by prefix of the key, so that a bucket's rows lie together."""
+    import numpy as np
     import pyarrow as pa
 
     from pipelines.corpus.tables import SENTENCES
+    from pipelines.dedup.hash_ranges import PREFIX_BITS
     from pipelines.dedup.kernels import compiled
+    from pipelines.dedup.key_tables import KEYS
     from pipelines.dedup.keys import KeyMaker
-    from pipelines.dedup.tables import KEYS
 
     config = ctx.configs["dedup"]
     sentences = ctx.input("split").table(SENTENCES)
     maker = KeyMaker(config.normalise, config.hash_seed, compiled(sentences.num_rows))
     make = _of_sentences if config.unit == "sentence" else _of_documents
-    num_in_scope = 0
+    made: list[pa.RecordBatch] = []
+    num_rows = num_in_scope = 0
+    for batch, in_scope, high, low, text_high, text_low in make(
+        sentences, maker, config.min_tokens, of_text=bool(config.against)
+    ):
+        rows = np.arange(num_rows, num_rows + batch.num_rows, dtype=np.uint64)
+        absent = pa.nulls(batch.num_rows, pa.uint64())
+        columns = {
+            # Rows that are out of scope have no key, and are only counted: by all buckets alike.
+            "prefix": np.where(in_scope, high >> np.uint64(64 - PREFIX_BITS), rows).astype(np.uint16),
+            "row": rows,
+            "doc_id": batch.column("doc_id"),
+            "sentence_index": batch.column("sentence_index"),
+            "key_high": high,
+            "key_low": low,
+            "in_scope": in_scope,
+            "text_key_high": absent if text_high is None else text_high,
+            "text_key_low": absent if text_low is None else text_low,
+        }
+        made.append(pa.RecordBatch.from_arrays([pa.array(columns[n]) for n in KEYS.names], schema=KEYS.columns))
+        num_rows += batch.num_rows
+        num_in_scope += int(in_scope.sum())
+        ctx.run.progress(num_rows, None, "hashing sentences")
     with ctx.out.table(KEYS) as writer:
-        for batch, in_scope, high, low, text_high, text_low in make(
-            sentences, maker, config.min_tokens, of_text=bool(config.against)
-        ):
-            absent = pa.nulls(batch.num_rows, pa.uint64())
-            writer.write(
-                {
-                    "doc_id": batch.column("doc_id"),
-                    "sentence_index": batch.column("sentence_index"),
-                    "key_high": high,
-                    "key_low": low,
-                    "in_scope": in_scope,
-                    "text_key_high": absent if text_high is None else text_high,
-                    "text_key_low": absent if text_low is None else text_low,
-                }
-            )
-            num_in_scope += int(in_scope.sum())
-            ctx.run.progress(writer.num_rows, None, "hashing sentences")
-    return {"num_sentences": writer.num_rows, "num_in_scope": num_in_scope}
+        if made:
+            keys = pa.concat_batches(made)
+            del made
+            order = np.argsort(keys["prefix"].to_numpy(), kind="stable")
+            for at in range(0, num_rows, _WRITTEN_ROWS):
+                part = keys.take(order[at : at + _WRITTEN_ROWS])
+                writer.write({name: part[name] for name in KEYS.names})
+    return {"num_sentences": num_rows, "num_in_scope": num_in_scope}

@@ -1,4 +1,4 @@
-"""Dedup, step 3 of 3: one decision per sentence of one partition, from the list of its duplicates."""
+"""Dedup, step 4 of 4: one decision per sentence of one partition, from the list of its duplicates."""
 
 from __future__ import annotations
 

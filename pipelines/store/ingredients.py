@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json
 from pipelines.graph import GRAPH
-from pipelines.stage import LEFT_OUT, OVERLAY, REVIEWS, SOURCE
+from pipelines.stage import LEFT_OUT, OVERLAY, PARTITION, REVIEWS, SOURCE
 from pipelines.store.keys import InputDigests, own_ingredients, source_digest
 from pipelines.store.session import Session
 
@@ -21,6 +21,8 @@ def ingredients_of(session: Session, stage_name: str, partition: str | None, inp
     digests = dict(inputs)
     if GRAPH[stage_name].reads(SOURCE) and partition is not None:
         digests[SOURCE] = source_digest(session.roots.secret, session.pieces(partition))
+    if GRAPH[stage_name].own_partitions:  # all of them read the same
+        digests[PARTITION] = partition
     read = GRAPH[stage_name].edges_read(session.configs)
     if any(edge.stage == REVIEWS for edge in read) and session.spec.reviews is not None:
         digests[REVIEWS] = session.spec.reviews.digest

@@ -212,7 +212,7 @@ def _only_code_changed(session: Session, stage: Stage, made: Mapping[tuple[str, 
         then = {partition: key for (s, partition), key in made.items() if s == name}
         if not then and name != "split":
             continue  # the stage is new
-        if then.keys() != set(session.partition_names(name)):
+        if then.keys() != set(session.partition_names(name)) and not GRAPH[name].own_partitions:
             return False
         for partition, key in then.items():
             manifest = manifests.load(session.roots, name, key)

@@ -13,8 +13,11 @@ from pipelines.store import manifest as manifests
 from pipelines.store.keys import make_key, own_ingredients
 from pipelines.store.session import Session
 
-RECIPE_STAGES = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
+RECIPE_STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
 """The stages that decide what is masked in a sentence, and what passes as public."""
+
+LATER_STAGES = frozenset({"dedup_buckets"})
+"""Those of them that stores of earlier versions lack; what they do, another one did."""
 
 
 def redaction_recipe(session: Session) -> str:
@@ -24,7 +27,8 @@ def redaction_recipe(session: Session) -> str:
 
 def recipe_id(session: Session, own: Mapping[str, Mapping[str, Any]]) -> str:
     """As `redaction_recipe`, from what the keys of `RECIPE_STAGES` are made of beside their inputs."""
-    return make_key(session, {"redaction": {stage: {**own[stage], "seed": None} for stage in RECIPE_STAGES}})[:16]
+    there = {stage: {**own[stage], "seed": None} for stage in RECIPE_STAGES if stage in own}
+    return make_key(session, {"redaction": there})[:16]
 
 
 def redacted_output(session: Session, inputs: Mapping[str, Sequence[tuple[str | None, str]]]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.graph_names import REDACTED
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
-from pipelines.store.preparation import RECIPE_STAGES, recipe_id, redacted_output, redaction_recipe
+from pipelines.store.preparation import LATER_STAGES, RECIPE_STAGES, recipe_id, redacted_output, redaction_recipe
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session
 
@@ -61,4 +61,4 @@ def _recipe_of(session: Session, record: Mapping[str, Any]) -> str | None:
             if manifest is None or "ingredients" not in manifest.lineage:
                 return None
             own[stage] = {name: value for name, value in manifest.lineage["ingredients"].items() if name != "inputs"}
-    return recipe_id(session, own) if own.keys() == set(RECIPE_STAGES) else None
+    return recipe_id(session, own) if own.keys() | LATER_STAGES == set(RECIPE_STAGES) else None

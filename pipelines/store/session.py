@@ -189,6 +189,8 @@ class Session:
 
     def partition_names(self, stage: str) -> tuple[str | None, ...]:
         """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
+        if GRAPH[stage].own_partitions:
+            return self.configs[GRAPH[stage].table].partition_names(len(self.spec.partitions))
         return tuple(p.name for p in self.spec.partitions) if GRAPH[stage].partitioned else (None,)
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:

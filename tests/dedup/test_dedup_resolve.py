@@ -21,9 +21,10 @@ def rows_of(keys, in_scope=None):
     return [(f"d{n // 4}", n % 4, key, s) for n, (key, s) in enumerate(zip(keys, scope, strict=True))]
 
 
-def as_batch(rows):
+def as_batch(rows, start=0):
     keys = np.array([row[2] for row in rows], dtype=np.uint64).reshape(-1, 2)
     return KeyBatch(
+        row=np.arange(start, start + len(rows), dtype=np.uint64),
         doc_id=pa.array([row[0] for row in rows], type=pa.string()),
         sentence_index=pa.array([row[1] for row in rows], type=pa.uint32()),
         high=keys[:, 0].copy(),
@@ -35,7 +36,7 @@ def as_batch(rows):
 
 def as_partitions(parts, batch_rows):
     def opener(rows):
-        return lambda: (as_batch(rows[at : at + batch_rows]) for at in range(0, len(rows), batch_rows))
+        return lambda: (as_batch(rows[at : at + batch_rows], at) for at in range(0, len(rows), batch_rows))
 
     return [opener(rows) for rows in parts]
 

@@ -43,6 +43,7 @@ def as_partition(sentences, normalise, other=()):
     return lambda: iter(
         [
             KeyBatch(
+                row=np.arange(len(sentences), dtype=np.uint64),
                 doc_id=pa.array(["d"] * len(sentences), type=pa.string()),
                 sentence_index=pa.array(range(len(sentences)), type=pa.uint32()),
                 high=high,

@@ -13,7 +13,7 @@ from flows.arguments import app
 from flows.commands.dedup_stats import stats_document
 from pipelines.errors import ConfigError, InputError
 
-STAGES = ("split", "dedup_keys", "dedup_resolve", "dedup_mask")
+STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask")
 TEXTS = [
     ["Good day to you.", "The parcel is late."],
     ["Good day to you.", "Bye now."],

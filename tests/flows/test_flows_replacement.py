@@ -21,7 +21,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.mask import MASK
 from pipelines.walks import usual
 
-REDACTION = ("split", "dedup_keys", "dedup_resolve", "dedup_mask", "redact")
+REDACTION = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask", "redact")
 SURROGATES = {"RETICENT__REDACT__REPLACEMENT": "surrogate"}
 TURNS = (
     "USR: order 5551234567 is late\nSYS: order 5551234567 left at 9\nUSR: thank you",

@@ -1,4 +1,4 @@
-"""The three dedup stages, from a sentences table to one decision per sentence."""
+"""The dedup stages, from a sentences table to one decision per sentence."""
 
 import dataclasses
 import itertools
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from support.contexts import artifact, stage_context
 from support.tables import read_table, write_rows
 
+from pipelines.dedup.hash_ranges import bucket_names
 from pipelines.errors import StoreError
 from pipelines.graph import GRAPH
 from pipelines.stages.dedup import DedupConfig
@@ -43,6 +44,11 @@ class Pipeline:
         self.counts[name] = GRAPH[stage].run()(ctx)
         return artifact(stage, out, partition, key=name)
 
+    def resolve(self, keys):
+        names = self.config.partition_names(len(keys))
+        buckets = tuple(self.run("dedup_buckets", name, {"dedup_keys": keys}) for name in names)
+        return self.run("dedup_resolve", None, {"dedup_keys": keys, "dedup_buckets": buckets})
+
     def split(self, partition, rows):
         private_dir = self.root / f"split-{partition}"
         write_rows(private_dir / "sentences.parquet", "sentences", rows, **SENTENCE)
@@ -50,11 +56,11 @@ class Pipeline:
 
 
 def dedup(root, partitions, **config):
-    """Runs all three steps over {partition: rows}; returns decisions per partition, figures, and the pipeline."""
+    """Runs all steps over {partition: rows}; returns decisions per partition, figures, and the pipeline."""
     pipeline = Pipeline(root, DedupConfig(**config))
     split = {name: pipeline.split(name, rows) for name, rows in partitions.items()}
     keys = tuple(pipeline.run("dedup_keys", name, {"split": (artifact,)}) for name, artifact in split.items())
-    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": keys})
+    resolved = pipeline.resolve(keys)
     decisions = {}
     for name, sentences in split.items():
         masked = pipeline.run("dedup_mask", name, {"split": (sentences,), "dedup_resolve": (resolved,)})
@@ -92,6 +98,7 @@ def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_
         "min_tokens": 0,
         "target_false_positive_rate": 1e-6,
         "expected_items": 1_000_000,
+        "num_buckets": 1,
         "num_bits": figures["num_bits"],
         "num_hashes": 16,
         "num_filters": 1,
@@ -105,7 +112,7 @@ def test_first_copy_is_kept_across_partitions_and_every_row_gets_a_decision(tmp_
     }
     assert 39_000_000 < figures["num_bits"] < 40_000_000  # bits, not bytes
     assert pipeline.counts["dedup_mask-p-2"] == {"num_sentences": 3, "num_duplicates": 2}
-    assert not list((tmp_path / "dedup_resolve-None.scratch").iterdir())
+    assert not list((tmp_path / "dedup_buckets-001-of-001.scratch").iterdir())
     listed = {path.name for path in (tmp_path / "dedup_resolve-None").iterdir()}
     assert listed == {"p-0.parquet", "p-1.parquet", "p-2.parquet", "figures.json"}
     found = read_table(tmp_path / "dedup_resolve-None" / "p-2.parquet", "duplicates").to_pylist()
@@ -184,14 +191,14 @@ def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, m
     corpus = {f"p{n}": document(f"d{n}", *(str(i * i % (40 + n)) for i in range(90))) for n in range(3)}
     plain, small = tmp_path / "plain", tmp_path / "small"
     plain.mkdir()
-    (small / "dedup_resolve-None.scratch" / "resolve").mkdir(parents=True)
-    (small / "dedup_resolve-None.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
+    (small / "dedup_buckets-001-of-001.scratch" / "resolve").mkdir(parents=True)
+    (small / "dedup_buckets-001-of-001.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
     dedup(plain, corpus)
     batches = Table.batches
-    monkeypatch.setattr(Table, "batches", lambda *a, **k: batches(*a, **k, batch_rows=7))
+    monkeypatch.setattr(Table, "batches", lambda *a, **k: batches(*a, **{**k, "batch_rows": 7}))
     dedup(small, corpus, max_rows_in_memory=11)
     assert files_of(plain, "split") == files_of(small, "split")
-    assert "max_rows_in_memory" not in DedupConfig().keyed()
+    assert {"max_rows_in_memory", "buckets"}.isdisjoint(DedupConfig().keyed())
 
 
 @settings(deadline=None, max_examples=15)
@@ -213,6 +220,75 @@ def test_decisions_do_not_depend_on_how_the_corpus_is_partitioned(tmp_path_facto
     assert outcomes(decisions) == expected
 
 
+def _resolved(root):
+    return {path.name: path.read_bytes() for path in (root / "dedup_resolve-None").glob("*.parquet")}
+
+
+@pytest.mark.parametrize(("backend", "mode"), [("bloom", "mask_later"), ("bloom", "mask_all"), ("exact", "mask_later")])
+@settings(deadline=None, max_examples=6)
+@given(
+    texts=st.lists(st.integers(0, 40).map(str), max_size=60),
+    out_of_scope=st.sets(st.integers(0, 59)),
+    cuts=st.lists(st.integers(0, 60), max_size=3),
+    buckets=st.sampled_from([2, 7, 30]),
+    max_rows=st.sampled_from([1, 5, 1000]),
+)
+def test_buckets_are_decided_apart_and_give_the_bytes_of_one(
+    tmp_path_factory, backend, mode, texts, out_of_scope, cuts, buckets, max_rows
+):
+    rows = document("d", *texts)
+    for number, row in enumerate(rows):
+        row["fold"] = "test" if number in out_of_scope else "train"
+    edges = [0, *sorted(min(c, len(rows)) for c in cuts), len(rows)]
+    parts = {f"p{n}": rows[a:b] for n, (a, b) in enumerate(itertools.pairwise(edges))}
+    config = {"backend": backend, "mode": mode, "expected_items": 3, "false_positive_rate": 0.5}
+    one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
+    decisions, figures, _ = dedup(one, parts, **config)
+    _, split_up, pipeline = dedup(many, parts, **config, buckets=buckets, max_rows_in_memory=max_rows)
+    assert _resolved(one) == _resolved(many)
+    of_buckets = [pipeline.counts[f"dedup_buckets-{name}"] for name in bucket_names(buckets)]
+    assert sum(counts["num_sentences"] for counts in of_buckets) == len(rows)
+    assert split_up["num_buckets"] == buckets
+    for name in ("num_sentences", "num_in_scope", "num_duplicates"):
+        assert figures[name] == split_up[name]
+    seen, in_scope = Counter(), [text for n, text in enumerate(texts) if n not in out_of_scope]
+    for number, (text, found) in enumerate(zip(texts, itertools.chain(*decisions.values()), strict=True)):
+        if number in out_of_scope:
+            assert not found["is_duplicate"]
+            continue
+        seen[text] += 1
+        masked = seen[text] > 1 or (mode == "mask_all" and in_scope.count(text) > 1)
+        assert (found["is_duplicate"], found["occurrence"]) == (masked, seen[text])
+
+
+def test_a_bucket_reads_only_row_groups_that_may_hold_its_keys(tmp_path, monkeypatch):
+    """With many partitions and buckets, everything else would be read as often as there are buckets."""
+    monkeypatch.setattr("pipelines.tables.ROW_GROUP_ROWS", 64)
+    texts = [str(n % 900) for n in range(1_000)]
+    read = []
+    batches = Table.batches
+
+    def counted(table, *args, **options):
+        for batch in batches(table, *args, **options):
+            if "near" in options:
+                read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(Table, "batches", counted)
+    _, figures, _ = dedup(tmp_path, {"p": document("d", *texts)}, buckets=8)
+    assert figures["num_duplicates"] == 100
+    assert sum(read) <= 2 * (1_000 + 8 * 2 * 64)  # each row twice, and two row groups at the ends of each bucket
+
+
+def test_a_plain_filter_and_another_corpus_have_one_bucket():
+    """There, which bucket a key is in would change what is taken for a duplicate, or be read again for each."""
+    for config in (DedupConfig(verify=False), DedupConfig(against=("/x.txt",))):
+        assert config.partition_names(10_000) == ("001-of-001",)
+    with pytest.raises(ValidationError, match="one bucket"):
+        DedupConfig(verify=False, buckets=2)
+    assert len(DedupConfig(buckets=5).partition_names(1)) == 5
+
+
 def test_a_change_of_one_partition_leaves_unrelated_partitions_their_bytes(tmp_path):
     corpus = {"p": document("a", "x", "y"), "q": document("b", "y", "z"), "r": document("c", "w", "w")}
     before, after = tmp_path / "before", tmp_path / "after"
@@ -232,7 +308,7 @@ def test_a_list_of_another_partition_is_refused_without_quoting_it(tmp_path):
     pipeline = Pipeline(tmp_path, DedupConfig())
     one, other = (pipeline.split(name, document(f"secret-{name}", "x", "x")) for name in "pq")
     keys = pipeline.run("dedup_keys", "p", {"split": (one,)})
-    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": (keys,)})
+    resolved = pipeline.resolve((keys,))
     resolved.blob("p.parquet").rename(resolved.blob("q.parquet"))
     with pytest.raises(StoreError) as error:
         pipeline.run("dedup_mask", "q", {"split": (other,), "dedup_resolve": (resolved,)})
@@ -253,6 +329,8 @@ def test_a_list_of_another_partition_is_refused_without_quoting_it(tmp_path):
         {"min_tokens": -1},
         {"hash_seed": 2**32},
         {"max_rows_in_memory": 0},
+        {"buckets": 0},
+        {"buckets": 257},
         {"normalize": "none"},
     ],
 )
@@ -263,8 +341,9 @@ def test_wrong_settings_are_refused(wrong):
 
 def test_stage_modules_import_nothing_heavy():
     code = (
-        "import sys, pipelines.stages.dedup, pipelines.stages.dedup_keys, pipelines.stages.dedup_mask,"
-        " pipelines.stages.dedup_resolve; print(sorted({'numpy', 'pyarrow', 'mmh3'} & set(sys.modules)))"
+        "import sys, pipelines.stages.dedup, pipelines.stages.dedup_keys, pipelines.stages.dedup_buckets,"
+        " pipelines.stages.dedup_resolve, pipelines.stages.dedup_mask;"
+        " print(sorted({'numpy', 'pyarrow', 'mmh3'} & set(sys.modules)))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
@@ -272,7 +351,7 @@ def test_stage_modules_import_nothing_heavy():
 
 def _run_shuffled(root, corpus, num_workers, rng):
     """All three steps; partitions start in a shuffled order and end in any."""
-    pipeline = Pipeline(root, DedupConfig(unit="sentence", max_rows_in_memory=50), processes=num_workers)
+    pipeline = Pipeline(root, DedupConfig(unit="sentence", max_rows_in_memory=50, buckets=3), processes=num_workers)
     split = {name: pipeline.split(name, rows) for name, rows in corpus.items()}
     order = list(corpus)
 
@@ -287,7 +366,12 @@ def _run_shuffled(root, corpus, num_workers, rng):
             return dict(zip(order, pool.map(late, order), strict=True))
 
     keys = each(lambda name: pipeline.run("dedup_keys", name, {"split": (split[name],)}))
-    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": tuple(keys[name] for name in corpus)})
+    keys = tuple(keys[name] for name in corpus)
+    order[:] = pipeline.config.partition_names(len(keys))
+    buckets = each(lambda name: pipeline.run("dedup_buckets", name, {"dedup_keys": keys}))
+    buckets = tuple(buckets[name] for name in sorted(buckets))
+    resolved = pipeline.run("dedup_resolve", None, {"dedup_keys": keys, "dedup_buckets": buckets})
+    order[:] = corpus
     each(lambda name: pipeline.run("dedup_mask", name, {"split": (split[name],), "dedup_resolve": (resolved,)}))
     return {str(file.relative_to(root)): file.read_bytes() for file in sorted(root.rglob("*")) if file.is_file()}
 
@@ -303,5 +387,5 @@ def test_any_number_of_workers_and_order_of_completion_give_the_same_bytes(tmp_p
         root = tmp_path / str(len(results))
         root.mkdir()
         results.append(_run_shuffled(root, corpus, num_workers, rng))
-    assert len(results[0]) == 12 * 4 + 12 + 1
+    assert len(results[0]) == 12 * 4 + 3 * 2 + 12 + 1
     assert all(result == results[0] for result in results[1:])

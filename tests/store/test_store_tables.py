@@ -30,7 +30,15 @@ def _rows(table: str) -> dict[str, Any]:
         return {**ids, "is_duplicate": rng.random(NUM_ROWS) < 0.2}
     absent = [None] * NUM_ROWS
     halves = {name: rng.integers(0, 2**63, NUM_ROWS, dtype=np.uint64) for name in ("key_high", "key_low")}
-    return {**ids, **halves, "in_scope": rng.random(NUM_ROWS) < 0.9, "text_key_high": absent, "text_key_low": absent}
+    order = {"prefix": np.sort(rng.integers(0, 2**16, NUM_ROWS)), "row": rng.permutation(NUM_ROWS)}
+    return {
+        **order,
+        **ids,
+        **halves,
+        "in_scope": rng.random(NUM_ROWS) < 0.9,
+        "text_key_high": absent,
+        "text_key_low": absent,
+    }
 
 
 TABLES = {table: _rows(table) for table in ("masked", "keys", "gate_strings")}
@@ -68,8 +76,8 @@ def test_the_bytes_do_not_depend_on_how_rows_are_given(table: str, data: st.Data
             ROW_GROUP_ROWS,
             1_000,
         ]
-        first = next(iter(TABLES[table]))
-        assert read_table(path, table)[first].to_pylist() == TABLES[table][first]
+        first = "string" if table == "gate_strings" else "doc_id"
+        assert read_table(path, table)[first].to_pylist() == list(TABLES[table][first])
         batches = list(table_at(path, table).batches([first], 1_000, as_dictionary=[first]))
         assert pa.types.is_dictionary(batches[0].schema.field(first).type)
         assert [value for batch in batches for value in batch[first].to_pylist()] == TABLES[table][first]
@@ -96,3 +104,19 @@ def _one_value(type: pa.DataType) -> pa.Array:
     if pa.types.is_list(type):
         return pa.array([_one_value(type.value_type).to_pylist()], type)
     return pa.array(["x" if pa.types.is_string(type) else 1]).cast(type)
+
+
+def test_row_groups_without_a_value_in_the_range_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "keys.parquet"
+    with table_writer(path, "keys") as writer:
+        writer.write({name: pa.array(values) for name, values in TABLES["keys"].items()})
+    prefixes = np.asarray(TABLES["keys"]["prefix"])
+    for first, end in ((0, 2**16), (0, 1), (2**15, 2**15 + 700), (2**16 - 1, 2**16), (70_000, 80_000)):
+        batches = table_at(path, "keys").batches(
+            ["prefix", "doc_id"], as_dictionary=["doc_id"], near=("prefix", first, end)
+        )
+        read = np.concatenate([[], *(batch["prefix"].to_numpy() for batch in batches)])
+        groups = [prefixes[at : at + ROW_GROUP_ROWS] for at in range(0, NUM_ROWS, ROW_GROUP_ROWS)]
+        assert read.tolist() == [p for g in groups if g[0] < end and g[-1] >= first for p in g]
+        wanted = prefixes[(prefixes >= first) & (prefixes < end)]
+        assert read[(read >= first) & (read < end)].tolist() == wanted.tolist()

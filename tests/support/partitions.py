@@ -50,6 +50,7 @@ def project(folder: Path, runtime: str) -> Path:
     config = small_project(folder, dialogues=20 * PARTITIONS, workers=2)
     (folder / "waiting.py").write_text(PLUG_IN)
     text = config.read_text().replace("workers = 2", f"workers = 2\n{runtime}")
+    text += "\n[dedup]\nbuckets = 3\n"
     text = text.replace('"customersim", "high_entity"', '"waiting:Waiting"').replace('"conservative"\n', '"digits"\n')
     config.write_text(text)
     return config

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.corpus.tables import DOCUMENTS, GOLD, REJECTED, SENTENCES
-from pipelines.dedup.tables import DECISIONS, DUPLICATES, KEYS, MASKED
+from pipelines.dedup.key_tables import FOUND, KEYS
+from pipelines.dedup.tables import DECISIONS, DUPLICATES, MASKED
 from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_STRINGS
 from pipelines.miss_rate.tables import CHOSEN, SAMPLE, STABILITY
 from pipelines.policies.held import HELD
@@ -17,7 +18,7 @@ from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
 SCHEMAS = {
     schema.name: schema
     for schema in (
-        SENTENCES, DOCUMENTS, REJECTED, GOLD, KEYS, DUPLICATES, DECISIONS, MASKED, REDACTED, SHARD, PUBLISHED,
+        SENTENCES, DOCUMENTS, REJECTED, GOLD, KEYS, FOUND, DUPLICATES, DECISIONS, MASKED, REDACTED, SHARD, PUBLISHED,
         PUBLIC_IDS, SAMPLE, CHOSEN, STABILITY, GATE_STRINGS, GATE_INDEX, GATE_HITS, HELD, TOKEN_SCORES, GENERATED,
         SURROGATES,
     )
