@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph import config_class, config_references
 from pipelines.methods.registry import PROTECTIONS
+from pipelines.store.mirror import url_problem
 
 ENV_PREFIX = "RETICENT__"
 
@@ -37,10 +38,22 @@ class StoreConfig(StageConfig):
     secret_file: str | None = Field(
         None, description="Hexadecimal secret to share between stores, so that keys and doc ids agree."
     )
+    mirror_url: str | None = Field(
+        None,
+        description="Copy what is published to object storage after each run (s3://BUCKET/FOLDER, gs://…, abfs://…; "
+        "`docs/operations.md`).",
+    )
     require_encrypted_fs: bool = Field(
         False,
         description="Refuse a private root that is not known to lie on an encrypted disk (`docs/operations.md`).",
     )
+
+    @field_validator("mirror_url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is not None and (problem := url_problem(url)):
+            raise ValueError(problem)
+        return url
 
 
 class RuntimeConfig(StageConfig):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit, emit_run, simulate_app
-from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
+from pipelines.errors import ConfigError, PrivacyGateError, ReticentError, StoreError
 
 
 @simulate_app.command("customersim")
@@ -88,6 +88,8 @@ def run(
             emit({"state": "failed", "error": failure, "stages": []}, True, "")
         raise
     emit_run(record, as_json)
+    if problem := (record["mirror"] or {}).get("problem"):
+        raise StoreError(problem)
 
 
 @app.command()

@@ -92,6 +92,18 @@ def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 
 @app.command()
+def mirror(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
+    """Copy what is published to `store.mirror_url`, and remove there what is not any more; a run ends with it."""
+    from flows.commands.mirror import mirror_document, mirror_text
+    from flows.running.progress import Console
+
+    console = Console()
+    document = mirror_document(config, os.environ, console.copying)
+    console.close()
+    emit(document, as_json, mirror_text(document))
+
+
+@app.command()
 def doctor(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Check the installation: packages, settings, input, store, disk, server. Exit code 5 if something fails."""
     from flows.commands.doctor import doctor_document, doctor_text

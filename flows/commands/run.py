@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from flows.running.lifecycle import fail, finish, refuse_settings, retire, running, silence_libraries
+from flows.running.mirroring import mirror_published
 from flows.running.progress import Console
 from flows.running.spec import begin, selection, stages_named
 from flows.running.unchanged import finish_unchanged
@@ -56,6 +57,12 @@ def run_job(
     )
     record = _run_begun(run, console)
     record["num_superseded_removed"] = retire(run)
+    try:
+        done = mirror_published(config, environ, console.copying)
+        record["mirror"] = None if done is None else vars(done).copy()
+    except StoreError as error:  # the run itself is complete
+        record["mirror"] = {"problem": str(error)}
+    console.close()
     return record
 
 

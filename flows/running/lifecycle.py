@@ -14,6 +14,7 @@ from flows.environment import apply_defaults, on_server
 from flows.running.artifacts import run_metrics, run_warnings
 from flows.running.executors.choosing import executor_of, require_installed
 from flows.running.installation import check_installation
+from flows.running.mirroring import mirror_published
 from flows.running.progress import ServerProgress
 from flows.running.signals import ends_promptly
 from flows.running.spec import RELEASED, begin
@@ -66,6 +67,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
                 raise
             finish(run)
         retire(run)
+        mirror_published(Path(config), os.environ)
 
 
 def _begin(config: str, selected: Sequence[str]) -> str:

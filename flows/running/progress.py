@@ -53,6 +53,10 @@ class Console:
         """Shows the reading of input files."""
         self.progress("input", done, total, message)
 
+    def copying(self, done: int, total: int | None, message: str = "") -> None:
+        """Shows the copying of published files."""
+        self.progress("mirror", done, total, message)
+
     def close(self) -> None:
         """Clears the moving line."""
         if self._tty and self._width:

@@ -17,6 +17,7 @@ from pipelines.store.due import Training, last_training
 from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.mirror import require_protocol
 from pipelines.store.moving import move_in
 from pipelines.store.reviews import review_state
 from pipelines.store.roots import Roots, open_roots
@@ -158,6 +159,8 @@ def begin(
     roots = open_store(settings)
     for root in (roots.private, roots.public):
         require_usable(root / "work")
+    if settings.store.mirror_url:
+        require_protocol(settings.store.mirror_url)
     move_in(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)

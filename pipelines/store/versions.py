@@ -21,6 +21,8 @@ LEDGER: Final = 2
 """Lines of ``ledger/releases.jsonl``. 1 was a bare line; 2 is chained, sealed, and knows facts of the release."""
 RUN: Final = 2
 """Specifications and records of runs, and ``latest.json``. 1 was not sealed."""
+MIRROR: Final = 1
+"""``latest.json`` of a mirror of the public root."""
 MARK: Final = 1
 """Marks of a training, in its scratch folder. That of 0.1.0 had neither a version nor a seal."""
 REMOVED: Final = 1
