@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,8 @@ def append_lines(path: Path, lines: bytes) -> None:
         OSError: the disk did not take them; the file then ends as it did.
     """
     is_new = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    descriptor = _open_locked(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
         size = _whole_bytes(descriptor)
         os.ftruncate(descriptor, size)
         os.lseek(descriptor, size, os.SEEK_SET)
@@ -88,6 +88,45 @@ def append_lines(path: Path, lines: bytes) -> None:
         os.close(descriptor)
     if is_new:
         fsync_path(path.parent)
+
+
+def _open_locked(path: Path) -> int:
+    """The file, held; not one that was replaced while we waited for it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def remove_lines(path: Path, is_removed: Callable[[bytes], bool]) -> int:
+    """Takes whole lines out of a file that `append_lines` writes; the others stay byte for byte.
+
+    Returns:
+        How many were taken out; a missing file has none.
+
+    Raises:
+        OSError: the disk did not take the file; the old one is then untouched.
+    """
+    if not path.exists():
+        return 0
+    descriptor = _open_locked(path)
+    try:
+        with path.open("rb") as file:
+            lines = file.read().splitlines(keepends=True)
+        kept = [line for line in lines if not is_removed(line)]
+        if len(kept) < len(lines):
+            write_atomic(path, *kept)
+    finally:
+        os.close(descriptor)
+    return len(lines) - len(kept)
 
 
 def _whole_bytes(descriptor: int) -> int:

@@ -77,6 +77,20 @@ def adopt(
 
 
 @app.command()
+def forget(
+    names: Annotated[list[str], typer.Argument(metavar="DOC...", help="A file of the corpus, FILE:ID, or an id.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Take documents out of the store, leave them out of later runs, and name the models that trained on them."""
+    from flows.commands.forget import forget_document, forget_text
+
+    document = forget_document(config, os.environ, names, dry_run=dry_run)
+    emit(document, as_json, forget_text(document))
+
+
+@app.command()
 def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Let this store train no more, because a copy of it goes on elsewhere; prints the proof that the copy asks for."""
     from flows.running.spec import open_store

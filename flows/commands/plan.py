@@ -143,7 +143,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     if (more := document["budget_carries"]) is not None:
         lines.append(f"{'budget':<14} {more}")
     if waits := document["training_waits"]:
-        lines.append(f"{'train':<14} waits: {waits['text']} (train.when); `reticent run --force train` trains now")
+        lines.append(f"{'train':<14} waits: {waits['text']}; `reticent run --force train` trains now")
     return "\n".join(lines)
 
 
@@ -184,8 +184,8 @@ def run_text(record: Mapping[str, Any]) -> str:
     lines = [f"run {record['run_id']}: " + ", ".join(f"{count} {state}" for state, count in states.items())]
     if record.get("trained_by"):
         lines.append(
-            f"  no training tonight (train.when): text is prepared; model, tables and report stay those of run "
-            f"{record['trained_by']}"
+            f"  no training tonight (`reticent plan` says why): text is prepared; model, tables and report stay those "
+            f"of run {record['trained_by']}"
         )
     metrics = record.get("metrics", {})
     is_one = metrics.get("num_releases") in (None, 1)

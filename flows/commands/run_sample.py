@@ -106,6 +106,7 @@ def _draw(
     settings: Settings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
 ) -> tuple[list[Document], int]:
     """Documents by a keyed hash of where they stand, whatever they hold; of a large corpus from some partitions."""
+    from pipelines.corpus.documents import is_forgotten
     from pipelines.corpus.readers import read_documents
 
     corpus: Any = settings.stages["corpus"]
@@ -123,6 +124,8 @@ def _draw(
         for item in read_documents(piece, options):
             if not isinstance(item, Document):
                 reasons[item.reason] += 1
+                continue
+            if is_forgotten(roots.secret, piece, item):
                 continue
             num_read += 1
             digest = hashlib.sha256(

@@ -13,9 +13,10 @@ from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.stages.audit_config import OF_DOMAINS
 from pipelines.store import runs
-from pipelines.store.due import Training, last_training
+from pipelines.store.due import Training, last_training, training_before_forgetting
 from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
+from pipelines.store.forgotten import read_forgotten
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.mirror import require_protocol
 from pipelines.store.moving import move_in
@@ -72,7 +73,9 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
         partition_documents=corpus.partition_documents,
         name_folds=corpus.name_folds,
     )
-    return corpus_state(request, roots.secret, StatCache(roots.cache / "inputs.json"), read=read, progress=progress)
+    cache = StatCache(roots.cache / "inputs.json")
+    forgotten = read_forgotten(roots)
+    return corpus_state(request, roots.secret, cache, read=read, progress=progress, forgotten=forgotten)
 
 
 def make_spec(
@@ -107,7 +110,7 @@ def make_spec(
         public_root=str(public),
         secret_file=str(secret) if secret else None,
         config_dir=str(settings.folder),
-        settings={name: config.model_dump(mode="json") for name, config in settings.stages.items()},
+        settings=_json_values(settings),
         seed=settings.run.seed,
         runtime=dataclasses.replace(runtime, verify=verify or runtime.verify),
         partitions=corpus.partitions or (),
@@ -122,16 +125,24 @@ def make_spec(
 def waits_for(
     settings: Settings, roots: Roots, corpus: CorpusState, *, selected: Sequence[str], forced: Sequence[str]
 ) -> Training | None:
-    """The training after which it is too early for another one (`train.when`); None where this run may train.
+    """The training after which it is too early for another one; None where this run may train.
+
+    Too early is what `train.when` says; without it, where only what was forgotten has changed (`reticent forget`).
 
     Runs of chosen stages, and those that are told to rebuild one of the training's, do as they are told.
     """
     when = settings.stages["train"].when  # type: ignore[attr-defined]
     is_told = set(selected) != set(EVERYTHING) or bool(set(forced) & set(TRAINING))
-    if when is None or is_told or corpus.partitions is None:
+    if is_told or corpus.partitions is None:
         return None
+    if when is None:
+        return training_before_forgetting(roots, _json_values(settings), settings.run.seed, corpus.partitions)
     last = last_training(roots, when, corpus.partitions)
     return None if last is None or last.is_due else last
+
+
+def _json_values(settings: Settings) -> dict[str, dict[str, Any]]:
+    return {name: config.model_dump(mode="json") for name, config in settings.stages.items()}
 
 
 def _and_domains(stage: str) -> str:

@@ -24,6 +24,7 @@ OWN_README = "Simulated customer support dialogues, written by Reticent's Custom
 """How the README begins that stands beside the built-in corpus: nobody misses it, so it is not counted."""
 HIDDEN, HIDDEN_FOLDER, ABOUT, CACHE, NO_SUFFIX = "hidden", "hidden folder", "readme or licence", "cache", "no suffix"
 EMPTY = "empty"
+FORGOTTEN = "forgotten"
 OTHER_SUFFIX = "other suffix"
 _SUFFIX = re.compile(r"\.[a-z0-9_+-]{1,12}")
 _SHOWN_SUFFIXES = 8

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.context import pseudonym
 from pipelines.errors import StoreError
-from pipelines.files import append_lines
+from pipelines.files import append_lines, remove_lines
 
 Kind = Literal["judge", "skip", "undo"]
 Role = Literal["reviewer", "adjudicator"]
@@ -163,6 +163,24 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
             ) from None
         found.setdefault(decision.id, decision)
     return list(found.values())
+
+
+def remove_decisions(path: Path, keys: Collection[str]) -> int:
+    """Takes every decision on some sentences out of the log, those that were undone too; gives how many.
+
+    Args:
+        path: of the log.
+        keys: `sentence_key` of the sentences.
+    """
+
+    def is_removed(line: bytes) -> bool:
+        try:
+            document = json.loads(line)
+        except ValueError:
+            return False
+        return isinstance(document, dict) and document.get("key") in keys
+
+    return remove_lines(path, is_removed)
 
 
 class DecisionLog:

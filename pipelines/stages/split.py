@@ -252,7 +252,7 @@ class SplitConfig(StageConfig):
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes sentences, documents, rejected, gold and figures of one partition."""
-    from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
+    from pipelines.corpus.documents import DocumentNames, fold_of, is_forgotten, map_gold
     from pipelines.corpus.items import Document, held_back
     from pipelines.corpus.languages import other_language
     from pipelines.corpus.readers import read_documents
@@ -280,6 +280,8 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
                 ctx.run.progress(done, len(ctx.outside.pieces), "files read")
                 for item in read_documents(piece, options):
                     if isinstance(item, Document):
+                        if is_forgotten(ctx.run.secret, piece, item):
+                            continue
                         language = other_language(item.text, expected)
                         if language is not None:
                             others[language] += 1

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.stage import OUTSIDE
 from pipelines.store import runs
+from pipelines.store.lookup import same_values
 from pipelines.store.roots import Roots
 from pipelines.store.session import PartitionPlan
+from pipelines.walks import upstream
 
 _SHOWN = ("public", "model", "private_model", "report", "public_report")
 _OF_THE_MODEL = ("perplexity", "epsilon", "delta", "epsilon_this_model", "num_releases")
@@ -33,11 +38,13 @@ class Training:
     is_due: bool
 
     def text(self, when: Any) -> str:
-        """Why the model stays, for people."""
+        """Why the model stays, for people; ``when`` is None where only what was forgotten has changed."""
+        if when is None:
+            return f"nothing but what was forgotten (`reticent forget`) has changed since run {self.run_id}"
         limits = [f"{self.nights} of {when.nights} nights have passed"] if when.nights is not None else []
         if when.changed is not None:
             limits.append(f"{self.changed:.2%} of the input changed, of {when.changed:.2%}")
-        return f"{' and '.join(limits)} since run {self.run_id}"
+        return f"{' and '.join(limits)} since run {self.run_id} (train.when)"
 
 
 def last_training(
@@ -65,6 +72,46 @@ def last_training(
         when.changed is not None and changed >= when.changed
     )
     return Training(run_id=run_id, nights=nights, changed=changed, is_due=is_due)
+
+
+def training_before_forgetting(
+    roots: Roots, settings: Mapping[str, Any], seed: int, partitions: Sequence[PartitionPlan]
+) -> Training | None:
+    """The last training, where what was forgotten since is all that its run had read otherwise; None elsewhere.
+
+    To forget asks for no training: that would be another release of everybody else's records.
+
+    Args:
+        settings: the stage tables of the run that is about to begin, as JSON values.
+        seed: ``run.seed``.
+        partitions: of the run that is about to begin.
+    """
+    found = _last_record(roots)
+    spec = None if found is None else runs.spec_document(roots, str(found.get("trained_by") or found["run_id"]))
+    if found is None or spec is None:
+        return None
+    before = [piece for partition in spec["partitions"] for piece in partition["pieces"]]
+    pieces = [piece for partition in partitions for piece in partition.pieces]
+    stayed = [piece for piece in before if piece["path"]]  # of a forgotten file, no path is on record
+    is_forgotten = len(stayed) < len(before) or {p.forgotten for p in pieces} != {
+        tuple(p.get("forgotten", ())) for p in stayed
+    }
+    is_same = Counter(p["digest"] for p in stayed) == Counter(p.digest for p in pieces) and spec["seed"] == seed
+    if not is_forgotten or not is_same or not same_values(_read(spec["settings"]), _read(settings)):
+        return None
+    started = runs.started_at(str(spec["run_id"]))
+    nights = 0 if started is None else (datetime.now(UTC).date() - datetime.fromisoformat(started).date()).days
+    return Training(run_id=str(spec["run_id"]), nights=nights, changed=0.0, is_due=False)
+
+
+def _read(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings that training, or what is before it, depends on."""
+    references = config_references()
+    tables = {table for name in upstream(["train"]) - OUTSIDE for table in GRAPH[name].configs if table in settings}
+    return {
+        table: {n: v for n, v in settings[table].items() if n not in config_class(references[table]).UNKEYED}
+        for table in tables
+    }
 
 
 def changed_share(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> float:
@@ -120,6 +167,6 @@ def kept_release(roots: Roots, stages: Iterable[str]) -> Kept:
     outputs, metrics = found.get("outputs", {}), found.get("metrics", {})
     return Kept(
         artifacts=[row for row in found.get("artifacts", ()) if row[0] in names],
-        outputs={name: outputs[name] for name in _SHOWN if name in outputs},
+        outputs={n: outputs[n] for n in _SHOWN if n in outputs and Path(outputs[n]).exists()},  # what had to go is gone
         metrics={name: metrics[name] for name in _OF_THE_MODEL if name in metrics},
     )

@@ -12,10 +12,11 @@ from typing import Any
 from pipelines.context import Progress, silent
 from pipelines.corpus import scan
 from pipelines.corpus.formats import NameFolds, draws_folds, index_settings
-from pipelines.corpus.listing import EMPTY, InputFile, list_files
+from pipelines.corpus.listing import EMPTY, FORGOTTEN, InputFile, list_files
 from pipelines.corpus.options import ReadOptions
 from pipelines.files import canonical_json
 from pipelines.store.code import CodeDigests
+from pipelines.store.forgotten import NOTHING, Forgotten, file_name
 from pipelines.store.session import PartitionPlan
 from pipelines.store.statcache import StatCache
 
@@ -50,11 +51,18 @@ class CorpusState:
 
 
 def corpus_state(
-    request: CorpusRequest, secret: bytes, cache: StatCache, *, read: bool, progress: Progress = silent
+    request: CorpusRequest,
+    secret: bytes,
+    cache: StatCache,
+    *,
+    read: bool,
+    progress: Progress = silent,
+    forgotten: Forgotten = NOTHING,
 ) -> CorpusState:
     """Lists the input files and cuts them into partitions.
 
     Args:
+        forgotten: what is left out though it may still be there.
         read: read (and digest) files that the cache does not know; otherwise only count them.
 
     Raises:
@@ -62,6 +70,11 @@ def corpus_state(
     """
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
     files = list_files(request.inputs, request.base_dir, request.format, request.options.sources)
+    if forgotten.files:
+        kept = [file for file in files if file_name(secret, file.name) not in forgotten.files]
+        if len(kept) < len(files):
+            files.left_out[FORGOTTEN] += len(files) - len(kept)
+        files[:] = kept
     indexed = []
     unread = 0
     for done, file in enumerate(files):
@@ -85,7 +98,8 @@ def corpus_state(
     cache.save()
     draws = draws_folds([(name, form) for name, _, form, index in indexed if index.pieces], request.name_folds)
     partitions = scan.group(indexed, partition_documents=request.partition_documents, secret=secret, draws=draws)
-    return CorpusState(tuple(PartitionPlan(p.name, tuple(p.pieces)) for p in partitions), num_files, 0, left_out)
+    plans = tuple(PartitionPlan(p.name, tuple(forgotten.marked(secret, p.pieces))) for p in partitions)
+    return CorpusState(plans, num_files, 0, left_out)
 
 
 def _index(path: Path, *, request: CorpusRequest, file: InputFile) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def source_digest(secret: bytes, pieces: tuple[Piece, ...]) -> list[list[Any]]:
     return [
         [pseudonym(secret, "file", p.name), p.format, p.first_row, p.end_byte - p.start_byte, p.digest]
         + ["fold drawn"] * p.draws_fold
+        + ["forgotten", *p.forgotten] * bool(p.forgotten)
         for p in pieces
     ]
 

@@ -64,7 +64,7 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
     if not roots.private.is_dir():
         return checked
     with store_lock(roots.private):
-        for stage, key in _existing(roots):
+        for stage, key in existing(roots):
             problem = _problem(roots, stage, key)
             if problem and repair:
                 with key_lock(roots.locks, key):
@@ -99,7 +99,8 @@ def _problem(roots: Roots, stage: str, key: str) -> str | None:
     )
 
 
-def _existing(roots: Roots) -> Iterable[tuple[str, str]]:
+def existing(roots: Roots) -> Iterable[tuple[str, str]]:
+    """Every artifact that exists: (stage, key)."""
     for path in sorted((roots.private / "manifests").glob("*/*.json")):
         if path.parent.name in GRAPH:
             yield path.parent.name, path.stem
@@ -133,7 +134,7 @@ def gc(
                 "its folder to forget the run (`reticent verify` lists all such files)"
             )
         records = runs.all_records(roots)
-        existing = list(_existing(roots))
+        listed = list(existing(roots))
         kept_records = _kept(records, runs.latest(roots), keep_runs)
         used = _used(kept_records) | shown_artifacts(roots)
         stale: list[Path] = []
@@ -144,7 +145,7 @@ def gc(
                     kept += root == "private"
                 else:
                     stale.append(folder)
-            stale += _stale_work(roots, root, {key for _, key in existing}, work_days)
+            stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
         stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
@@ -153,7 +154,7 @@ def gc(
         stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
         if not dry_run:
-            for stage, key in existing:  # the manifest goes first: from here on it does not exist
+            for stage, key in listed:  # the manifest goes first: from here on it does not exist
                 if (stage, key) not in used:
                     remember_release(roots, stage, key)
                     roots.manifest_path(stage, key).unlink()
@@ -167,7 +168,7 @@ def gc(
             for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in _ROOTS)):
                 for temporary in folder.glob(".*.tmp"):
                     temporary.unlink()  # a kill came while it was written
-            _remove_dead_views(roots)
+            remove_dead_views(roots)
             for lock in roots.locks.glob("*.lock"):
                 lock.unlink()  # nobody holds one: the store lock is ours alone
     return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
@@ -243,7 +244,8 @@ def _old(folder: Path, days: float) -> list[Path]:
     ]
 
 
-def _remove_dead_views(roots: Roots) -> None:
+def remove_dead_views(roots: Roots) -> None:
+    """Removes views that ``latest/`` does not show."""
     for root in _ROOTS:
         base = roots.of(root)
         live = {link.resolve() for link in (base / "latest").iterdir() if link.is_symlink()}
@@ -308,7 +310,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
 def _find_by_prefix(roots: Roots, stage: str, prefix: str) -> Manifest:
     if stage not in GRAPH:
         raise ConfigError(f"there is no stage {stage}; the stages are {', '.join(GRAPH)}")
-    found = [key for name, key in _existing(roots) if name == stage and len(prefix) >= 8 and key.startswith(prefix)]
+    found = [key for name, key in existing(roots) if name == stage and len(prefix) >= 8 and key.startswith(prefix)]
     if len(found) != 1:
         raise ConfigError(
             f"{len(found)} artifacts of stage {stage} have a key that starts with {prefix!r} "

@@ -14,6 +14,7 @@ from typing import Any
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
 from pipelines.store import versions
+from pipelines.store.forgotten import forgotten_path
 from pipelines.store.outcome import Outcome
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SEAL, Kind, SealError, read_sealed, write_sealed
@@ -162,7 +163,7 @@ def _checked(roots: Roots, path: Path, kind: Kind) -> dict[str, Any] | None:
 def changed_documents(roots: Roots) -> list[tuple[str, str]]:
     """Specifications and records of runs that are not as they were written: path below the private root, and why."""
     found = []
-    looked_at: list[tuple[Path, Kind]] = [(roots.private / _LATEST, "latest run")]
+    looked_at: list[tuple[Path, Kind]] = [(roots.private / _LATEST, "latest run"), (forgotten_path(roots), "forgotten")]
     looked_at += [(path, "run") for name in (_RECORD, _SPEC) for path in sorted(roots.runs.glob(f"*/{name}"))]
     for path, kind in looked_at:
         try:

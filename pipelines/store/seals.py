@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from pipelines.errors import StoreError
 from pipelines.files import canonical_json, write_json
 
-Kind = Literal["store", "ledger line", "run", "latest run", "training", "release"]
+Kind = Literal["store", "ledger line", "run", "latest run", "training", "release", "forgotten"]
 
 SEAL: Final = "seal"
 _CHARACTERS: Final = 32

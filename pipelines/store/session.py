@@ -101,11 +101,15 @@ class RunSpec:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
         fields["runtime"] = Runtime(**fields["runtime"])
         fields["partitions"] = tuple(
-            PartitionPlan(p["name"], tuple(Piece(**piece) for piece in p["pieces"])) for p in fields["partitions"]
+            PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
         )
         fields["reviews"] = ReviewState(**fields["reviews"]) if fields["reviews"] else None
         fields["selected"], fields["forced"] = tuple(fields["selected"]), tuple(fields["forced"])
         return cls(**fields)
+
+
+def _piece(fields: Mapping[str, Any]) -> Piece:
+    return Piece(**{**fields, "forgotten": tuple(fields.get("forgotten", ()))})
 
 
 def child_of(

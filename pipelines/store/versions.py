@@ -25,5 +25,7 @@ MIRROR: Final = 1
 """``latest.json`` of a mirror of the public root."""
 MARK: Final = 1
 """Marks of a training, in its scratch folder. That of 0.1.0 had neither a version nor a seal."""
+FORGOTTEN: Final = 1
+"""The list of forgotten documents."""
 REMOVED: Final = 1
 """What stays of a release whose model was removed."""
