@@ -74,7 +74,8 @@ class RuntimeConfig(StageConfig):
     executor_wait_seconds: int = Field(
         120,
         ge=1,
-        description="How long to wait for Dask's scheduler or Ray's head node, and for a worker, before giving up.",
+        description="How long to wait for Dask's scheduler or Ray's head node, and for a worker, before giving up; and "
+        "for the machines of a training.",
     )
     partition_timeout_seconds: int = Field(
         21_600, ge=1, description="A partition that takes longer on Dask or Ray fails the run; its worker is ended."
@@ -92,6 +93,26 @@ class RuntimeConfig(StageConfig):
         description="Processes that train one model together on this machine, one for each GPU (the first ones that "
         "CUDA_VISIBLE_DEVICES shows), or sharing the CPU. Partitions are prepared by workers.",
     )
+    num_machines: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Machines that train one model together, this one among them; the others run `reticent join` "
+        "(`docs/scale.md`).",
+    )
+    train_address: str | None = Field(
+        None,
+        min_length=1,
+        description="Address of this machine, HOST or HOST:PORT, that the other machines of a training reach it at. It "
+        "listens there alone.",
+    )
+    private_interface: str | None = Field(
+        None,
+        min_length=1,
+        max_length=15,
+        description="Network interface of this machine that nobody else reads, as you declare: what crosses machines "
+        "in training goes over it as it is, and claims say so. Default: it is encrypted.",
+    )
     microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
 
@@ -100,6 +121,21 @@ class RuntimeConfig(StageConfig):
         if self.executor == "local" and self.executor_address is not None:
             raise ValueError("executor_address is for executor = 'dask' or 'ray'")
         return self
+
+    @model_validator(mode="after")
+    def _address_of_a_training(self) -> RuntimeConfig:
+        if self.num_machines > 1 and self.train_address is None:
+            raise ValueError("num_machines needs train_address, which the other machines reach this one at")
+        return self
+
+    @field_validator("train_address")
+    @classmethod
+    def _one_interface(cls, address: str | None) -> str | None:
+        if address is not None:
+            from pipelines.training.machines.wire import parse_address
+
+            parse_address(address)
+        return address
 
 
 class SweepConfig(StageConfig):

@@ -109,6 +109,9 @@ class Runtime:
     device: str = "auto"
     dtype: str = "auto"
     num_processes: int = 1
+    num_machines: int = 1
+    train_address: str | None = None
+    private_interface: str | None = None
     microbatch_size: int = 16
     verify: str = "full"
 

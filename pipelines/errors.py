@@ -39,7 +39,7 @@ class StageError(ReticentError):
 
 
 class ExecutorError(ReticentError):
-    """The engine that builds partitions cannot be used: out of reach, or its workers lack what a run needs."""
+    """Other machines cannot take part: an engine is out of reach, or they lack what a run needs."""
 
     exit_code = 5
 

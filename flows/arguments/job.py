@@ -93,6 +93,14 @@ def run(
 
 
 @app.command()
+def join(config: ConfigArgument = DEFAULT_CONFIG) -> None:
+    """Take part in trainings that a run on another machine invites to (runtime.num_machines); end it with Ctrl-C."""
+    from flows.commands.join import join_trainings
+
+    join_trainings(config, os.environ, say=lambda text: print(text, flush=True))
+
+
+@app.command()
 def audit(
     config: ConfigArgument = DEFAULT_CONFIG,
     force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,

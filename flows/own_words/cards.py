@@ -31,6 +31,7 @@ from pipelines.training.data.control import (
     ControlTokens,
 )
 from pipelines.training.description import describe
+from pipelines.training.machines.crossings import NOTES, Crossing
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.sources import THE_FOLDER, WHEELS
@@ -113,6 +114,7 @@ def runs() -> Iterator[Any]:
     for head, has_prefix in itertools.product(_HEADS, (False, True)):
         yield _run(head=head, has_prefix=has_prefix)
     yield _run(is_lstm=True)
+    yield _run(crossings=tuple(NOTES))
 
 
 def evaluations() -> Iterator[dict[str, Any]]:
@@ -138,6 +140,7 @@ def _run(
     is_lstm: bool = False,
     target_epsilon: float | None = 3.0,
     spent: Spent | None = None,
+    crossings: tuple[Crossing, ...] = (),
 ) -> Any:
     """What `pipelines.training.outputs` looks at in a run; nothing was trained."""
     written = _written(control)
@@ -181,6 +184,7 @@ def _run(
             light_noise_miss_rate=None,
         ),
         network=_network(is_lstm=is_lstm, has_prefix=has_prefix),
+        crossings=crossings,
         base=base,
         head=head,
         spent=spent,

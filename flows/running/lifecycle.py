@@ -12,7 +12,7 @@ from typing import Any
 
 from flows.environment import apply_defaults, on_server
 from flows.running.artifacts import run_metrics, run_warnings
-from flows.running.executors.choosing import executor_of, require_installed
+from flows.running.executors.choosing import executor_of, require_installed, require_shared_by_machines
 from flows.running.installation import check_installation
 from flows.running.mirroring import mirror_published
 from flows.running.progress import ServerProgress
@@ -98,8 +98,10 @@ def refuse_settings(run: str) -> None:
 
     Raises:
         ConfigError: a plug-in cannot be imported, something is not installed, a folder is missing.
+        ExecutorError: several machines are to train on a file system that they cannot share.
     """
     require_installed(run)
+    require_shared_by_machines(run)
     session = open_session(run)
     with private_umask():
         check_settings(session, make_plan(session, None))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
     from pipelines.accounting.events import to_json
-    from pipelines.stages.train_ranks import check_ranks, on_ranks
+    from pipelines.stages.train_ranks import check_ranks, is_alone, on_ranks
 
     config: TrainConfig = ctx.configs["train"]
     check_ranks(ctx)
@@ -50,7 +50,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             is_public=config.method_spec().publishes_model,
             insecure_test_seed=config.insecure_test_seed,
         )
-    if ctx.runtime.num_processes == 1:
+    if is_alone(ctx):
         counts = _train(ctx, prepared, noise_multiplier, spent)
     else:
         del prepared  # each process reads for itself, and this one only watches them
@@ -116,6 +116,7 @@ def _train(
     from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.machines.crossings import crossings_in
     from pipelines.training.run import Run
 
     config: TrainConfig = ctx.configs["train"]
@@ -148,6 +149,7 @@ def _train(
             context_length=start.context_length,
             head=config.head(),
             spent=spent,
+            crossings=crossings_in(ctx.out.scratch, first.crossings if first else ()),
         ),
         private=ctx.out,
         model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),

@@ -30,6 +30,7 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     from pipelines.dp.ranks import Ranks
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.machines.crossings import crossings_in
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.methods.phases import write_phase
 
@@ -61,7 +62,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
         identity = [config.keyed("train_phase1"), noise_multiplier, len(corpus.plain)]
         outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
     if before is not None:
-        write_phase(ctx.out, network, corpus, training.account(noise_multiplier), outcome, before, seed)
+        account, crossings = training.account(noise_multiplier), crossings_in(ctx.out.scratch)
+        write_phase(ctx.out, network, corpus, account, outcome, before, seed, crossings)
     return {"num_records": len(corpus.plain), "num_steps": outcome.num_steps}
 
 

@@ -12,6 +12,7 @@ from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
 from pipelines.methods import registry
 from pipelines.training.description import describe
+from pipelines.training.machines.crossings import NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm
@@ -89,6 +90,7 @@ def events_document(run: Run) -> dict[str, Any]:
         *([_DOMAIN_NOTE] if vocabulary.control.other_domain is not None else []),
         *([_CONVERSATION_NOTE] if vocabulary.control.conversation_end is not None else []),
         *([FOREIGN_RULES.format(", ".join(foreign))] if (foreign := foreign_rules(run.network)) else []),
+        *(NOTES[way] for way in run.crossings),
         *method.notes,
         *run.warnings,
     ]

@@ -10,6 +10,7 @@ from pipelines.context import Spent
 from pipelines.methods import registry
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
+from pipelines.training.machines.crossings import Crossing
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.spec import TaskSettings
@@ -57,6 +58,7 @@ class Run:
         head: what the model computes: ``causal``, ``masked`` or ``classification``.
         base: the model that it began with, as the public may call it; None where its weights began at random.
         spent: what it costs together with earlier releases; None where no ledger was kept.
+        crossings: how sums crossed between machines.
     """
 
     config: Mapping[str, Any]
@@ -73,6 +75,7 @@ class Run:
     head: str = "causal"
     base: str | None = None
     spent: Spent | None = None
+    crossings: tuple[Crossing, ...] = ()
 
     @property
     def num_private(self) -> int:

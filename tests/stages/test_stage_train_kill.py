@@ -48,7 +48,7 @@ def attempt(folder, method, stage, **changes):
 
     for name in ("private", "public", "first"):  # the store gives each attempt empty folders
         shutil.rmtree(folder / "run" / name, ignore_errors=True)
-    return run(folder / "run", artifacts(folder / "corpus"), method, progress, **FAST, **changes), said
+    return run(folder / "run", artifacts(folder / "corpus"), method, progress, **{**FAST, **changes}), said
 
 
 def facts(ctx):

@@ -75,16 +75,18 @@ def corpus(folder, miss_rate=0.01, is_screened=True):
     return artifacts(folder)
 
 
-def run(folder, inputs, name, progress=None, num_processes=1, **changes):
+def run(folder, inputs, name, progress=None, num_processes=1, machines=None, **changes):
     """Runs the stage, and its first phase where there is one; ``progress(stage, done, total, message)`` hears of both.
 
-    As the store does it, what an attempt that died left in the scratch folders is handed to the next one.
+    ``machines`` are settings of `Runtime`, for a training on several. As the store does it, what an attempt that died
+    left in the scratch folders is handed to the next one.
     """
     method, _, variant = name.partition(" ")
     settings = {**SMALL, **METHODS.get(name, {}), "method": method, **changes}
     config = TrainConfig(**settings, **({"jft_variant": variant} if variant else {}))
-    runtime = Runtime(device="cpu", num_processes=num_processes)
+    runtime = Runtime(device="cpu", num_processes=num_processes, **(machines or {}))
     common = {"seed": 3, "runtime": runtime, "failures_folder": folder / "failures"}
+    common |= {"cache": folder / "cache"} if machines else {}
 
     def heard_in(stage):
         return {} if progress is None else {"progress": lambda *said: progress(stage, *said)}

@@ -26,6 +26,19 @@ def require_installed(run: str) -> None:
         )
 
 
+def require_shared_by_machines(run: str) -> None:
+    """Refuses a training on several machines where the store lies on a file system that they cannot share.
+
+    Raises:
+        ExecutorError: it does.
+    """
+    session = open_session(run)
+    if session.spec.runtime.num_machines > 1:
+        from flows.running.executors.cluster import require_shared
+
+        require_shared(session.roots, "runtime.num_machines = 1")
+
+
 def executor_of(run: str) -> Executor | None:
     """What builds a run's partitions; None for processes of this machine."""
     name = open_session(run).spec.runtime.executor

@@ -31,6 +31,25 @@ ATTEMPTS: Final = 3
 _FOLDER: Final = "executor"
 
 
+def require_shared(roots: Roots, instead: str) -> None:
+    """Refuses a file system of which it is known that machines cannot share it.
+
+    Args:
+        roots: of the store.
+        instead: the setting without which it may lie there.
+
+    Raises:
+        ExecutorError: the store lies on one.
+    """
+    for folder in (roots.private, roots.public):
+        mount = mount_of(folder.resolve())
+        if (reason := mount.unshared()) is not None:
+            raise ExecutorError(
+                f"several machines cannot work on the store in {folder} ({mount.kind}): {reason}; choose another "
+                f"file system (docs/scale.md), or set {instead}"
+            )
+
+
 class Cluster(ABC):
     """An `Executor` whose workers are processes of an engine, on this or on other machines.
 
@@ -72,28 +91,13 @@ class Cluster(ABC):
         if self.is_joined():
             return
         if self.address:
-            self._require_shared()
+            require_shared(open_session(self._run).roots, 'runtime.executor = "local"')
         if self._meeting is None:
             self._meeting = _Meeting(open_session(self._run).roots)
         self.join()
         if found := [(where, problems) for where, problems in self.check(self.terms) if problems]:
             raise ExecutorError(told(found))
         self._meeting.require_renamed()
-
-    def _require_shared(self) -> None:
-        """Refuses a file system of which it is known that machines cannot share it.
-
-        Raises:
-            ExecutorError: the store lies on one.
-        """
-        roots = open_session(self._run).roots
-        for folder in (roots.private, roots.public):
-            mount = mount_of(folder.resolve())
-            if (reason := mount.unshared()) is not None:
-                raise ExecutorError(
-                    f"several machines cannot work on the store in {folder} ({mount.kind}): {reason}; choose another "
-                    'file system (docs/scale.md), or set runtime.executor = "local"'
-                )
 
     @functools.cached_property
     def terms(self) -> Terms:

@@ -15,6 +15,7 @@ from pipelines.errors import StageError
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
+from pipelines.training.machines.crossings import Crossing
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 
@@ -29,8 +30,8 @@ class FinishedPhase:
     Attributes:
         source: where.
         record: ``variant``, ``rows``, ``event``, ``preconditions``, ``light_noise_miss_rate``, ``curve``,
-            ``vocabulary``, ``seed`` of the weights that started at random, and ``before``, the evaluation of the model
-            that it began with.
+            ``vocabulary``, ``seed`` of the weights that started at random, ``before``, the evaluation of the model
+            that it began with, and ``crossings`` where several machines trained it.
     """
 
     source: Source
@@ -40,6 +41,11 @@ class FinishedPhase:
     def seed(self) -> int:
         """What the weights that started at random were drawn from. Those that are not trained are not stored."""
         return int(self.record["seed"])
+
+    @property
+    def crossings(self) -> tuple[Crossing, ...]:
+        """How sums crossed between machines."""
+        return tuple(self.record.get("crossings", ()))
 
     @property
     def evaluation(self) -> Evaluation:
@@ -65,6 +71,7 @@ def write_phase(
     outcome: Outcome,
     before: Evaluation,
     seed: int,
+    crossings: tuple[Crossing, ...] = (),
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
     weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
@@ -84,6 +91,7 @@ def write_phase(
             "public_order": corpus.plain_order,
             "seed": seed,
             "before": before.as_json(),
+            **({"crossings": list(crossings)} if crossings else {}),
         },
     )
 

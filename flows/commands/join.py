@@ -1,0 +1,57 @@
+"""``reticent join``: this machine takes part in trainings that runs on another machine invite to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from flows.running.executors.cluster import require_shared
+from flows.running.installation import check_installation
+from flows.running.spec import open_store
+from flows.running.temporary import temporary_files
+from flows.settings import load_settings
+from pipelines.errors import ConfigError
+from pipelines.store.roots import MADE_AGAIN, private_umask
+
+
+def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[str], None]) -> None:
+    """Waits for trainings on the store of the settings, and joins each, until a signal ends the process.
+
+    Args:
+        config: the settings file, the one of the run or another that names the same store.
+        environ: the environment; ``RETICENT__RUNTIME__NUM_PROCESSES`` is this machine's own.
+        say: told what happens; never private text.
+
+    Raises:
+        ConfigError: there is no store, fewer GPUs than processes, or no such interface.
+        ExecutorError: the store lies on a file system that machines cannot share.
+    """
+    check_installation()
+    settings = load_settings(config, environ)
+    runtime = settings.runtime_values()
+    private, _, _ = settings.roots()
+    if not private.is_dir():
+        raise ConfigError(
+            f"there is no store at {private}; all machines of a training must mount one file system, at one path"
+        )
+    roots = open_store(settings, create=False)
+    require_shared(roots, "runtime.num_machines = 1")
+    from pipelines.training.devices import check_devices
+    from pipelines.training.machines.guest import Joining, wait_and_join
+    from pipelines.training.machines.invitation import invitations_in
+    from pipelines.training.machines.team import check_interface
+
+    check_devices(runtime.device, runtime.num_processes)
+    check_interface(runtime.private_interface)
+    if str(settings.folder) not in sys.path:
+        sys.path.append(str(settings.folder))  # where plug-ins named by import path may live
+    with private_umask(), temporary_files():
+        wait_and_join(
+            Joining(
+                folder=invitations_in(roots.cache / MADE_AGAIN),
+                count=runtime.num_processes,
+                interface=runtime.private_interface,
+                say=say,
+            )
+        )

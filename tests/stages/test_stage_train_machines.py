@@ -1,0 +1,178 @@
+"""Two machines, each in a network namespace of its own, train one model: what is the same as with one process."""
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support import child_environment
+from support.contexts import stage_context
+from support.namespaces import two_namespaces, why_not
+from support.project import small_project
+from test_stage_train_kill import FAST, attempt, facts
+from test_stage_train_methods import SMALL, corpus, read, run
+from test_stage_train_ranks import EXACT, is_running, weights
+
+from pipelines.context import Runtime
+from pipelines.errors import ConfigError, StageError
+from pipelines.stages import train
+from pipelines.stages.train import TrainConfig
+from pipelines.training.machines.crossings import NOTES
+
+SCRIPT = Path(__file__).with_name("train_on_machine.py")
+needs_namespaces = pytest.mark.skipif(why_not() is not None, reason=f"{why_not()}")
+
+
+@pytest.fixture(scope="module")
+def namespaces():
+    with two_namespaces() as found:
+        yield found
+
+
+@contextmanager
+def started(where, *arguments, **variables):
+    process = subprocess.Popen(
+        [*where.prefix, sys.executable, *map(str, arguments)],
+        env=child_environment(OMP_NUM_THREADS="1", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def machines_of(first, *, is_private=False, **more):
+    interface = {"private_interface": first.interface} if is_private else {}
+    return json.dumps({"num_machines": 2, "train_address": first.address, **interface, **more})
+
+
+def written(folder):
+    """The context of what `run` wrote there."""
+    return stage_context("train", folder / "private", {}, public_folder=folder / "public")
+
+
+def without_notes(ctx):
+    events = read(ctx, "events.json")
+    notes = [note for note in events.pop("assumption_notes") if note not in NOTES.values()]
+    return {**events, "assumption_notes": notes}
+
+
+@needs_namespaces
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "is_private"), [("crt", False), ("crt", True), ("jft direct", False)])
+def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, method, is_private):
+    first, second = namespaces
+    folder = tmp_path / "several"
+    folder.mkdir()
+    own = [second.interface] if is_private else []
+    changes = json.dumps({**EXACT, "num_processes": 1})
+    with (
+        started(second, SCRIPT, "join", folder, 2, *own),
+        started(first, SCRIPT, "host", folder, method, changes, machines_of(first, is_private=is_private)) as host,
+    ):
+        _, error = host.communicate(timeout=300)
+    assert host.returncode == 0, error
+    one, several = run(tmp_path / "one", corpus(tmp_path / "corpus"), method, **EXACT), written(folder / "run")
+    assert without_notes(one) == without_notes(several)
+    told = NOTES["private_interface" if is_private else "encrypted"]
+    assert [note for note in NOTES.values() if note in read(several, "events.json")["assumption_notes"]] == [told]
+    assert facts(one)[::2] == facts(several)[::2]
+    for left, right in zip(read(one, "curves.json")["epochs"], read(several, "curves.json")["epochs"], strict=True):
+        for kind in ("public_loss", "private_loss"):
+            assert left[kind] == (right[kind] and pytest.approx(right[kind], rel=1e-4))
+    before, after = weights(one), weights(several)
+    assert before.keys() == after.keys()
+    for key, value in before.items():
+        assert value == pytest.approx(after[key], abs=2e-3), key
+    assert not [*folder.rglob("*.pem"), *folder.rglob("meeting*")]
+
+
+@needs_namespaces
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["machine", "rank 2", "rank 0"])
+def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, victim):
+    first, second = namespaces
+    changes = json.dumps({**FAST, "num_processes": 1})
+    with (
+        started(second, SCRIPT, "join", tmp_path, 2) as guest,
+        started(first, SCRIPT, "host", tmp_path, "crt", changes, machines_of(first), victim) as host,
+    ):
+        _, error = host.communicate(timeout=300)
+        ended = time.monotonic()
+        assert host.returncode == StageError.exit_code, error
+        who = {"machine": "training process 1 (of 3", "rank 2": "training process 2 (of 3"}
+        assert who.get(victim, "training process 0 (of 3") in error
+        assert ("was lost with its machine" if victim == "machine" else "SIGKILL") in error
+        assert "Traceback" not in error
+        processes = json.loads((tmp_path / "processes").read_text())
+        assert set(processes) == {"machine", "rank 0", "rank 1", "rank 2"}
+        mortal = [pid for name, pid in processes.items() if name != "machine" or victim == "machine"]
+        while any(map(is_running, mortal)):
+            assert time.monotonic() < ended + 20
+            time.sleep(0.05)
+        if victim != "machine":  # it waits for the next training, which comes with another number of processes
+            assert is_running(processes["machine"])
+            again = json.dumps({**FAST, "num_processes": 2})
+            with started(first, SCRIPT, "host", tmp_path, "crt", again, machines_of(first)) as resumed:
+                out, error = resumed.communicate(timeout=300)
+            assert resumed.returncode == 0, out + error
+            guest.terminate()
+            assert "training: processes 2 to 3 of 4" in guest.communicate(timeout=20)[0]
+            ctx = written(tmp_path / "run")
+        else:
+            ctx, heard = attempt(tmp_path, "crt", "train")  # alone
+            steps = [done for done, total, _ in heard if total and done]
+            assert steps[0] > int((tmp_path / "died_after").read_text())
+    whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
+    assert [*facts(ctx)[::2], without_notes(ctx)] == [*facts(whole)[::2], without_notes(whole)]
+    assert NOTES["encrypted"] in read(ctx, "events.json")["assumption_notes"]  # its sums have crossed all the same
+
+
+@needs_namespaces
+@pytest.mark.slow
+def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
+    first, second = namespaces
+    found, spent = {}, {}
+    for name in ("alone", "several"):
+        config = small_project(tmp_path / name)
+        variables = {"PREFECT_HOME": str(tmp_path / f"{name}.prefect"), "DO_NOT_TRACK": "1"}
+        settings = {f"RETICENT__RUNTIME__{key.upper()}": str(value) for key, value in (
+            json.loads(machines_of(first, num_processes=1)) if name == "several" else {}
+        ).items()}  # fmt: skip
+        with started(second, "-m", "flows.cli", "join", config, RETICENT__RUNTIME__NUM_PROCESSES="2") as guest:
+            with started(first, "-m", "flows.cli", "run", config, **variables, **settings) as host:
+                out, error = host.communicate(timeout=500)
+            assert host.returncode == 0, out + error
+            guest.terminate()
+            said, _ = guest.communicate(timeout=30)
+        assert ("the training is complete" in said) == (name == "several")
+        shown = subprocess.run(
+            [sys.executable, "-m", "flows.cli", "ledger", str(config), "--json"],
+            env=child_environment(), capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        (claims,) = (config.parent / "reticent-store/private/objects/guarantee").glob("*/claims.json")
+        (group,) = json.loads(shown.stdout)["groups"]
+        found[name] = claims.read_text()
+        spent[name] = group["num_releases"], group["epsilon"]
+    assert NOTES["encrypted"] in found["several"]
+    assert NOTES["encrypted"] not in found["alone"]
+    assert spent["alone"] == spent["several"] == (1, spent["alone"][1])
+    assert spent["alone"][1] > 0
+
+
+def test_what_cannot_be_shared_between_machines_is_refused_before_a_row_is_read(tmp_path):
+    def context(**runtime):
+        configs = {"train": TrainConfig(**{**SMALL, "method": runtime.pop("method", "crt")})}
+        return stage_context("train", tmp_path, configs, runtime=Runtime(device="cpu", num_machines=2, **runtime))
+
+    with pytest.raises(ConfigError, match=r"sdpsgd_lstm trains in one process.*runtime\.num_machines = 1"):
+        train.run(context(method="sdpsgd_lstm", train_address="127.0.0.1"))
+    with pytest.raises(ConfigError, match="there is no interface none7 here"):
+        train.run(context(train_address="127.0.0.1", private_interface="none7"))

@@ -1,0 +1,71 @@
+"""One machine of a training without a stage: on_machine.py ROLE FOLDER ORDER [INTERFACE].
+
+``host`` prints what came of it and exits as the command line does; ``join`` takes part until it is killed.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import torch
+from support.namespaces import ADDRESSES
+
+from pipelines.artifacts import Target
+from pipelines.dp.ranks import Ranks
+from pipelines.errors import ReticentError
+from pipelines.training.launch import launch
+from pipelines.training.machines.guest import Joining, wait_and_join
+from pipelines.training.machines.host import Machines
+
+SECRET = b"Zebulon was seen on the wire. "
+SIZE = 3_000  # so that it is not cut into pieces of one packet only
+
+
+def work(order, folder, progress):
+    """Run by every process."""
+    ranks = Ranks.here()
+    sums = torch.zeros(SIZE)
+    if not ranks.is_first:  # one that is not the first sends it, and is the only one that has it
+        sums[: len(SECRET) * 4] = torch.frombuffer(bytearray(SECRET * 16), dtype=torch.float32)
+    ranks.add_up([sums])
+    ranks.check_agree("the same", sums.device)
+    listening = [Path(f"/proc/self/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    (folder / f"listening-{ranks.rank}").write_text("".join(listening))
+    progress(1, 2, "added up")
+    if order == "wait":
+        while True:
+            ranks.add_up([sums])
+            time.sleep(0.05)
+    return float(sums.count_nonzero()), ranks.count
+
+
+def main():
+    role, folder, order, *interface = sys.argv[1], Path(sys.argv[2]), sys.argv[3], *sys.argv[4:]
+    invitations = folder / "trainings"
+    if role == "join":
+        wait_and_join(
+            Joining(
+                folder=invitations, count=1, interface=next(iter(interface), None), say=lambda t: print(t, flush=True)
+            )
+        )
+    machines = Machines(
+        count=2,
+        address=ADDRESSES[0],
+        interface=next(iter(interface), None),
+        wait_seconds=60,
+        folder=invitations,
+        needed=(str(folder),),
+    )
+    try:
+        found = launch(
+            work, (order, folder), count=1, device="cpu", progress=lambda *said: print(*said, flush=True),
+            scratch=Target(folder=folder), failures=Target(folder=folder / "failures"), machines=machines,
+        )  # fmt: skip
+        print("found", *found)
+    except ReticentError as error:
+        print(error, file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

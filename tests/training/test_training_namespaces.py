@@ -1,0 +1,111 @@
+"""Machines that train together, each in a network namespace of its own: what crosses, who listens, who is missed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support import child_environment
+from support.namespaces import ADDRESSES, Namespace, two_namespaces, why_not
+
+from pipelines.errors import StageError
+
+SCRIPT = Path(__file__).with_name("on_machine.py")
+SECRET = b"Zebulon was seen on the wire. "
+SNIFFER = """
+import socket, sys
+all_packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+all_packets.bind((sys.argv[1], 0))
+print("here", flush=True)
+with open(sys.argv[2], "wb", buffering=0) as file:
+    while True:
+        file.write(all_packets.recv(65_536))
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(why_not() is not None, reason=f"{why_not()}")]
+
+
+@pytest.fixture(scope="module")
+def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
+    with two_namespaces() as found:
+        yield found
+
+
+@contextmanager
+def started(where: Namespace, *arguments: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [*where.prefix, sys.executable, *map(str, arguments)],
+        env=child_environment(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_what_crosses_and_who_listens(
+    tmp_path: Path, namespaces: tuple[Namespace, Namespace], is_private: bool
+) -> None:
+    first, second = namespaces
+    interfaces = ([first.interface], [second.interface]) if is_private else ([], [])
+    captured = tmp_path / "captured"
+    with started(first, "-c", SNIFFER, first.interface, captured) as sniffer:
+        assert sniffer.stdout is not None
+        assert sniffer.stdout.readline() == b"here\n"
+        with (
+            started(second, SCRIPT, "join", tmp_path, "add", *interfaces[1]),
+            started(first, SCRIPT, "host", tmp_path, "add", *interfaces[0]) as host,
+        ):
+            out, error = host.communicate(timeout=120)
+    assert host.returncode == 0, error.decode()
+    *said, found = out.decode().splitlines()
+    assert (said[-1], found) == ("1 2 added up", f"found {len(SECRET) * 4:.1f} 2")
+    packets = captured.read_bytes()
+    assert len(packets) > 12_000
+    assert (SECRET in packets) == is_private  # so that a search that finds nothing means something
+    assert b"Traceback" not in error
+    addresses = set()
+    for rank in (0, 1):
+        for line in (tmp_path / f"listening-{rank}").read_text().splitlines():
+            fields = line.split()
+            if fields[3:4] == ["0A"]:  # listens
+                host_part = fields[1].split(":")[0]
+                assert len(host_part) == 8, "over IPv6, where none was asked for"
+                addresses.add(".".join(str(byte) for byte in reversed(bytes.fromhex(host_part))))
+    assert addresses <= ({*ADDRESSES} if is_private else {"127.0.0.1", ADDRESSES[0]}), addresses
+    assert addresses
+
+
+def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
+    tmp_path: Path, namespaces: tuple[Namespace, Namespace]
+) -> None:
+    first, second = namespaces
+    with (
+        started(second, SCRIPT, "join", tmp_path, "wait") as guest,
+        started(first, SCRIPT, "host", tmp_path, "wait") as host,
+    ):
+        assert host.stdout is not None
+        while b"added up" not in (line := host.stdout.readline()):
+            assert line
+        pulled = time.monotonic()
+        second.ip("link", "set", second.interface, "down")
+        try:
+            _, error = host.communicate(timeout=90)
+        finally:
+            second.ip("link", "set", second.interface, "up")
+        assert time.monotonic() - pulled < 60
+        assert host.returncode == StageError.exit_code
+        assert b"run again to go on from the last checkpoint" in error
+        assert b"Traceback" not in error
+        assert guest.stdout is not None
+        while b"waiting for the other" not in guest.stdout.readline():
+            pass
+        assert guest.stdout.readline() == b"training: processes 1 to 1 of 2, from 0\n"
+        assert b"the training" in guest.stdout.readline()  # its processes have ended, and it waits for the next
+    assert not list((tmp_path / "trainings").iterdir())
