@@ -1,0 +1,252 @@
+"""Ten times the text: how much longer each stage takes, how much more memory, and what Prefect's share of a run is.
+
+    python benchmarks/growth.py [--dialogues 1500 15000] [--partition-documents 250] [--stages split redact …]
+                                [--train] [--prefect] [--work build/growth] [--keep] [--out FILE]
+
+CustomerSim dialogues, as `reticent simulate customersim` writes them, go through the preparation, stage by stage: each
+stage in a process of its own that has built the same stage of a few dialogues before, so that imports, models and
+compiled code are there. Its seconds are those of `Builder.build_stage` with one worker; memory is the peak of the
+process, and how far that lies above what the process held before; bytes are those of the stage's artifacts. ``scan``
+is what a run does before its first stage: it reads and cuts the input.
+
+``--train`` adds the stages from training on, with a model of 16 dimensions, one epoch. ``--prefect`` runs the
+preparation of the largest corpus once more in a new store, as a flow on the embedded server: Prefect's share is what
+the flow took beyond its stages. ``--keep`` goes on with what an earlier call built in the same folder, and measures
+the stages given alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+SETTINGS = """
+[run]
+seed = 1
+[store]
+secret_file = "secret"
+[corpus]
+inputs = ["corpus"]
+partition_documents = {partition_documents}
+[redact]
+policies = ["customersim", "high_entity"]
+conservative = "conservative"
+[runtime]
+verify = "size"
+[train]
+num_layers = 1
+embedding_size = 16
+num_heads = 1
+context_length = 64
+vocab_size = 400
+epochs = 1
+expected_batch_size = 256
+target_epsilon = 4.0
+"""
+WARM_DIALOGUES = 12
+FLOW = """
+import json, sys, time
+from pathlib import Path
+from tasks.builders import Builder
+import tasks.builders
+
+inside = [0.0, 0]
+build_stage = Builder.build_stage
+def timed(*args, **kwargs):
+    began = time.perf_counter()
+    try:
+        return build_stage(*args, **kwargs)
+    finally:
+        inside[0] += time.perf_counter() - began
+        inside[1] += 1
+Builder.build_stage = timed
+began = time.perf_counter()
+from flows.server.embedded import protect_server
+from flows.running.spec import PREPARATION, begin
+config = Path(sys.argv[1])
+protect_server()
+from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from flows.prepare import prepare
+started = time.perf_counter()
+run = begin(config, {}, selected=PREPARATION)
+scanned = time.perf_counter()
+with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+    prepare(run)
+ended = time.perf_counter()
+print(json.dumps({"import_seconds": started - began, "scan_seconds": scanned - started,
+                  "flow_seconds": ended - scanned, "stage_seconds": inside[0], "num_task_runs": inside[1]}))
+"""
+
+
+def write_project(folder: Path, dialogues: int, partition_documents: int) -> Path:
+    """A settings file with its corpus, unless it is there."""
+    from pipelines.corpus.customersim import write_customersim
+
+    if (folder / "reticent.toml").exists():
+        return folder / "reticent.toml"
+    folder.mkdir(parents=True)
+    write_customersim(folder / "corpus", dialogues, 0)
+    (folder / "secret").write_text("5e" * 32)
+    config = folder / "reticent.toml"
+    config.write_text(SETTINGS.format(partition_documents=partition_documents))
+    return config
+
+
+def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
+    """Builds stages in this process, in the graph's order; gives the seconds of the last one, and of the scan."""
+    from flows.running.lifecycle import finish, running
+    from flows.running.spec import begin
+    from pipelines.graph import GRAPH
+    from pipelines.stage import OUTSIDE
+    from pipelines.store.outcome import PartitionKeys
+    from pipelines.store.session import open_session
+    from tasks.builders import builder_of
+
+    began = time.perf_counter()
+    run = begin(config, {}, selected=stages)
+    found = {"scan_seconds": time.perf_counter() - began}
+    session = open_session(run)
+    keys: dict[str, PartitionKeys] = {}
+    with running(run):
+        for name in stages:
+            edges = (e for e in GRAPH[name].inputs if e.stage not in OUTSIDE and (e.stage in keys or not e.optional))
+            inputs = {edge.stage: keys[edge.stage] for edge in edges}
+            found["before_bytes"] = peak_bytes()
+            began, cpu = time.perf_counter(), cpu_seconds()
+            outcomes = builder_of(run).build_stage(name, inputs)
+            found |= {"seconds": time.perf_counter() - began, "cpu_seconds": cpu_seconds() - cpu}
+            keys[name] = tuple((outcome.partition, outcome.key or "") for outcome in outcomes)
+            session.outcomes.extend(outcomes)
+        found["peak_bytes"] = peak_bytes()
+        found["num_built"] = sum(outcome.state == "completed" for outcome in outcomes)
+        folders = [session.roots.object_dir(root, name, o.key or "") for root in GRAPH[name].roots for o in outcomes]
+        found["bytes"] = sum(f.stat().st_size for folder in folders for f in folder.rglob("*") if f.is_file())
+        if name == "gate":
+            figures = session.roots.object_dir("private", name, outcomes[0].key or "") / "figures.json"
+            found["num_strings"] = json.loads(figures.read_text())["num_strings"]
+        finish(run)
+    return found
+
+
+def cpu_seconds() -> float:
+    """Of this process and those that it waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def peak_bytes() -> int:
+    """Resident memory of this process, at most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def in_a_process(*arguments: str) -> dict[str, float]:
+    """What a process prints in its last line."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "DO_NOT_TRACK": "1", "ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}
+    environment |= {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    environment |= {"PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL"}
+    done = subprocess.run([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, check=True, env=environment)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def num_sentences(config: Path) -> int:
+    """Rows that the stage split made."""
+    import pyarrow.parquet as pq
+
+    files = (config.parent / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet")
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
+def measure(config: Path, warm: Path, stages: Sequence[str], wanted: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Builds stages, each in a process of its own; the figures of those wanted."""
+    found = {}
+    for number, name in enumerate(stages):
+        figures = in_a_process(__file__, "--one", name, str(warm), str(config))
+        if number == 0 and name == "split":
+            found["scan"] = {"seconds": figures.pop("scan_seconds")}
+        if name in wanted:
+            found[name] = figures
+            print(f"{config.parent.name} {name}: {figures}", file=sys.stderr, flush=True)
+    return found
+
+
+def table(document: dict[str, Any]) -> str:
+    """The figures of the smallest and the largest corpus beside each other."""
+    small, large = document["sizes"][0], document["sizes"][-1]
+    times = large["sentences"] / small["sentences"]
+    lines = [
+        f"| stage | CPU s, {small['sentences']:,} | {large['sentences']:,} sentences | × for 10 × the text | s | s |"
+        " peak MB | peak MB | bytes a sentence |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name in (name for name in small["stages"] if name != "scan"):
+        one, ten = (size["stages"][name] for size in (small, large))
+        cells = [f"{figures['cpu_seconds']:.2f}" for figures in (one, ten)]
+        cells.append(f"{ten['cpu_seconds'] / one['cpu_seconds'] * 10 / times:.1f}")
+        cells += [f"{figures['seconds']:.1f}" for figures in (one, ten)]
+        cells += [f"{figures['peak_bytes'] / 1e6:.0f}" for figures in (one, ten)]
+        lines.append(f"| {name} | {' | '.join(cells)} | {ten['bytes'] / large['sentences']:.1f} |")
+    if "prefect" in document:
+        flow = document["prefect"]
+        lines += ["", f"Prefect: {flow['share']:.1%} of {flow['flow_seconds']:.0f} s, {flow['num_task_runs']} tasks."]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Parses the command line, measures, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dialogues", type=int, nargs="+", default=[1_500, 15_000])
+    parser.add_argument("--partition-documents", type=int, default=250)
+    parser.add_argument("--stages", nargs="*", default=[], help="those to show; all before them are built as well")
+    parser.add_argument("--train", action="store_true")
+    parser.add_argument("--prefect", action="store_true")
+    parser.add_argument("--work", type=Path, default=Path("build/growth"))
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    from flows.running.spec import PREPARATION, TRAINING
+    from pipelines.walks import usual
+
+    stages = [name for name in (*PREPARATION, *(TRAINING if given.train else ())) if name in usual()]
+    if given.one:
+        name, warm, config = given.one
+        upto = [stage for stage in (*PREPARATION, *TRAINING) if stage in usual()]
+        upto = upto[: upto.index(name) + 1]
+        build(Path(warm), upto)
+        shutil.rmtree(Path(warm).parent / "reticent-store")
+        print(json.dumps(build(Path(config), upto)))
+        return
+    wanted = given.stages or stages
+    stages = wanted if given.keep else stages[: max(map(stages.index, wanted)) + 1]
+    if not given.keep:
+        shutil.rmtree(given.work, ignore_errors=True)
+    warm = write_project(given.work.absolute() / "warm", WARM_DIALOGUES, 4)
+    document: dict[str, Any] = {"sizes": []}
+    for dialogues in given.dialogues:
+        config = write_project(given.work.absolute() / str(dialogues), dialogues, given.partition_documents)
+        figures = measure(config, warm, stages, wanted)
+        size = {"dialogues": dialogues, "sentences": num_sentences(config), "stages": figures}
+        size["input_bytes"] = sum(file.stat().st_size for file in (config.parent / "corpus").iterdir())
+        document["sizes"].append(size)
+    if given.prefect:
+        shutil.move(config.parent / "reticent-store", config.parent / "built-apart")
+        flow = in_a_process("-c", FLOW, str(config))
+        document["prefect"] = {**flow, "share": 1 - flow["stage_seconds"] / flow["flow_seconds"]}
+    document["load_average"] = os.getloadavg()[2]
+    document["num_cpus"] = os.cpu_count()
+    print(table(document))
+    if given.out is not None:
+        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

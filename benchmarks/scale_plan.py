@@ -1,0 +1,242 @@
+"""What a corpus of a terabyte takes, from the measured costs of a small one; the tables of `docs/scale.md`.
+
+    python benchmarks/scale_plan.py [--sentences 1e10] [--sentences-in-partition 1e6] [--core-hour 0.05]
+                                    [--terabyte-month 80] [--write]
+
+Reads what `benchmarks/growth.py` wrote: `benchmarks/results/growth.json`, and `growth_partitions.json`, which is the
+smaller corpus once more in many small partitions. **All that it prints of more sentences than were measured is
+extrapolated**: a stage costs so much processor time for each further sentence (the difference of the two corpora), and
+so much for each partition (the difference of the smaller one in few and in many of them). The former holds the
+partitions of its own corpora as well, so that these are counted twice rather than not at all. Stages of the whole
+corpus run in one process. Schedules are simulated (`benchmarks/schedule.py`, seed 0). ``--write`` puts the tables into
+the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedule import CASES, Load, Trouble, simulate
+
+from pipelines.dedup.bloom import ScalableBloomFilter
+from pipelines.dedup.hash_ranges import usual_buckets
+from pipelines.dedup.resolve import MARK_BITS
+from pipelines.gate.search import CHUNK_STRINGS
+from pipelines.graph import GRAPH
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "scale.md"
+RESULTS = ROOT / "benchmarks" / "results"
+BEGIN, END = "<!-- begin: made by `python benchmarks/scale_plan.py --write` -->", "<!-- end -->"
+WORKERS = (1, 16, 128, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is asked, and what things cost: assumptions, to be replaced by one's own.
+
+    Attributes:
+        sentences: of the corpus.
+        sentences_in_partition: as `corpus.partition_documents` makes them.
+        core_hour, terabyte_month: prices in dollars of one processor core, and of shared storage.
+    """
+
+    sentences: float = 1e10
+    sentences_in_partition: float = 1e6
+    core_hour: float = 0.05
+    terabyte_month: float = 80.0
+
+    @property
+    def partitions(self) -> int:
+        """Of the corpus."""
+        return max(1, math.ceil(self.sentences / self.sentences_in_partition))
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Measured: processor seconds and bytes of one more sentence, and the seconds of reading one more partition."""
+
+    sentence: float
+    partition: float
+    bytes: float
+
+
+def read() -> dict[str, Any]:
+    """What was measured."""
+    measured: dict[str, Any] = json.loads((RESULTS / "growth.json").read_text("utf-8"))
+    many = json.loads((RESULTS / "growth_partitions.json").read_text("utf-8"))
+    return {**measured, "many_partitions": many["sizes"][0]}
+
+
+def partitions_of(size: Mapping[str, Any]) -> int:
+    """Of a measured corpus."""
+    return int(size["stages"]["split"]["num_built"])
+
+
+def reads(stage: str, partitions: int) -> int:
+    """How often a stage opens a partition: every bucket of `dedup.buckets` reads its part of all of them."""
+    return partitions * (usual_buckets(partitions) if GRAPH[stage].own_partitions else 1)
+
+
+def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
+    """Of every stage."""
+    small, large = measured["sizes"][-2:]
+    more = large["sentences"] - small["sentences"]
+    many = measured["many_partitions"]
+    num_few, num_many = partitions_of(small), partitions_of(many)
+    found = {}
+    for name, figures in large["stages"].items():
+        if name == "scan":
+            continue
+        grown = {key: figures[key] - small["stages"][name][key] for key in ("cpu_seconds", "bytes")}
+        further = many["stages"][name]["cpu_seconds"] - small["stages"][name]["cpu_seconds"]
+        of_partition = max(0.0, further / (reads(name, num_many) - reads(name, num_few)))
+        found[name] = Cost(grown["cpu_seconds"] / more, of_partition, grown["bytes"] / more)
+    return found
+
+
+def loads(plan: Plan, measured: Mapping[str, Any]) -> dict[str, Load]:
+    """What each stage has to do: partitions, and the seconds of each."""
+    found = {}
+    for name, cost in costs(measured).items():
+        seconds = cost.sentence * plan.sentences + cost.partition * reads(name, plan.partitions)
+        if name == "gate":
+            seconds *= gate_passes(plan.sentences, measured)
+        parts = usual_buckets(plan.partitions) if GRAPH[name].own_partitions else plan.partitions
+        found[name] = Load(parts, seconds / parts) if GRAPH[name].partitioned else Load(1, seconds)
+    return found
+
+
+def gate_passes(sentences: float, measured: Mapping[str, Any]) -> int:
+    """How often the gate reads all rows: once for every so many distinct masked strings.
+
+    Their number is taken to grow with the corpus, as it does in CustomerSim, whose values are drawn at random.
+    """
+    large = measured["sizes"][-1]
+    return max(1, math.ceil(large["stages"]["gate"]["num_strings"] / large["sentences"] * sentences / CHUNK_STRINGS))
+
+
+def filter_bytes(rows: float) -> float:
+    """Of the Bloom filter and the marks of one bucket with so many distinct rows, at the default rate."""
+    bits_an_item = ScalableBloomFilter(10_000_000, 1e-6).num_bits / 1e7
+    return rows * (bits_an_item + MARK_BITS) / 8
+
+
+def hours(seconds: float) -> str:
+    """In hours, or days from two on."""
+    value = seconds / 3600
+    return f"{value / 24:,.0f} d" if value >= 48 else f"{value:,.1f} h" if value >= 1 else f"{value * 60:.1f} min"
+
+
+def stage_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
+    """Cost of each stage, and how long it takes on so many workers."""
+    lines = [
+        "| stage | µs a sentence | ms a partition | core hours | runs in | "
+        + " | ".join(f"{n:,} worker{'s' * (n > 1)}" for n in WORKERS)
+        + " |",
+        "|---|---:|---:|---:|---|" + "---:|" * len(WORKERS),
+    ]
+    of_stage = costs(measured)
+    for name, load in loads(plan, measured).items():
+        where = "one process" if load.partitions == 1 else f"{load.partitions:,} parts"
+        if name == "gate":
+            where += f", {gate_passes(plan.sentences, measured):,} passes"
+        times = [hours(simulate([load], n, Trouble(), 0).seconds) for n in WORKERS]
+        cost = of_stage[name]
+        lines.append(
+            f"| {GRAPH[name].shown_name} | {1e6 * cost.sentence:,.1f} | {1e3 * cost.partition:,.0f} |"
+            f" {load.partitions * load.seconds / 3600:,.0f} | {where} | {' | '.join(times)} |"
+        )
+    return lines
+
+
+def size_table(measured: Mapping[str, Any], prices: Plan) -> list[str]:
+    """Corpora of growing size: what the preparation takes; the gate by itself."""
+    lines = [
+        "| sentences | input | partitions | core hours | 1 worker | 16 workers | 128 workers |"
+        " **the gate, one process** | store | dollars: processors | a month's storage |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    large = measured["sizes"][-1]
+    input_bytes = large["input_bytes"] / large["sentences"]
+    store_bytes = sum(cost.bytes for cost in costs(measured).values())
+    for sentences in (1e6, 1e7, 1e8, 1e9, 1e10, 1e12 / input_bytes):
+        in_partition = min(prices.sentences_in_partition, max(1e4, sentences / 1000))
+        plan = Plan(sentences=sentences, sentences_in_partition=in_partition)
+        all_loads = loads(plan, measured)
+        gate = all_loads.pop("gate").seconds
+        core_seconds = sum(load.partitions * load.seconds for load in all_loads.values())
+        walls = [hours(simulate(list(all_loads.values()), n, Trouble(), 0).seconds) for n in (1, 16, 128)]
+        lines.append(
+            f"| {sentences:,.0f} | {sentences * input_bytes / 1e9:,.4g} GB | {plan.partitions:,} |"
+            f" {core_seconds / 3600:,.4g} | {' | '.join(walls)} | {hours(gate)} |"
+            f" {sentences * store_bytes / 1e9:,.4g} GB |"
+            f" {core_seconds / 3600 * prices.core_hour:,.2f} |"
+            f" {sentences * (store_bytes + input_bytes) / 1e12 * prices.terabyte_month:,.2f} |"
+        )
+    return lines
+
+
+def schedule_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
+    """The partition stages under each kind of trouble."""
+    workers = (16, 128, 1024)
+    parts = [load for load in loads(plan, measured).values() if load.partitions > 1]
+    lines = [
+        "| what happens | " + " | ".join(f"{n:,} workers | again" for n in workers) + " |",
+        "|---|" + "---:|---:|" * len(workers),
+    ]
+    for name, trouble in CASES.items():
+        found = [simulate(parts, n, trouble, 0) for n in workers]
+        cells = [f"{hours(one.seconds)} | {one.num_lost:,}" for one in found]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def page(plan: Plan) -> str:
+    """All tables."""
+    measured = read()
+    bucket = plan.sentences / usual_buckets(plan.partitions)
+    parts = [
+        f"**{plan.sentences:,.0f} sentences in {plan.partitions:,} partitions, by stage** (extrapolated; a bucket of"
+        f" `dedup.buckets` holds {bucket:,.2g} keys, {filter_bytes(bucket) / 1e6:,.0f} MB of filter and marks):",
+        *stage_table(plan, measured),
+        f"**By size** (extrapolated beyond {measured['sizes'][-1]['sentences']:,} sentences; all columns but its own"
+        f" leave the gate out; {plan.core_hour:.2f} dollars a core hour and {plan.terabyte_month:.0f} a terabyte"
+        " and month are assumptions):",
+        *size_table(measured, plan),
+        f"**The partition stages of {plan.sentences:,.0f} sentences, with stragglers and lost workers** (simulated,"
+        " seed 0; *again* counts partitions that began anew):",
+        *schedule_table(plan, measured),
+    ]
+    return "\n".join(f"\n{line}\n" if line.startswith("**") else line for line in parts).strip()
+
+
+def with_block(text: str, block: str) -> str:
+    """A page with the tables between the marks."""
+    head, rest = text.split(BEGIN)
+    return f"{head}{BEGIN}\n\n{block}\n\n{END}{rest.split(END, 1)[1]}"
+
+
+def main() -> None:
+    """Parses the command line, prints or writes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("sentences", "sentences_in_partition", "core_hour", "terabyte_month"):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, default=getattr(Plan, name))
+    parser.add_argument("--write", action="store_true")
+    given = vars(parser.parse_args())
+    is_written = given.pop("write")
+    block = page(Plan(**given))
+    if is_written:
+        PAGE.write_text(with_block(PAGE.read_text("utf-8"), block), encoding="utf-8")
+    else:
+        print(block)
+
+
+if __name__ == "__main__":
+    main()
