@@ -419,6 +419,7 @@ def test_two_processes_sample_apart_and_step_together(two_processes):
     assert torch.allclose(first["steps"][0].double(), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_two_processes_draw_noise_once_in_total(two_processes):
     first, second = two_processes["noisy"]
     assert first["num_steps"] == second["num_steps"] == 240

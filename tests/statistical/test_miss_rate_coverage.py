@@ -154,7 +154,8 @@ def table_of(reviews, rows=None):
     return table
 
 
-@pytest.mark.parametrize("missed_share", [0.02, pytest.param(0.1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("missed_share", [0.02, 0.1])
 def test_estimates_on_customersim_match_a_known_share_at_the_nominal_rate(tmp_path, missed_share):
     reviews = reviews_of_customersim(tmp_path, missed_share, 3)
     truth = measured(table_of(reviews), source="gold", is_census=True, confidence=CONFIDENCE)

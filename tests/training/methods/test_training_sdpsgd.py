@@ -502,7 +502,8 @@ def test_corpora_of_one_kind_train(tmp_path, texts):
     assert (outcome.num_queries == 0) == ("{" not in texts[0])
 
 
-@pytest.mark.parametrize("is_tied", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_tied", [False, True])
 def test_public_and_private_loss_fall(tmp_path, is_tied):
     names = ["Ann Lee", "Bo Ray", "Cy Fox", "Di Kim"]
     asks = ["track my package", "cancel my order", "change my address", "return my hat"]
