@@ -49,6 +49,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     with private_umask(), temporary_files():
         wait_and_join(
             Joining(
+                root=roots.private,
                 folder=invitations_in(roots.cache / MADE_AGAIN),
                 count=runtime.num_processes,
                 interface=runtime.private_interface,

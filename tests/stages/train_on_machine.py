@@ -4,8 +4,8 @@
     train_on_machine.py join FOLDER COUNT [INTERFACE]
 
 ``CHANGES`` are settings, ``MACHINES`` those of the run, as JSON. A checkpoint is kept after every step. After half of
-the steps of the last stage the VICTIM is killed: ``machine``, which has joined, or one of the processes, by its name.
-Exits as the command line does.
+the steps of the last stage the VICTIM is killed: ``host``, ``machine``, which has joined, or one of the processes, by
+its name. Exits as the command line does.
 """
 
 import json
@@ -29,10 +29,12 @@ Checkpoints.save_if_due = lambda self, state: self.save(state())  # in training 
 def pids(folder):
     """The processes of both machines, by name; those of the one that has joined are known by what they are given."""
     found = {child.name: child.pid for child in multiprocessing.active_children()}
+    first = len(found)
+    found |= {"host": os.getpid()}
     found["machine"] = int((folder / "machine").read_text())
     for child in Path(f"/proc/{found['machine']}/task/{found['machine']}/children").read_text().split():
         if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
-            found[f"rank {len(found) - 1}"] = int(child)
+            found[f"rank {first}"], first = int(child), first + 1
     return found
 
 
@@ -59,7 +61,7 @@ def join(folder, count, interface=None):
     (folder / "machine").write_text(str(os.getpid()))
     invitations = folder / "run" / "cache" / "trainings"
     say = partial(print, flush=True)
-    wait_and_join(Joining(folder=invitations, count=int(count), interface=interface, say=say))
+    wait_and_join(Joining(root=folder, folder=invitations, count=int(count), interface=interface, say=say))
 
 
 if __name__ == "__main__":

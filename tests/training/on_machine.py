@@ -45,7 +45,11 @@ def main():
     if role == "join":
         wait_and_join(
             Joining(
-                folder=invitations, count=1, interface=next(iter(interface), None), say=lambda t: print(t, flush=True)
+                root=folder,
+                folder=invitations,
+                count=1,
+                interface=next(iter(interface), None),
+                say=lambda t: print(t, flush=True),
             )
         )
     machines = Machines(

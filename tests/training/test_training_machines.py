@@ -28,14 +28,12 @@ from pipelines.training.machines.wire import Link, LostError
 
 
 @pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    path = tmp_path / "training.pem"
-    path.write_bytes(wire.make_certificate())
-    return path
+def pem() -> bytes:
+    return wire.make_certificate()
 
 
 @pytest.fixture
-def links(pem: Path) -> Iterator[tuple[Link, Link]]:
+def links(pem: bytes) -> Iterator[tuple[Link, Link]]:
     """The two ends of a connection."""
     with wire.listen("127.0.0.1") as listener, ThreadPoolExecutor(1) as pool:
         there = pool.submit(wire.accept, listener, pem)
@@ -47,10 +45,8 @@ def links(pem: Path) -> Iterator[tuple[Link, Link]]:
             link.close()
 
 
-def test_whoever_lacks_the_certificate_is_not_let_in_nor_joined(pem: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.pem"
-    other.write_bytes(wire.make_certificate())
-    for shown in (other, None):
+def test_whoever_lacks_the_certificate_is_not_let_in_nor_joined(pem: bytes) -> None:
+    for shown in (wire.make_certificate(), None):
         with wire.listen("127.0.0.1") as listener, ThreadPoolExecutor(1) as pool:
             there = pool.submit(wire.accept, listener, pem)
             where = listener.getsockname()[:2]
@@ -65,7 +61,7 @@ def test_whoever_lacks_the_certificate_is_not_let_in_nor_joined(pem: Path, tmp_p
             assert there.result(10) is None
 
 
-def test_who_says_nothing_is_let_go(pem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_says_nothing_is_let_go(pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "HELLO_SECONDS", 0.1)
     with wire.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname()[:2]):
         assert wire.accept(listener, pem) is None
@@ -146,13 +142,12 @@ def meet(machines: Machines, monkeypatch: pytest.MonkeyPatch, interface: str | N
     said: list[str] = []
     is_over = threading.Event()
     monkeypatch.setattr(guest, "LOOK_SECONDS", 0.02)
-    joining = Joining(folder=machines.folder, count=3, interface=interface, say=said.append)
+    joining = Joining(root=machines.folder, folder=machines.folder, count=3, interface=interface, say=said.append)
     thread = threading.Thread(target=wait_and_join, args=(joining, is_over.is_set))
     thread.start()
     try:
         with gathered(machines, False, lambda *told: None) as found:
-            (pem_file,) = machines.folder.glob("*.pem")
-            assert stat.S_IMODE(pem_file.stat().st_mode) == 0o600
+            assert {stat.S_IMODE(path.stat().st_mode) for path in machines.folder.iterdir()} == {0o600}
             assert [(one.count, bool(one.name)) for one in found.guests] == [(3, True)]
             said.append("gathered")
     finally:
@@ -164,7 +159,7 @@ def meet(machines: Machines, monkeypatch: pytest.MonkeyPatch, interface: str | N
 
 def test_a_machine_with_all_that_is_needed_joins(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     machines.folder.mkdir()
-    for name in ("dead.pem", "dead.json"):  # of a training that was killed
+    for name in ("dead.lock", "dead.json"):  # of a training that was killed
         (machines.folder / name).write_text("{}")
     said = meet(machines, monkeypatch)
     assert said[:2] == ["waiting for a training", "joined a training; waiting for the other machines"]
@@ -188,11 +183,17 @@ def test_each_thing_that_a_machine_lacks_is_named(machines: Machines, monkeypatc
         pass
 
 
-def test_a_machine_that_declares_no_interface_lets_nothing_cross_as_it_is(tmp_path: Path) -> None:
-    joining = Joining(folder=tmp_path, count=1, interface=None, say=print)
-    order = {"meeting": str(tmp_path), "is_private": True}
-    invited = invitation.Invitation(token="t", host="h", port=1, needed=())
-    assert "no runtime.private_interface is set here" in guest._train(joining, invited, None, order)  # type: ignore[arg-type]
+def test_what_a_machine_does_not_do_though_it_is_told_to(tmp_path: Path, pem: bytes) -> None:
+    joining = Joining(root=tmp_path, folder=tmp_path, count=1, interface=None, say=print)
+    invited = invitation.Invitation(token="t", pem=pem, host="h", port=1, needed=())
+
+    def answer(**order: Any) -> str:
+        return guest._train(joining, invited, None, {"meeting": str(tmp_path), **order})  # type: ignore[arg-type]
+
+    assert "no runtime.private_interface is set here" in answer(is_private=True)
+    for elsewhere in ("/tmp", f"{tmp_path}/../other"):
+        assert "a folder that is not of this store" in answer(is_private=False, meeting=elsewhere)
+    assert pem.decode() not in repr(invited)
 
 
 def test_who_failed_is_told_before_who_lost_its_partner(tmp_path: Path) -> None:

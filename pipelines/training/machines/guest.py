@@ -14,7 +14,7 @@ import torch
 
 from pipelines.context import silent
 from pipelines.training.machines.host import job_in
-from pipelines.training.machines.invitation import Invitation, installed, open_invitations, pem_of
+from pipelines.training.machines.invitation import Invitation, installed, open_invitations
 from pipelines.training.machines.team import Elsewhere, Share, Team, loopback, pipe_of, tell, watch
 from pipelines.training.machines.wire import HELLO_SECONDS, Link, LostError, connect
 
@@ -32,12 +32,14 @@ class Joining:
     """How this machine takes part.
 
     Attributes:
+        root: the private root, which work comes from.
         folder: of invitations.
         count: processes to start.
         interface: that its settings declare private; None if none.
         say: told in words what happens; never private text.
     """
 
+    root: Path
     folder: Path
     count: int
     interface: str | None
@@ -52,9 +54,7 @@ def wait_and_join(joining: Joining, is_over: Callable[[], bool] = lambda: False)
         for invitation in open_invitations(joining.folder):
             if invitation.token not in seen:
                 try:
-                    link = connect(
-                        invitation.host, invitation.port, pem_of(joining.folder, invitation.token), HELLO_SECONDS
-                    )
+                    link = connect(invitation.host, invitation.port, invitation.pem, HELLO_SECONDS)
                 except LostError:
                     continue  # it was killed, or has ended; perhaps the network is not up yet
                 seen.add(invitation.token)
@@ -93,6 +93,8 @@ def _train(joining: Joining, invitation: Invitation, link: Link, order: dict[str
     meeting, is_private = Path(order["meeting"]), bool(order["is_private"])
     if is_private and joining.interface is None:
         return "the training would send sums as they are, and no runtime.private_interface is set here"
+    if not meeting.resolve().is_relative_to(joining.root.resolve()):
+        return "the training would be started from a folder that is not of this store"
     work, arguments = job_in(meeting)
     share = Share(
         first=order["first"],
@@ -104,7 +106,7 @@ def _train(joining: Joining, invitation: Invitation, link: Link, order: dict[str
         elsewhere=Elsewhere(
             host=invitation.host,
             port=invitation.port,
-            pem=pem_of(joining.folder, invitation.token),
+            pem=invitation.pem,
             machine=order["machine"],
             num_machines=order["machines"],
             is_private=is_private,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import pickle
 import socket
@@ -14,13 +15,13 @@ from typing import Any, Final
 
 from pipelines.context import Progress
 from pipelines.errors import ExecutorError
-from pipelines.files import write_atomic
-from pipelines.training.machines.invitation import Invitation, installed, invited, pem_of
+from pipelines.files import read_json, write_json
+from pipelines.training.machines.invitation import Invitation, installed, invited
 from pipelines.training.machines.team import Elsewhere, pipe_of
 from pipelines.training.machines.wire import Link, LostError, accept, listen
 
 _LOOK_SECONDS: Final = 1.0
-_JOB: Final = "job"
+_JOB: Final = "job.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class Host:
         return Elsewhere(
             host=self.invitation.host,
             port=self.invitation.port,
-            pem=pem_of(self.machines.folder, self.invitation.token),
+            pem=self.invitation.pem,
             machine=machine,
             num_machines=self.machines.count,
             is_private=self.machines.interface is not None,
@@ -99,7 +100,7 @@ class Host:
         Raises:
             ExecutorError: a machine has left.
         """
-        write_atomic(meeting / _JOB, pickle.dumps((work, arguments)))
+        write_json(meeting / _JOB, {"pickled": base64.b64encode(pickle.dumps((work, arguments))).decode()})
         total, first = own_count + sum(guest.count for guest in self.guests), own_count
         pipes: dict[Connection, tuple[int, None]] = {}
         for machine, guest in enumerate(self.guests, 1):
@@ -123,7 +124,7 @@ class Host:
 
 def job_in(meeting: Path) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """What `Host.start` wrote: the work, and its arguments. It is code, and comes from the private root alone."""
-    work, arguments = pickle.loads((meeting / _JOB).read_bytes())  # noqa: S301
+    work, arguments = pickle.loads(base64.b64decode(read_json(meeting / _JOB)["pickled"]))  # noqa: S301
     return work, arguments
 
 
@@ -142,7 +143,6 @@ def gathered(machines: Machines, on_gpu: bool, progress: Progress) -> Iterator[H
         guests: list[Guest] = []
         stack.callback(_close, guests)
         deadline = time.monotonic() + machines.wait_seconds
-        pem = pem_of(machines.folder, invitation.token)
         told = None
         while len(guests) < machines.count - 1:
             if told != len(guests):
@@ -158,7 +158,7 @@ def gathered(machines: Machines, on_gpu: bool, progress: Progress) -> Iterator[H
             for gone in [guest for guest in guests if guest.link.fileno() in ready]:  # it has nothing to say yet
                 guests.remove(gone)
                 gone.link.close()
-            if listener.fileno() in ready and (link := accept(listener, pem)) is not None:
+            if listener.fileno() in ready and (link := accept(listener, invitation.pem)) is not None:
                 with contextlib.suppress(LostError):
                     guests.append(_welcome(link, machines, on_gpu))
         yield Host(machines=machines, invitation=invitation, listener=listener, guests=tuple(guests))

@@ -13,12 +13,12 @@ import platform
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pipelines.artifacts import Output
-from pipelines.files import read_json, write_atomic, write_json
+from pipelines.files import read_json, write_json
 from pipelines.training.machines.wire import make_certificate
 
 _PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "safetensors")
@@ -30,11 +30,13 @@ class Invitation:
 
     Attributes:
         token: tells it from others.
+        pem: its certificate, and the key of that.
         host, port: where its first machine listens.
         needed: folders that every machine must see.
     """
 
     token: str
+    pem: bytes = field(repr=False)
     host: str
     port: int
     needed: tuple[str, ...]
@@ -50,46 +52,42 @@ def invitations_of(out: Output) -> Path:
     return invitations_in(out.cache or out.scratch_folder)
 
 
-def pem_of(folder: Path, token: str) -> Path:
-    """The certificate and key of a training."""
-    return folder / f"{token}.pem"
-
-
 @contextmanager
 def invited(folder: Path, host: str, port: int, needed: tuple[str, ...]) -> Iterator[Invitation]:
-    """An invitation that is there, with its certificate, as long as this lasts."""
-    made = Invitation(token=secrets.token_hex(16), host=host, port=port, needed=needed)
+    """An invitation that is there as long as this lasts."""
+    made = Invitation(token=secrets.token_hex(16), pem=make_certificate(), host=host, port=port, needed=needed)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _sweep(folder)
-    pem, invitation = pem_of(folder, made.token), folder / f"{made.token}.json"
-    write_atomic(pem, make_certificate())
-    descriptor = os.open(pem, os.O_RDWR)
+    path = folder / f"{made.token}.json"
+    lock = path.with_suffix(".lock")
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        write_json(invitation, asdict(made))
+        write_json(path, {**asdict(made), "pem": made.pem.decode()})
         yield made
     finally:
-        invitation.unlink(missing_ok=True)
-        pem.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        lock.unlink(missing_ok=True)
         os.close(descriptor)
 
 
 def _sweep(folder: Path) -> None:
     """Removes what killed trainings left: the kernel freed their locks."""
-    for pem in folder.glob("*.pem"):
-        with suppress(OSError), pem.open("r+b") as file:
+    for lock in folder.glob("*.lock"):
+        with suppress(OSError), lock.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            pem.with_suffix(".json").unlink(missing_ok=True)
-            pem.unlink(missing_ok=True)
+            lock.with_suffix(".json").unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
 
 
 def open_invitations(folder: Path) -> list[Invitation]:
     """Those that are there now."""
     found = []
     for path in sorted(folder.glob("*.json")):
-        document = read_json(path)
-        with suppress(TypeError):
-            found.append(Invitation(**{**(document or {}), "needed": tuple((document or {}).get("needed", ()))}))
+        with suppress(TypeError, KeyError):  # it is gone by now
+            document = read_json(path)
+            made = {**document, "pem": document["pem"].encode(), "needed": tuple(document["needed"])}
+            found.append(Invitation(**made))
     return found
 
 

@@ -15,7 +15,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -78,7 +78,7 @@ class Elsewhere:
 
     host: str
     port: int
-    pem: Path
+    pem: bytes = field(repr=False)
     machine: int
     num_machines: int
     is_private: bool

@@ -14,9 +14,10 @@ import os
 import socket
 import ssl
 import struct
+import tempfile
 import threading
+from collections.abc import Iterator
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -57,16 +58,32 @@ def make_certificate() -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
 
 
-def _context(pem: Path, purpose: int) -> ssl.SSLContext:
+def _context(pem: bytes, purpose: int) -> ssl.SSLContext:
     context = ssl.SSLContext(purpose)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the certificate is known, and no other one is accepted
     context.verify_mode = ssl.CERT_REQUIRED
-    context.load_cert_chain(pem)
-    context.load_verify_locations(pem)
+    with _named(pem) as path:
+        context.load_cert_chain(path)
+        context.load_verify_locations(path)
     if purpose == ssl.PROTOCOL_TLS_SERVER:
         context.num_tickets = 0  # so that whatever makes a connection readable is a message
     return context
+
+
+@contextlib.contextmanager
+def _named(pem: bytes) -> Iterator[str]:
+    """A file that OpenSSL can open, in memory where that can be: the key is on no disk."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("pem"), "wb") as file:
+            file.write(pem)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as named:
+            named.write(pem)
+            named.flush()
+            yield named.name
 
 
 class Link:
@@ -198,7 +215,7 @@ def listen(address: str) -> socket.socket:
     return listener
 
 
-def accept(listener: socket.socket, pem: Path) -> Link | None:
+def accept(listener: socket.socket, pem: bytes) -> Link | None:
     """The next who connects; None for one who does not show the certificate in time."""
     connection, _ = listener.accept()
     try:
@@ -210,7 +227,7 @@ def accept(listener: socket.socket, pem: Path) -> Link | None:
     return _linked(made)
 
 
-def connect(host: str, port: int, pem: Path, timeout: float | None = None) -> Link:
+def connect(host: str, port: int, pem: bytes, timeout: float | None = None) -> Link:
     """A connection to the machine that runs the flow.
 
     Raises:
