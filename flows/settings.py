@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, InputError
 from pipelines.graph import config_class, config_references
 from pipelines.methods.registry import PROTECTIONS
@@ -43,6 +44,16 @@ class StoreConfig(StageConfig):
         description="Copy what is published to object storage after each run (s3://BUCKET/FOLDER, gs://…, abfs://…; "
         "`docs/operations.md`).",
     )
+    key_file: str | None = Field(
+        None,
+        description="Encrypts the private root (`docs/encryption.md`): file of the store key, 64 hexadecimal digits.",
+    )
+    key_command: tuple[str, ...] | None = Field(
+        None, min_length=1, description="Likewise: a program with its arguments that prints the store key."
+    )
+    key_env: str | None = Field(
+        None, min_length=1, description="Likewise: the name of a variable of the environment that holds the store key."
+    )
     require_encrypted_fs: bool = Field(
         False,
         description="Refuse a private root that is not known to lie on an encrypted disk (`docs/operations.md`).",
@@ -54,6 +65,12 @@ class StoreConfig(StageConfig):
         if url is not None and (problem := url_problem(url)):
             raise ValueError(problem)
         return url
+
+    @model_validator(mode="after")
+    def _one_key(self) -> StoreConfig:
+        if sum(source is not None for source in (self.key_file, self.key_command, self.key_env)) > 1:
+            raise ValueError("name one of key_file, key_command and key_env")
+        return self
 
 
 class RuntimeConfig(StageConfig):
@@ -199,6 +216,15 @@ class Settings:
                     "refuse; rename it, or choose another with store.root"
                 )
         return private, public, secret
+
+    def store_key(self) -> KeySource | None:
+        """Where the key of an encrypted store is; None for a store without encryption."""
+        store = self.store
+        if store.key_file is not None:
+            return KeySource(file=str(self.folder / store.key_file))
+        if store.key_command is None and store.key_env is None:
+            return None
+        return KeySource(command=store.key_command, env=store.key_env)
 
     def runtime_values(self) -> Runtime:
         """The runtime table as the library takes it."""

@@ -1,8 +1,9 @@
 """Reading and writing the files of artifacts, and of scratch folders: the only place that knows how.
 
 Stages name a table by its schema and any other file by its name; they hold no folders and build no paths. Checks of
-schemas, how JSON is written, and which names are allowed stand here; so would encryption, or another kind of storage.
-Where a library opens a file itself (memory maps, weights), ``blob`` gives it the path.
+schemas, how JSON is written, and which names are allowed stand here. Below an encrypted private root, `pipelines.files`
+seals what is written. Where a library opens a file itself, ``blob`` gives the path, and `pipelines.memory_files` a copy
+in memory if the file is sealed.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from pipelines.files import encode_json, read_json, write_atomic
+from pipelines.files import copy_file, encode_json, open_to_read, open_to_write, read_file, read_json, write_atomic
 
 if TYPE_CHECKING:
     from pipelines.tables import Schema, Table, TableWriter
@@ -51,7 +52,13 @@ class Source(Folder):
 
     def json(self, name: str) -> Any:
         """A JSON document."""
-        return json.loads(self.blob(name).read_bytes())
+        return json.loads(read_file(self.blob(name)))
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a file that `Target.lines` wrote, without their ends."""
+        with open_to_read(self.blob(name)) as file:
+            for line in file:
+                yield line.removesuffix(b"\n")
 
     def find_json(self, name: str) -> Any:
         """A JSON document; None where the file is missing or damaged."""
@@ -80,9 +87,13 @@ class Target(Folder):
         """Writes a text as UTF-8."""
         self._write(name, text.encode())
 
+    def lines(self, name: str) -> BinaryIO:
+        """A file to write lines to. It has its name from the start."""
+        return open_to_write(self._place(name))
+
     def copy(self, name: str, source: Path) -> None:
         """Takes over a file of another artifact as it is."""
-        shutil.copyfile(source, self._place(name))
+        copy_file(source, self._place(name))
 
     def below(self, name: str) -> Target:
         """A folder in this one, made if need be."""
@@ -101,7 +112,9 @@ class Target(Folder):
 
     def take_over(self, name: str, source: Source) -> None:
         """Copies a folder with all that is in it."""
-        shutil.copytree(source.folder, self.blob(name), dirs_exist_ok=True)
+        for path in sorted(source.folder.rglob("*")):
+            if path.is_file():
+                self.copy(f"{name}/{path.relative_to(source.folder).as_posix()}", path)
 
     @contextmanager
     def emptied(self, name: str) -> Iterator[Target]:

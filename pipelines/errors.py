@@ -44,6 +44,10 @@ class ExecutorError(ReticentError):
     exit_code = 5
 
 
+class DamagedFileError(ValueError):
+    """A sealed file is not as it was written (`pipelines.encryption`), as JSON may be no JSON. Quotes nothing of it."""
+
+
 class StoreError(ReticentError):
     """The artifact store cannot be used: no permission, no space, a damaged layout, a busy lock.
 

@@ -1,14 +1,23 @@
-"""How files are written: as a whole or not at all, line by line, and as JSON documents."""
+"""How files are read and written: as a whole or not at all, line by line, and as JSON documents.
+
+All that reads or writes a file of a private root does so by these functions: below the private root of an encrypted
+store (`pipelines.encryption.places`) they seal what is written, and give back plaintext.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from pipelines.encryption import places
+
+_COPIED_BYTES = 1 << 20
 
 
 def canonical_json(value: Any) -> bytes:
@@ -19,6 +28,57 @@ def canonical_json(value: Any) -> bytes:
 def finite(value: float | None) -> float | None:
     """A number as JSON has it: None for an infinite one."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def open_to_read(path: Path) -> BinaryIO:
+    """A file's content, from any place in it.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+        DamagedFileError: it lies in an encrypted root, and is not as it was written.
+    """
+    place = places.place_of(path)
+    return path.open("rb") if place is None else places.reading(path.open("rb"), place)
+
+
+def open_to_write(path: Path) -> BinaryIO:
+    """A file to write from its beginning to its end."""
+    place = places.place_of(path)
+    return path.open("wb") if place is None else places.writing(path.open("wb"), place)
+
+
+def to_be_read(path: Path) -> Path | BinaryIO:
+    """What a library opens that takes paths and files: the path, or the plaintext of a sealed file. Raises likewise."""
+    return path if places.place_of(path) is None else open_to_read(path)
+
+
+def to_be_written(path: Path) -> Path | BinaryIO:
+    """Likewise for writing. A file is to be closed by the caller, after the library has closed what it made of it."""
+    return path if places.place_of(path) is None else open_to_write(path)
+
+
+def read_file(path: Path) -> bytes:
+    """The whole content of a file. Raises as `open_to_read`."""
+    if places.place_of(path) is None:
+        return path.read_bytes()
+    with open_to_read(path) as file:
+        return file.read()
+
+
+def read_before_damage(path: Path) -> bytes:
+    """What a file that lines are appended to says in front of the first damage, where it is sealed; else all of it."""
+    place = places.place_of(path)
+    if place is None:
+        return path.read_bytes()
+    with path.open("rb") as file:
+        return places.before_damage(file, place)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copies what a file says, between roots too; mode and times stay behind."""
+    with open_to_read(source) as old, open_to_write(target) as new:
+        while part := old.read(_COPIED_BYTES):
+            new.write(part)
 
 
 def fsync_path(path: Path) -> None:
@@ -42,14 +102,27 @@ def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o60
     Raises:
         OSError: the folder is missing, read-only or full; the old content is then untouched.
     """
+    _replace(path, parts, places.place_of(path), mode, is_durable=is_durable)
+
+
+def _replace(
+    path: Path,
+    parts: Iterable[bytes | memoryview],
+    place: places.Place | None,
+    mode: int | None = 0o600,
+    *,
+    is_durable: bool = True,
+) -> None:
+    """Writes a file as `write_atomic` says, and seals it where ``place`` is one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(descriptor, mode)
-            for part in parts:
-                file.write(part)
+            with _sink(file, place) as sink:
+                for part in parts:
+                    sink.write(part)
             if is_durable:
                 file.flush()
                 os.fsync(file.fileno())
@@ -61,6 +134,15 @@ def write_atomic(path: Path, *parts: bytes | memoryview, mode: int | None = 0o60
         fsync_path(path.parent)
 
 
+@contextlib.contextmanager
+def _sink(file: BinaryIO, place: places.Place | None) -> Iterator[BinaryIO]:
+    if place is None:
+        yield file
+        return
+    with places.writing(file, place, closes=False) as sealed:
+        yield sealed
+
+
 def append_lines(path: Path, lines: bytes) -> None:
     """Appends whole lines to a file of its owner's, made if need be; they are on the disk when this returns.
 
@@ -69,15 +151,17 @@ def append_lines(path: Path, lines: bytes) -> None:
 
     Raises:
         OSError: the disk did not take them; the file then ends as it did.
+        DamagedFileError: the file lies in an encrypted root, and is not as it was written; it stays as it is.
     """
     is_new = not path.exists()
     descriptor = _open_locked(path)
     try:
-        size = _whole_bytes(descriptor)
+        place = places.place_of(path)
+        size, added = (_whole_bytes(descriptor), lines) if place is None else places.extending(descriptor, place, lines)
         os.ftruncate(descriptor, size)
         os.lseek(descriptor, size, os.SEEK_SET)
         try:
-            rest = memoryview(lines)
+            rest = memoryview(added)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             os.fsync(descriptor)
@@ -114,16 +198,17 @@ def remove_lines(path: Path, is_removed: Callable[[bytes], bool]) -> int:
 
     Raises:
         OSError: the disk did not take the file; the old one is then untouched.
+        DamagedFileError: the file lies in an encrypted root, and is not as it was written.
     """
     if not path.exists():
         return 0
     descriptor = _open_locked(path)
     try:
-        with path.open("rb") as file:
-            lines = file.read().splitlines(keepends=True)
+        lines = read_file(path).splitlines(keepends=True)
         kept = [line for line in lines if not is_removed(line)]
         if len(kept) < len(lines):
-            write_atomic(path, *kept)
+            place = places.place_of(path)
+            _replace(path, kept if place is None else [places.log_of(b"".join(kept), place)], None)
     finally:
         os.close(descriptor)
     return len(lines) - len(kept)
@@ -154,6 +239,6 @@ def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
 def read_json(path: Path) -> Any:
     """Reads a JSON document; None when the file is missing or is not valid JSON (a damaged file counts as none)."""
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(read_file(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None

@@ -11,12 +11,13 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import StageError, StoreError
+from pipelines.files import to_be_read, to_be_written
 
 ROW_GROUP_ROWS = 16_384
 _VERSION_KEY = b"reticent.schema"
@@ -104,6 +105,12 @@ def _leaves(path: str, type: pa.DataType) -> Iterator[str]:
         yield path
 
 
+def arrow_file(path: Path, mode: Literal["rb", "wb"]) -> pa.NativeFile:
+    """A file of Arrow's to read from anywhere, or to write from the beginning to the end; sealed where it must be."""
+    opened = to_be_read(path) if mode == "rb" else to_be_written(path)
+    return pa.OSFile(str(path), mode) if isinstance(opened, Path) else pa.PythonFile(opened, mode[0])
+
+
 class TableWriter:
     """Writes one Parquet file in fixed row groups, holding one row group and what was given last in memory.
 
@@ -119,7 +126,8 @@ class TableWriter:
         self._tables: list[pa.Table] = []  # rows before those
         self._num_waiting = 0
         self.num_rows = 0
-        self._writer = pq.ParquetWriter(self._unfinished, self._schema, **_layout(schema))
+        self._file = to_be_written(self._unfinished)
+        self._writer = pq.ParquetWriter(self._file, self._schema, **_layout(schema))
 
     def append(self, **row: Any) -> None:
         """Adds one row; every column must be given."""
@@ -187,8 +195,13 @@ class TableWriter:
         if self._tables:
             self._write_group(self._tables)
             self._tables, self._num_waiting = [], 0
-        self._writer.close()
+        self._close_file()
         self._unfinished.replace(self._path)
+
+    def _close_file(self) -> None:
+        self._writer.close()
+        if not isinstance(self._file, Path):
+            self._file.close()
 
     def __enter__(self) -> TableWriter:
         return self
@@ -198,7 +211,7 @@ class TableWriter:
             self.close()
             return
         with contextlib.suppress(OSError):  # the error that it is about is the one to tell
-            self._writer.close()
+            self._close_file()
             self._unfinished.unlink(missing_ok=True)
 
 
@@ -223,7 +236,7 @@ class Table:
             StoreError: the file holds another table, another version, or other columns than the schema.
         """
         # pre_buffer would hold a whole file's columns in memory; on a local file it also costs time.
-        file = pq.ParquetFile(self.path, pre_buffer=False)
+        file = pq.ParquetFile(to_be_read(self.path), pre_buffer=False)
         found = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
         if found != self.schema.mark or not file.schema_arrow.equals(self.schema.columns):
             file.close()
@@ -272,7 +285,7 @@ class Table:
                 yield from file.iter_batches(batch_size=batch_rows, **options)
                 return
             with pq.ParquetFile(
-                self.path, metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
+                to_be_read(self.path), metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
             ) as encoded:
                 yield from encoded.iter_batches(batch_size=batch_rows, **options)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reticent.errors import ReticentError
     from reticent.models import TrainedModel, open_trained
     from reticent.policies import Redactor, redact
-    from reticent.runs import Run, Store, open_run, open_store
+    from reticent.runs import Run, Store, open, open_run, open_store
 
 __version__: Final = "0.2.0"
 """The version, by semantic versioning; what counts as public is in docs/api.md."""
@@ -33,6 +33,7 @@ __all__ = [
     "errors",
     "miss_rate",
     "models",
+    "open",
     "open_run",
     "open_store",
     "open_trained",
@@ -54,6 +55,7 @@ __getattr__, __dir__ = lazy(
         "Run": "reticent.runs",
         "Store": "reticent.runs",
         "TrainedModel": "reticent.models",
+        "open": "reticent.runs",
         "open_run": "reticent.runs",
         "open_store": "reticent.runs",
         "open_trained": "reticent.models",

@@ -20,13 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import polars as pl
-
 from flows.settings import load_settings
 from pipelines.accounting.claim_builder import Claim
 from pipelines.accounting.ledger import Release
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
+from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.graph_names import FIGURES
 from pipelines.store import manifest as manifests
@@ -35,6 +35,8 @@ from pipelines.store.ledger import read_ledger
 from pipelines.store.roots import Roots, open_roots
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from pipelines.training.trained import TrainedModel
 
 __all__ = ["Artifact", "Claim", "Release", "Run", "RunSummary", "Store", "open_run", "open_store"]
@@ -199,7 +201,7 @@ class Run:
                 if table.name == name and found:
                     files = [self._roots.object_dir(table.root, made_by, key) / table.file for made_by, key in found]
                     self._check_there(*files)
-                    return pl.scan_parquet(files, glob=False)
+                    return scan(files)
         raise ConfigError(f"the run has no table {name!r}; it has {', '.join(self.tables) or 'none'}")
 
     @property
@@ -353,38 +355,46 @@ class Run:
         return None
 
 
-def open_store(path: str | Path) -> Store:
-    """A store, to be read.
+def open_store(path: str | Path, *, key_file: str | Path | None = None) -> Store:
+    """A store, to be read. Tables of an encrypted one are decrypted as they are read.
 
     Args:
         path: a settings file, a folder that holds ``reticent.toml``, or a store's folder with its two roots. The
             environment overrides no setting here.
+        key_file: the file with the key of an encrypted store; None for what the settings name.
 
     Raises:
         InputError: there is none of these.
-        ConfigError: the settings are wrong.
+        ConfigError: the settings are wrong; or the store is encrypted, and the key is missing or not its own.
         PrivacyGateError: others can read the private root, or its secret is missing.
     """
     path = Path(path)
+    store_key = None if key_file is None else KeySource(file=str(Path(key_file).absolute()))
     if (path / "private").is_dir():
-        return Store(open_roots(path / "private", path / "public", create=False))
+        return Store(open_roots(path / "private", path / "public", create=False, store_key=store_key))
     file = path / _SETTINGS if path.is_dir() else path
     if not file.is_file():
         raise InputError(f"there is neither a store nor a settings file at {path}")
-    private, public, secret = load_settings(file, {}).roots()
+    settings = load_settings(file, {})
+    private, public, secret = settings.roots()
     if not private.is_dir():
         raise InputError("the store of these settings does not exist yet; `reticent run` makes it")
-    return Store(open_roots(private, public, secret, create=False))
+    return Store(open_roots(private, public, secret, create=False, store_key=store_key or settings.store_key()))
 
 
-def open_run(path: str | Path, run: str = "latest") -> Run:
+def open_run(path: str | Path, run: str = "latest", *, key_file: str | Path | None = None) -> Run:
     """A finished run, to be read.
 
     Args:
         path: as for `open_store`.
         run: its id, the beginning of one, ``latest``, or ``previous``.
+        key_file: as for `open_store`.
 
     Raises:
         InputError, ConfigError, PrivacyGateError: as `open_store` and `Store.run`.
     """
-    return open_store(path).run(run)
+    return open_store(path, key_file=key_file).run(run)
+
+
+open = open_run
+"""`open_run` by a shorter name: ``reticent.open("reticent.toml").table("sentences")`` is a lazy frame of polars."""

@@ -118,6 +118,41 @@ def mirror(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 
 
 @app.command()
+def export(
+    name: Annotated[
+        str, typer.Argument(help="A table or stage, report, private_model, or a path below the private root.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="The file or folder to make; it will hold private text in plain.")],
+    config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy private tables or files out of the store, without encryption, for the trusted side."""
+    from flows.commands.export import export_document, export_text
+
+    document = export_document(config, os.environ, name, out)
+    emit(document, as_json, export_text(document))
+
+
+@app.command()
+def rotate_key(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    new_key_file: Annotated[Path | None, typer.Option("--new-key-file", help="File of the new store key.")] = None,
+    new_key_env: Annotated[
+        str | None, typer.Option("--new-key-env", help="Or the variable of the environment that holds it.")
+    ] = None,
+    reencrypt: Annotated[
+        bool, typer.Option("--reencrypt", help="Also seal every file anew; without, only the keys of files are.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give an encrypted store another key; the settings have to name it afterwards."""
+    from flows.commands.rotate_key import rotate_document, rotate_text
+
+    document = rotate_document(config, os.environ, file=new_key_file, env=new_key_env, reencrypt=reencrypt)
+    emit(document, as_json, rotate_text(document))
+
+
+@app.command()
 def doctor(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Check the installation: packages, settings, input, store, disk, server. Exit code 5 if something fails."""
     from flows.commands.doctor import doctor_document, doctor_text

@@ -18,7 +18,7 @@ from flows.running.progress import Console
 from flows.running.spec import make_spec, open_store, read_corpus
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
-from pipelines.files import write_json
+from pipelines.files import write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
 from pipelines.store import runs
 from pipelines.store.manifest import load
@@ -113,7 +113,7 @@ def compare_document(
     write_json(folder / "comparison.json", document)
     from pipelines.report.comparison import render_comparison
 
-    (folder / "comparison.html").write_text(render_comparison(document), encoding="utf-8")
+    write_atomic(folder / "comparison.html", render_comparison(document).encode())
     return document
 
 

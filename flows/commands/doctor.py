@@ -169,7 +169,7 @@ def _disk(settings: Settings) -> Iterator[Finding]:
         yield Finding("disk", "warning", f"{free:.1f} GiB free below {folder}; `reticent gc` frees some")
     else:
         yield Finding("disk", "ok", f"{free:.0f} GiB free below {folder}")
-    if encryption_of(folder) is None:
+    if encryption_of(folder) is None and settings.store_key() is None:
         yield Finding("disk", "warning", f"{folder} is not known to lie on an encrypted file system")
 
 

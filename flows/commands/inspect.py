@@ -10,9 +10,11 @@ from typing import Any
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
+from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.stage import Table
 from pipelines.store.roots import Roots
+from pipelines.store.unlocking import is_encrypted
 
 _SECRET_COLUMNS = frozenset(
     {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string"}
@@ -20,7 +22,8 @@ _SECRET_COLUMNS = frozenset(
 """Columns that may hold private text; a sample shows only how long they are."""
 
 
-def _tables_of(name: str) -> list[Table]:
+def tables_of(name: str) -> list[Table]:
+    """The tables that a name of a stage or a table stands for. Raises a `ConfigError` where there are none."""
     found = [
         table for stage in GRAPH.values() for table in stage.tables if name in (stage.table, stage.name, table.name)
     ]
@@ -45,17 +48,19 @@ def inspect_document(
         ConfigError: no such stage or table, or it was not built yet.
     """
     roots = open_store(load_settings(config, environ), create=False)
-    return {"tables": [_describe(roots, table, rows, show_text) for table in _tables_of(name)]}
+    return {"tables": [_describe(config, roots, table, rows, show_text) for table in tables_of(name)]}
 
 
-def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[str, Any]:
+def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bool) -> dict[str, Any]:
     import polars as pl
 
     folder = roots.of(table.root) / "latest" / table.name
     if not folder.exists():
         raise ConfigError(f"table {table.name} was not built yet; run `reticent run` first")
-    pattern = f"{glob.escape(str(folder))}/*.parquet"
-    frame = pl.scan_parquet(pattern)
+    line = f'pl.scan_parquet("{glob.escape(str(folder))}/*.parquet")'
+    if table.root == "private" and is_encrypted(roots.private):
+        line = f'reticent.open("{config.absolute()}").table("{table.name}")'
+    frame = scan(sorted(folder.glob("*.parquet")))
     schema = frame.collect_schema()
     sample = frame.head(rows)
     if not show_text:
@@ -76,7 +81,7 @@ def _describe(roots: Roots, table: Table, rows: int, show_text: bool) -> dict[st
         "table": table.name,
         "root": table.root,
         "path": str(folder),
-        "polars": f'pl.scan_parquet("{pattern}")',
+        "polars": line,
         "num_rows": frame.select(pl.len()).collect().item(),
         **by_label,
         "schema": {column: str(kind) for column, kind in schema.items()},

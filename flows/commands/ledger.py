@@ -119,7 +119,8 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
     from pipelines.store.acknowledge import acknowledge_damage
     from pipelines.store.roots import open_roots
 
-    roots = open_roots(*load_settings(config, environ).roots(), is_checked=False)
+    settings = load_settings(config, environ)
+    roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key())
     document = acknowledge_damage(roots, reason)
     return document, _acknowledged_text(document)
 

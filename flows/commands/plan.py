@@ -19,6 +19,7 @@ from pipelines.store.ledger import read_ledger
 from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
+from pipelines.store.unlocking import is_encrypted, private_root_of
 from pipelines.walks import wanted
 
 HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
@@ -205,7 +206,10 @@ def run_text(record: Mapping[str, Any]) -> str:
     lines += [f"  warning: {text}" for text in record.get("warnings", ())]
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would be public: {HELD}")
-    lines += [f"  {name:<14} {path}" for name, path in record.get("outputs", {}).items() if name in _SHOWN]
+    outputs = record.get("outputs", {})
+    lines += [f"  {name:<14} {path}" for name, path in outputs.items() if name in _SHOWN]
+    if "report" in outputs and is_encrypted(private_root_of(Path(outputs["report"]))):
+        lines.append("  what is private is encrypted: `reticent export report --out FOLDER` gives the report in plain")
     removed = record.get("num_superseded_removed", 0)
     if removed is None:
         lines.append(

@@ -21,6 +21,7 @@ from flows.settings import Settings, load_settings
 from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.items import Document
 from pipelines.errors import ConfigError, InputError
+from pipelines.files import write_atomic
 from pipelines.store.inputs import CorpusState
 from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
 
@@ -89,7 +90,7 @@ def run_sample(
         folder = roots.private / FIRST_LOOK
         folder.mkdir(exist_ok=True)
         path = folder / "examples.txt"
-        path.write_text("\n".join(lines) + "\n", "utf-8")
+        write_atomic(path, ("\n".join(lines) + "\n").encode())
     return {
         "fraction": fraction,
         "num_documents": num_documents,

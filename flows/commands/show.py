@@ -5,7 +5,6 @@ A mask is shown as what it stands for, never the text below it, unless the user 
 
 from __future__ import annotations
 
-import glob
 import re
 import textwrap
 import zlib
@@ -16,6 +15,7 @@ from typing import Any
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
+from pipelines.frames import scan
 from pipelines.mask import MASK
 from pipelines.store.roots import Roots
 
@@ -99,12 +99,10 @@ def show_document(
 
 def scan_latest(roots: Roots, table: str) -> Any:
     """A private table of the latest run, as a lazy frame of polars. Raises a `ConfigError` before it was built."""
-    import polars as pl
-
     folder = roots.private / "latest" / table
     if not folder.exists():
         raise ConfigError(f"table {table} was not built yet; run `reticent run` first")
-    return pl.scan_parquet(f"{glob.escape(str(folder))}/*.parquet")
+    return scan(sorted(folder.glob("*.parquet")))
 
 
 def _labels(roots: Roots) -> Any:

@@ -59,7 +59,7 @@ def open_store(settings: Settings, *, create: bool = True) -> Roots:
     """
     if settings.store.require_encrypted_fs:
         require_encrypted(settings.roots()[0])
-    return open_roots(*settings.roots(), create=create)
+    return open_roots(*settings.roots(), create=create, store_key=settings.store_key())
 
 
 def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
@@ -92,6 +92,11 @@ def make_spec(
     Raises:
         ConfigError: only stages that the settings leave out are selected, or one of them is forced.
     """
+    if settings.store_key() is not None and max(settings.runtime.num_processes, settings.runtime.num_machines) > 1:
+        raise ConfigError(
+            "runtime.num_processes, runtime.num_machines: in an encrypted store one process trains, for others would "
+            "not have its key; set both to 1, or use an encrypted disk (store.require_encrypted_fs) and name no key"
+        )
     chosen = wanted(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         raise ConfigError(
@@ -119,6 +124,7 @@ def make_spec(
         selected=chosen,
         forced=tuple(forced),
         trained_by=None if waits is None else waits.run_id,
+        store_key=settings.store_key(),
     )
 
 

@@ -18,6 +18,7 @@ from pipelines.dedup.bloom import UInt64Array
 from pipelines.dedup.index import Int64Array, differs
 from pipelines.dedup.key_tables import FOUND
 from pipelines.dedup.stability import Mode
+from pipelines.tables import arrow_file
 
 MAX_BUCKETS = 256  # files open at a time; their numbers are bytes
 _BUFFERED_ROWS = 32_768  # candidates, some 3 MB; in files of many small batches a bucket takes longer to read
@@ -64,7 +65,7 @@ class Buckets:
 
 def open_writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.RecordBatchStreamWriter:
     """A file of record batches, closed with the stack."""
-    file = stack.enter_context(pa.OSFile(str(path), "wb"))
+    file = stack.enter_context(arrow_file(path, "wb"))
     return stack.enter_context(pa.ipc.new_stream(file, schema))
 
 
@@ -80,7 +81,7 @@ def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
     Returns:
         How many candidates repeat an earlier key.
     """
-    with pa.OSFile(str(source), "rb") as file, pa.ipc.open_stream(file) as reader:
+    with arrow_file(source, "rb") as file, pa.ipc.open_stream(file) as reader:
         table = reader.read_all().combine_chunks()
     source.unlink()
     order, starts = _groups(table["high"].to_numpy(), table["low"].to_numpy())

@@ -38,6 +38,7 @@ from pipelines.dedup.key_tables import FOUND
 from pipelines.dedup.prefetch import prefetch
 from pipelines.dedup.stability import Mode
 from pipelines.dedup.tables import DUPLICATES
+from pipelines.tables import arrow_file
 
 MARK_BITS = 2
 """With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
@@ -272,7 +273,7 @@ def _sort_out(
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
     """The batches of a file of `open_writer`."""
-    with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
+    with arrow_file(path, "rb") as file, pa.ipc.open_stream(file) as reader:
         yield from reader
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.files import read_file, to_be_read
 from pipelines.gate.own import own_words
 from pipelines.gate.search import Hit, Hits, read_index
 from pipelines.gate.strings import words_of
@@ -53,7 +54,7 @@ def units_of(path: Path) -> Iterator[Unit]:
     if path.suffix == ".parquet":
         yield from _cells(path)
     elif path.suffix == ".json":
-        text = path.read_text("utf-8", "replace")
+        text = _text_of(path)
         try:
             document = json.loads(text)
         except ValueError:
@@ -61,13 +62,17 @@ def units_of(path: Path) -> Iterator[Unit]:
         else:
             yield from _vocabulary(document) if path.name in _VOCABULARIES else json_units(document, is_format)
     elif path.suffix == ".html":
-        yield from page_units(path.read_text("utf-8", "replace"))
+        yield from page_units(_text_of(path))
     elif path.suffix not in SKIPPED_SUFFIXES:
-        yield Unit(path.read_text("utf-8", "replace"), is_prose=True, is_format=is_format)
+        yield Unit(_text_of(path), is_prose=True, is_format=is_format)
+
+
+def _text_of(path: Path) -> str:
+    return read_file(path).decode("utf-8", "replace")
 
 
 def _cells(path: Path) -> Iterator[Unit]:
-    with pq.ParquetFile(path) as table:
+    with pq.ParquetFile(to_be_read(path)) as table:
         schema = table.schema_arrow
         for field in schema:
             is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 
-from pipelines.artifacts import Target
+from pipelines.artifacts import Source, Target
 from pipelines.gate.search import TAGS, Hit, Hits, finds_in_tags, public_rows, tag_words, training_rows
 from pipelines.gate.strings import Choice, StringIndex, places_of_words
 from pipelines.policies.held import HELD, Place, Range, digest_of_held, table_of_held
@@ -31,6 +31,7 @@ class Finds:
 
     def __init__(self, scratch: Target) -> None:
         self._scratch = scratch
+        self._files: dict[str, list[str]] = {}  # of each partition, one for each pass
         self.strings: set[str] = set()
         self._dismissed: set[str] = set()
 
@@ -42,10 +43,12 @@ class Finds:
     @contextmanager
     def writer(self, partition: str) -> Iterator[Callable[[Place, Mapping[str, str]], None]]:
         """Takes what one pass finds in the rows of a partition: for a row, strings with their labels."""
-        with self._scratch.blob(f"{partition}.jsonl").open("a", encoding="utf-8") as file:
+        files = self._files.setdefault(partition, [])
+        files.append(f"{partition}/{len(files)}.jsonl")
+        with self._scratch.lines(files[-1]) as file:
 
             def add(place: Place, strings: Mapping[str, str]) -> None:
-                file.write(json.dumps([*place, strings]) + "\n")
+                file.write(json.dumps([*place, strings]).encode() + b"\n")
                 self.strings.update(strings)
 
             yield add
@@ -53,12 +56,10 @@ class Finds:
     def of(self, partition: str) -> Found:
         """All that was found in the rows of a partition."""
         found: dict[Place, dict[str, str]] = {}
-        path = self._scratch.blob(f"{partition}.jsonl")
-        if path.exists():
-            with path.open(encoding="utf-8") as lines:
-                for doc_id, sentence_index, strings in map(json.loads, lines):
-                    if left := {s: label for s, label in strings.items() if s not in self._dismissed}:
-                        found.setdefault((doc_id, sentence_index), {}).update(left)
+        for name in self._files.get(partition, ()):
+            for doc_id, sentence_index, strings in map(json.loads, Source(folder=self._scratch.folder).lines(name)):
+                if left := {s: label for s, label in strings.items() if s not in self._dismissed}:
+                    found.setdefault((doc_id, sentence_index), {}).update(left)
         return {place: dict(sorted(strings.items())) for place, strings in sorted(found.items())}
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from pipelines.context import pseudonym
-from pipelines.errors import StoreError
-from pipelines.files import append_lines, remove_lines
+from pipelines.errors import DamagedFileError, StoreError
+from pipelines.files import append_lines, open_to_read, remove_lines
 
 Kind = Literal["judge", "skip", "undo"]
 Role = Literal["reviewer", "adjudicator"]
@@ -144,13 +144,15 @@ def read_decisions(path: Path, num_bytes: int | None = None) -> list[Decision]:
         num_bytes: read only so much of it: the log as it was when it had that length.
 
     Raises:
-        StoreError: a whole line is damaged. Its number is told, its content is not.
+        StoreError: a whole line is damaged, or all of a sealed log. Its number is told, its content is not.
     """
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             data = file.read() if num_bytes is None else file.read(num_bytes)
     except FileNotFoundError:
         return []
+    except DamagedFileError:
+        raise StoreError(f"{path} is damaged; restore it from a backup") from None
     found: dict[str, Decision] = {}
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):  # what follows the last newline is no line
         if not line.strip():
@@ -209,6 +211,8 @@ class DecisionLog:
             with self._lock:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 append_lines(self.path, lines)
+        except DamagedFileError:
+            raise StoreError(f"{self.path} is damaged; restore it from a backup") from None
         except OSError as error:
             raise StoreError(
                 f"the decision could not be saved ({error.strerror}); free space or fix permissions, and try again"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import IO, Any, Final
+from typing import Any, BinaryIO, Final
 
-from pipelines.artifacts import Target
+from pipelines.artifacts import Source, Target
 from pipelines.errors import PrivacyGateError
 from pipelines.mask import MASK
 from pipelines.tables import ROW, schema
@@ -89,11 +89,12 @@ class ContentOrder:
 
     def __init__(self, scratch: Target, max_rows: int) -> None:
         self._num_buckets = min(MAX_BUCKETS, max(1, -(-max_rows // ROWS_PER_BUCKET)))
-        self._paths = [scratch.blob(f"bucket-{i:03}.jsonl") for i in range(self._num_buckets)]
-        self._files: list[IO[str]] = []
+        self._scratch = scratch
+        self._names = [f"bucket-{i:03}.jsonl" for i in range(self._num_buckets)]
+        self._files: list[BinaryIO] = []
 
     def __enter__(self) -> ContentOrder:
-        self._files = [path.open("w", encoding="utf-8") for path in self._paths]
+        self._files = [self._scratch.lines(name) for name in self._names]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,14 +105,14 @@ class ContentOrder:
         """Adds one row; its values must be JSON values."""
         key = content_key(row)
         bucket = int.from_bytes(key[:8], "big") * self._num_buckets >> 64
-        self._files[bucket].write(json.dumps([key.hex(), row["doc_id"], row["sentence_index"], dict(row)]) + "\n")
+        line = json.dumps([key.hex(), row["doc_id"], row["sentence_index"], dict(row)])
+        self._files[bucket].write(line.encode() + b"\n")
 
     def sorted_rows(self) -> Iterator[dict[str, Any]]:
         """All rows in order; nothing may be added afterwards."""
-        for file, path in zip(self._files, self._paths, strict=True):
+        for file, name in zip(self._files, self._names, strict=True):
             file.close()
-            with path.open(encoding="utf-8") as lines:
-                rows = [json.loads(line) for line in lines]
+            rows = [json.loads(line) for line in Source(folder=self._scratch.folder).lines(name)]
             rows.sort(key=lambda row: row[:3])
             for row in rows:
                 yield row[3]

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipelines import memory_files
 from pipelines.artifacts import Target
 from pipelines.context import Spent, StageContext
 from pipelines.errors import ConfigError, InputError
@@ -37,7 +38,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     prepared = _prepare(ctx)
     if config.method_spec().publishes_model:
         with ctx.out.scratch.emptied("ahead") as ahead:
-            prepared.corpus.vocabulary.tokenizer.save_pretrained(ahead.folder)
+            with memory_files.writable(ahead.folder) as folder:
+                prepared.corpus.vocabulary.tokenizer.save_pretrained(folder)
             ctx.run.search(ahead)
     noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
     spent = None
@@ -276,7 +278,8 @@ def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
     else:
         network = NetworkFromScratch(config.architecture(), config.shape(), **own)
     if Ranks.here().is_first:
-        network.write_basis(ctx.out.basis)
+        with memory_files.writable(ctx.out.basis) as folder:
+            network.write_basis(folder)
     return network
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
-from pipelines.store.disk import numbered, sha256_file
+from pipelines.store.disk import digest_file, numbered
 from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
 from pipelines.store.ledger_check import check_releases, is_close
 from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, COPIED
@@ -77,7 +77,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
                 "num_kept": len(found.releases),
                 "num_unverified": found.num_unverified,
                 "num_lost": found.num_lost,
-                "old_ledger": sha256_file(old) if old else None,
+                "old_ledger": digest_file(old) if old else None,
                 "voids": sorted([anchor.count, anchor.head] for anchor in known),
             }
         ]
@@ -109,7 +109,7 @@ def _is_whole(roots: Roots, path: Path) -> bool:
 
 def _found(roots: Roots, path: Path, expected: int) -> _Found:
     found = _Found()
-    raw = ledger_file.whole_lines(path)
+    raw = ledger_file.readable_lines(path)
     for line in raw:
         document = _parsed(line)
         is_verified = document is not None and bears_seal(document, "ledger line", roots.secret)

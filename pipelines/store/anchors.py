@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.files import read_json
 from pipelines.graph import GRAPH
 from pipelines.store import versions
-from pipelines.store.disk import numbered, sha256_file
+from pipelines.store.disk import digest_file, numbered
 from pipelines.store.identity import FILE as IDENTITY
 from pipelines.store.identity import anchor_of
 from pipelines.store.ledger_file import Anchor
@@ -70,7 +70,7 @@ def events_of(roots: Roots, stage: str, key: str) -> dict[str, Any] | None:
     path = roots.object_dir("private", stage, key) / EVENTS
     manifest, document = read_json(roots.manifest_path(stage, key)), read_json(path)
     try:
-        is_whole = manifest["files"][f"private/{EVENTS}"]["sha256"] == sha256_file(path)
+        is_whole = manifest["files"][f"private/{EVENTS}"]["sha256"] == digest_file(path)
     except (TypeError, KeyError, OSError):
         return None
     return document if is_whole and isinstance(document, dict) else None

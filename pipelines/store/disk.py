@@ -4,24 +4,66 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import hmac
 import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from pipelines.errors import StoreError
-from pipelines.files import fsync_path
+from pipelines.encryption.places import place_of
+from pipelines.errors import DamagedFileError, StoreError
+from pipelines.files import fsync_path, open_to_read
 
 _CHUNK_BYTES = 1 << 20
+DAMAGED = "damaged"
+"""In place of the digest of a sealed file that is not as it was written."""
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's bytes, hexadecimal, read in bounded memory."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
+    """SHA-256 of what a file says, hexadecimal, read in bounded memory.
+
+    Raises:
+        DamagedFileError: it is sealed, and not as it was written.
+    """
+    return _digest(path, hashlib.sha256())
+
+
+def digest_file(path: Path) -> str:
+    """What a manifest says of a file: SHA-256; in an encrypted root, HMAC-SHA256 under the store's secret.
+
+    Whoever sees a digest of a short text can guess the text, unless the digest is keyed. A sealed file that is not as
+    it was written has a digest that no file has.
+    """
+    place = place_of(path)
+    if place is None:
+        return sha256_file(path)
+    if place.digest_key is None:
+        raise StoreError("a file of an encrypted store was read before the store's secret")
+    try:
+        return _digest(path, hmac.new(place.digest_key, digestmod=hashlib.sha256))
+    except DamagedFileError:
+        return DAMAGED
+
+
+def _digest(path: Path, digest: Any) -> str:
+    with open_to_read(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
-    return digest.hexdigest()
+    return str(digest.hexdigest())
+
+
+def size_of(path: Path) -> int:
+    """How many bytes a file says; -1 for a sealed file that was cut off. Reads nothing of it."""
+    size = path.stat().st_size
+    if place_of(path) is None:
+        return size
+    from pipelines.encryption.sealed import plain_bytes
+
+    try:
+        return plain_bytes(size)
+    except DamagedFileError:
+        return -1
 
 
 DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})

@@ -131,7 +131,8 @@ def _build_locked(
         public_folder=public_dir,
         scratch_folder=scratch_dir(session.roots, key),
         failures_folder=session.roots.private / "failures" / f"{stage}-{key[:12]}",
-        cache=session.roots.cache / MADE_AGAIN,
+        # Libraries open what lies there by its path, and it is no secret: an encrypted store makes it each time.
+        cache=None if session.spec.store_key else session.roots.cache / MADE_AGAIN,
     )
     is_searched = public_dir is not None and not session.makes_unpublishable(stage)
     context = StageContext(

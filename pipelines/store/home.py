@@ -9,14 +9,13 @@ virtual machine) keeps both and cannot be told from the first one.
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from pipelines.errors import PrivacyGateError
-from pipelines.files import fsync_path
+from pipelines.files import fsync_path, open_to_write
 from pipelines.store.identity import read_identity, write_home
 from pipelines.store.ledger_file import Anchor
 from pipelines.store.roots import Roots
@@ -72,11 +71,10 @@ def settle(roots: Roots) -> Home:
     """Lets the store live where it lies from now on. The caller holds the ledger, and enters why."""
     marker = roots.private / MARKER
     marker.unlink(missing_ok=True)
-    descriptor = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open_to_write(marker) as file:
         file.write(_TEXT)
-        file.flush()
-        os.fsync(descriptor)
+    marker.chmod(0o600)
+    fsync_path(marker)
     fsync_path(roots.private)
     status = marker.stat()  # after it was closed: a network disk may set the time as late as that
     home = Home(

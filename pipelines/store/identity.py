@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.files import canonical_json, read_json, write_json
+from pipelines.files import canonical_json, read_file, read_json, write_json
 from pipelines.store import versions
 from pipelines.store.ledger_file import WAY_OUT, Anchor
 from pipelines.store.seals import bears_seal, fingerprint, sealed, write_sealed
@@ -41,7 +41,7 @@ def read_identity(private: Path) -> dict[str, Any] | None:
     if not os.path.lexists(path):
         return None
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_file(path))
     except (FileNotFoundError, ValueError, RecursionError):  # a link to nothing; not JSON
         raise StoreError(f"{path} is damaged: it is not valid JSON; {_REMEDY}") from None
     if not isinstance(document, dict):

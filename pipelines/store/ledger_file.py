@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.errors import PrivacyGateError
-from pipelines.files import append_lines, canonical_json
+from pipelines.errors import DamagedFileError, PrivacyGateError
+from pipelines.files import append_lines, canonical_json, read_before_damage, read_file
 from pipelines.store import versions
 from pipelines.store.seals import SEAL, bears_seal, sealed
 
@@ -76,11 +76,29 @@ class Anchor:
 
 
 def whole_lines(path: Path) -> list[bytes]:
-    """The file's lines; what a kill cut short at its end was never acknowledged, and is left out."""
+    """The file's lines; what a kill cut short at its end was never acknowledged, and is left out.
+
+    Raises:
+        LedgerError: the file is sealed, and not as it was written.
+    """
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         return []
+    except DamagedFileError:
+        raise LedgerError(f"the privacy ledger {path} is damaged: it cannot be decrypted. {WAY_OUT}") from None
+    return _lines_of(data)
+
+
+def readable_lines(path: Path) -> list[bytes]:
+    """As `whole_lines`; of a damaged file, those that can still be read."""
+    try:
+        return _lines_of(read_before_damage(path))
+    except FileNotFoundError:
+        return []
+
+
+def _lines_of(data: bytes) -> list[bytes]:
     return data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
 
 

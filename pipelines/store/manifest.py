@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import StoreError
+from pipelines.errors import DamagedFileError, StageError, StoreError
 from pipelines.files import canonical_json, read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import versions
-from pipelines.store.disk import data_files, fsync_tree, sha256_file
+from pipelines.store.disk import DAMAGED, data_files, digest_file, fsync_tree, sha256_file, size_of
 from pipelines.store.roots import Roots
 from pipelines.store.seals import fingerprint
 
@@ -157,12 +157,32 @@ def of_input(roots: Roots, stage: str, key: str) -> Manifest:
 
 
 def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every data file below a build folder."""
-    return {
-        f"{root}/{path.relative_to(folder).as_posix()}": {"size": path.stat().st_size, "sha256": sha256_file(path)}
-        for path in data_files(folder)
-        if path.name != MANIFEST or path.parent != folder
-    }
+    """Size and digest of what every data file below a build folder says (see `digest_file`).
+
+    Raises:
+        StageError: in an encrypted root, a file was written in plain. It is removed.
+    """
+    names = {path.relative_to(folder).as_posix(): path for path in data_files(folder)}
+    names.pop(MANIFEST, None)
+    found = {f"{root}/{name}": {"size": size_of(path), "sha256": _digest(path, name)} for name, path in names.items()}
+    if plain := [name for name, entry in found.items() if entry["sha256"] == DAMAGED]:
+        for name in plain:
+            names[name.partition("/")[2]].unlink()
+        raise StageError(
+            f"a stage wrote {plain[0]} in plain into an encrypted store, so it was removed and nothing was published; "
+            "code of stages writes by ctx.out (docs/encryption.md)"
+        )
+    return found
+
+
+def _digest(path: Path, name: str) -> str:
+    """What would be public has SHA-256 wherever it is, so that it keeps its digest when it is published."""
+    if not name.startswith(f"{UNPUBLISHED}/"):
+        return digest_file(path)
+    try:
+        return sha256_file(path)
+    except DamagedFileError:
+        return DAMAGED
 
 
 def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +209,7 @@ def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
     """Why an artifact's files do not match its manifest, or None if they do.
 
     Args:
-        full: compare SHA-256 of every file; otherwise sizes only.
+        full: compare the digest of every file; otherwise sizes only.
     """
     expected: dict[Root, set[str]] = {root: set() for root in manifest.roots}
     for path, entry in manifest.files.items():
@@ -199,9 +219,9 @@ def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
         expected.setdefault(root, set()).add(name)
         if not file.is_file():
             return f"{path} is missing"
-        if file.stat().st_size != entry["size"]:
+        if size_of(file) != entry["size"]:
             return f"{path} has another size"
-        if full and sha256_file(file) != entry["sha256"]:
+        if full and _digest(file, name) != entry["sha256"]:
             return f"{path} has other content"
     for root, names in expected.items():
         folder = roots.object_dir(root, manifest.stage, manifest.key)

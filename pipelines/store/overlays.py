@@ -15,7 +15,7 @@ from pipelines.artifacts import Source, Target
 from pipelines.context import pseudonym
 from pipelines.errors import StoreError
 from pipelines.files import fsync_path
-from pipelines.store.disk import data_files, fsync_tree, remove_tree, sha256_file
+from pipelines.store.disk import data_files, digest_file, fsync_tree, remove_tree
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.session import Session
 
@@ -84,5 +84,5 @@ def overlay_of(session: Session) -> Source | None:
 
 
 def _digest(roots: Roots, folder: Path) -> str:
-    files = (part for path in data_files(folder) for part in (path.name, sha256_file(path)))
+    files = (part for path in data_files(folder) for part in (path.name, digest_file(path)))
     return pseudonym(roots.secret, "overlay", *files)

@@ -10,16 +10,15 @@ build's checkpoints (and its entry in the privacy ledger) as those of a later, f
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 from pipelines.errors import StoreError
-from pipelines.files import fsync_path, read_json, write_json
+from pipelines.files import copy_file, fsync_path, read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store.anchors import remember_release
-from pipelines.store.disk import make_durable_dir, numbered, remove_tree
+from pipelines.store.disk import data_files, make_durable_dir, numbered, remove_tree
 from pipelines.store.manifest import (
     MANIFEST,
     PURPOSE,
@@ -125,7 +124,10 @@ def publish_kept(roots: Roots, manifest: Manifest) -> None:
     built = build_dir(roots, "public", key)
     for left_by_a_kill in (built, public):
         remove_tree(left_by_a_kill)
-    shutil.copytree(private / UNPUBLISHED, built)
+    for path in data_files(private / UNPUBLISHED):
+        target = built / path.relative_to(private / UNPUBLISHED)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy_file(path, target)
     _open_to_readers(built)
     lineage = {name: value for name, value in manifest.lineage.items() if name != PURPOSE}
     files = measure(built, "public")

@@ -10,6 +10,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.errors import DamagedFileError, StoreError
+from pipelines.files import read_file
 from pipelines.store.roots import Roots
 
 
@@ -27,11 +29,17 @@ def reviews_path(roots: Roots) -> Path:
 
 
 def review_state(roots: Roots) -> ReviewState | None:
-    """The log as it is now, up to its last whole line; None where nobody has reviewed."""
+    """The log as it is now, up to its last whole line; None where nobody has reviewed.
+
+    Raises:
+        StoreError: it is sealed, and not as it was written.
+    """
     try:
-        data = reviews_path(roots).read_bytes()
+        data = read_file(reviews_path(roots))
     except FileNotFoundError:
         return None
+    except DamagedFileError:
+        raise StoreError(f"the log of reviews {reviews_path(roots)} is damaged; restore it from a backup") from None
     whole = data[: data.rfind(b"\n") + 1]
     return ReviewState(len(whole), hashlib.sha256(whole).hexdigest()) if whole else None
 

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.artifacts import Source
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.files import write_atomic
+from pipelines.files import read_file, write_atomic
 from pipelines.stage import Root
 from pipelines.store.identity import check_identity, read_identity
+from pipelines.store.unlocking import unlock, use_secret
 
 MADE_AGAIN = "made_again"
 """The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
@@ -151,7 +153,7 @@ def _close(private: Path) -> None:
 
 def _read_secret(path: Path) -> bytes:
     try:
-        text = path.read_text("ascii").strip()
+        text = read_file(path).decode("ascii").strip()
         secret = bytes.fromhex(text)
     except FileNotFoundError:
         raise StoreError(f"the store's secret {path} is missing; restore it from a backup") from None
@@ -165,7 +167,13 @@ def _read_secret(path: Path) -> bytes:
 
 
 def open_roots(
-    private: Path, public: Path, secret_file: Path | None = None, *, create: bool = True, is_checked: bool = True
+    private: Path,
+    public: Path,
+    secret_file: Path | None = None,
+    *,
+    create: bool = True,
+    is_checked: bool = True,
+    store_key: KeySource | None = None,
 ) -> Roots:
     """Opens a store.
 
@@ -175,8 +183,10 @@ def open_roots(
             fresh one is drawn and kept in the private root with mode 0600.
         create: make what is missing. Without, nothing is written, and where there is no store it looks empty.
         is_checked: compare the store with its secret; not where damage to just that is to be acknowledged.
+        store_key: where the key of an encrypted store is (see `unlock`).
 
     Raises:
+        ConfigError: the store is encrypted and the key is not its own, or it is not encrypted and there is one.
         PrivacyGateError: the private root is another user's or readable by others, the roots overlap, or the secret or
             ``store.json`` is not what the store was made with.
         StoreError: a folder cannot be written, or the store is damaged or has another layout version.
@@ -193,6 +203,7 @@ def open_roots(
             private.mkdir(parents=True, exist_ok=True, mode=0o700)
         if private.is_dir():
             _close(private)
+        unlock(private, store_key, create=create)
         if create:
             for name in ("objects", "work", "views", "latest", *_BOOKS):
                 (private / name).mkdir(exist_ok=True)
@@ -210,7 +221,9 @@ def open_roots(
     except OSError as error:
         raise StoreError(f"the store in {private} cannot be written: {error.strerror}") from None
     is_none = not create and secret_file is None and not secret.exists()
-    return Roots(private, public, _secret_of_no_store() if is_none else _read_secret(secret))
+    roots = Roots(private, public, _secret_of_no_store() if is_none else _read_secret(secret))
+    use_secret(private, roots.secret)
+    return roots
 
 
 @functools.cache

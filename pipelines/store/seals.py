@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from pipelines.errors import StoreError
-from pipelines.files import canonical_json, write_json
+from pipelines.files import canonical_json, read_file, write_json
 
 Kind = Literal["store", "ledger line", "run", "latest run", "training", "release", "forgotten"]
 
@@ -64,7 +64,7 @@ def read_sealed(path: Path, kind: Kind, secret: bytes, *, unsealed_versions: tup
         SealError: it is no JSON object, or not what was written. The message names the file.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(read_file(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError):

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from pipelines.config import StageConfig
 from pipelines.context import Piece, Purpose, Runtime
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
 from pipelines.graph import GRAPH, config_class, config_references
@@ -27,6 +28,7 @@ from pipelines.store.reviews import ReviewState
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.seals import SEAL, bears_seal, write_sealed
 from pipelines.store.statcache import StatCache
+from pipelines.store.unlocking import unlock
 from pipelines.walks import usual
 
 
@@ -60,6 +62,7 @@ class RunSpec:
             (`pipelines.store.overlays`); None without any.
         trained_by: the run whose model stays, where `train.when` says that it is too early for another; None for all
             other runs.
+        store_key: where the key of the store is, and nothing of the key; None for a store without encryption.
     """
 
     run_id: str
@@ -79,6 +82,7 @@ class RunSpec:
     parent: str | None = None
     overlay: str | None = None
     trained_by: str | None = None
+    store_key: KeySource | None = None
 
     def __post_init__(self) -> None:
         if self.overlay is not None and self.purpose == "release":
@@ -86,7 +90,10 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
-        return {"schema_version": versions.RUN, **asdict(self)}
+        fields = asdict(self)
+        if self.store_key is None:
+            del fields["store_key"]
+        return {"schema_version": versions.RUN, **fields}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> RunSpec:
@@ -104,6 +111,8 @@ class RunSpec:
             PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
         )
         fields["reviews"] = ReviewState(**fields["reviews"]) if fields["reviews"] else None
+        if key := fields.get("store_key"):
+            fields["store_key"] = KeySource.from_json(key)
         fields["selected"], fields["forced"] = tuple(fields["selected"]), tuple(fields["forced"])
         return cls(**fields)
 
@@ -216,6 +225,7 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
         Path(spec.public_root),
         Path(spec.secret_file) if spec.secret_file else None,
         create=create,
+        store_key=spec.store_key,
     )
     if spec.config_dir not in sys.path:
         sys.path.append(spec.config_dir)  # where plug-ins named by import path may live
@@ -240,13 +250,24 @@ def save_spec(session: Session) -> Path:
     return path
 
 
-@functools.lru_cache(maxsize=4)
-def open_session(path: str) -> Session:
+def open_session(path: str, store_key: KeySource | None = None) -> Session:
     """Opens a run from its specification file; once per process and run.
 
+    Args:
+        path: of the file, in the private root.
+        store_key: where the key of an encrypted store is, for a process that has not opened the store yet.
+
     Raises:
+        ConfigError: the store is encrypted, and the key is missing or not its own.
         StoreError: the file is missing, damaged, or of another version.
     """
+    unlock(Path(path).parents[2], store_key, create=False)
+    return read_session(path)
+
+
+@functools.lru_cache(maxsize=4)
+def read_session(path: str) -> Session:
+    """As `open_session`, in a process that has opened the store."""
     document = read_json(Path(path))
     if document is None:
         raise StoreError(f"the run specification {path} is missing or damaged; start a new run")

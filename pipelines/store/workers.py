@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from pipelines.context import Progress, silent
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.processes import worker_pool
@@ -35,6 +36,7 @@ class Request:
         stage, partition: what to build.
         inputs: (partition, key) of the artifacts that it reads, by stage.
         key: that the artifact will have.
+        store_key: where the key of an encrypted store is, and nothing of the key.
     """
 
     run: str
@@ -42,6 +44,7 @@ class Request:
     partition: str | None
     inputs: Mapping[str, PartitionKeys]
     key: str
+    store_key: KeySource | None = None
 
 
 Answer = Outcome | Exception
@@ -125,7 +128,7 @@ def _died(request: Request) -> StageError:
 
 
 def _build(request: Request) -> Outcome:
-    return execute(open_session(request.run), request.stage, request.partition, request.inputs)
+    return execute(open_session(request.run, request.store_key), request.stage, request.partition, request.inputs)
 
 
 class Builder:
@@ -177,7 +180,14 @@ class Builder:
         answers: dict[int, Answer] = {n: outcome for n, (_, outcome) in enumerate(found) if outcome is not None}
         missing = [number for number in range(len(wanted)) if number not in answers]
         requests = [
-            Request(run=self._run, stage=stage, partition=wanted[n][0], inputs=dict(wanted[n][1]), key=found[n][0][0])
+            Request(
+                run=self._run,
+                stage=stage,
+                partition=wanted[n][0],
+                inputs=dict(wanted[n][1]),
+                key=found[n][0][0],
+                store_key=self._session.spec.store_key,
+            )
             for n in missing
         ]
         if self._executor is not None and GRAPH[stage].partitioned:

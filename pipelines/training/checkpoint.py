@@ -18,7 +18,8 @@ import torch
 from safetensors.torch import load, save
 
 from pipelines.context import silent
-from pipelines.files import write_atomic
+from pipelines.errors import DamagedFileError
+from pipelines.files import read_file, write_atomic
 
 _MAGIC: Final = b"reticent-checkpoint-2\n"
 _LENGTH_BYTES: Final = 8
@@ -101,7 +102,10 @@ class Checkpoints:
 
 def read_checkpoint(path: Path) -> tuple[str, dict[str, Any]] | None:
     """The recipe and the state of a checkpoint; None if it is damaged."""
-    raw = path.read_bytes()
+    try:
+        raw = read_file(path)
+    except DamagedFileError:
+        return None
     header = len(_MAGIC) + 32
     body = raw[header:]
     if not raw.startswith(_MAGIC) or raw[len(_MAGIC) : header] != hashlib.sha256(body).digest():

@@ -11,6 +11,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
+from pipelines import memory_files
 from pipelines.errors import ConfigError
 from pipelines.quiet import quiet_transformers
 from pipelines.training.data.vocabulary import TextEncoder, Vocabulary
@@ -48,10 +49,11 @@ def open_folder(
         raise ConfigError("there is no model folder at the path that was given")
     where = choose_device(device)
     try:
-        tokenizer, is_lstm = _tokenizer_of(folder)
-        document, control = read_description(folder, tokenizer, task)
-        check(document["task"])
-        model = load_lstm(folder) if is_lstm else _transformer(folder, kind, attention)
+        with memory_files.readable(folder) as opened:
+            tokenizer, is_lstm = _tokenizer_of(opened)
+            document, control = read_description(opened, tokenizer, task)
+            check(document["task"])
+            model = load_lstm(opened) if is_lstm else _transformer(opened, kind, attention)
     except (OSError, ValueError, ImportError, KeyError, RuntimeError, SafetensorError) as error:
         raise ConfigError("the model folder cannot be read: files are missing or damaged") from error
     model.requires_grad_(False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pipelines import memory_files
 from pipelines.accounting.events import to_json
 from pipelines.artifacts import Target
 from pipelines.dp.attach import foreign_rules
@@ -163,13 +164,13 @@ def write_model_folder(model: Target, run: Run) -> None:
 
     `pipelines.training.trained.open_trained` reads it back; all but an LSTM, the ``Auto`` classes of ``transformers``.
     """
-    folder = model.folder
     tokenizer, context_length = run.corpus.vocabulary.tokenizer, run.context_length
-    if isinstance(run.network, LSTMLanguageModel):
-        save_lstm(run.network, folder)
-        tokenizer.model_max_length = context_length
-        tokenizer.save_pretrained(folder)
-    else:
-        save_model(run.network, tokenizer, folder, context_length=context_length)
+    with memory_files.writable(model.folder) as folder:
+        if isinstance(run.network, LSTMLanguageModel):
+            save_lstm(run.network, folder)
+            tokenizer.model_max_length = context_length
+            tokenizer.save_pretrained(folder)
+        else:
+            save_model(run.network, tokenizer, folder, context_length=context_length)
     model.json(MARKER, describe(run))
     model.text(CARD, model_card(run))

@@ -23,7 +23,7 @@ from pipelines.store.lookup import find
 from pipelines.store.maintenance import verify
 from pipelines.store.outcome import Outcome, PartitionKeys
 from pipelines.store.roots import Roots
-from pipelines.store.session import Session, open_session
+from pipelines.store.session import Session, open_session, read_session
 from pipelines.store.views import drop_dangling, publish_views
 from pipelines.walks import usual
 
@@ -37,7 +37,7 @@ class Finished:
     artifacts: dict[tuple[str, str | None], str]
 
     def session(self) -> Session:
-        open_session.cache_clear()  # a new process remembers nothing either
+        read_session.cache_clear()  # a new process remembers nothing either
         return open_session(str(self.spec))
 
     def inputs(self, session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
@@ -62,7 +62,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
     built = run_until(config, "report")
     (spec,) = (folder / "reticent-store/private/runs").glob("*/spec.json")
     yield Finished(folder, spec, {(o.stage, o.partition): o.key or "" for o in built})
-    open_session.cache_clear()
+    read_session.cache_clear()
 
 
 def _flip(path: Path) -> None:

@@ -109,7 +109,7 @@ def test_a_release_publishes_what_a_comparison_kept_and_makes_nothing_anew(toy: 
 
 
 @pytest.mark.parametrize(
-    "step", ["shutil.copytree", "measure", "make_readable", "write_root_manifest", "joint_document", "remove_tree"]
+    "step", ["copy_file", "measure", "make_readable", "write_root_manifest", "joint_document", "remove_tree"]
 )
 @pytest.mark.parametrize("is_after", [False, True])
 def test_a_kill_while_it_is_published_loses_nothing(

@@ -112,6 +112,7 @@ class Cluster(ABC):
             code=code_digest(),
             environment=environment_of(session),
             stage_keys=stage_keys_of(session),
+            store_key=session.spec.store_key,
             timeout_seconds=self._timeout,
         )
 

@@ -20,6 +20,7 @@ from typing import Any, Final
 from flows.environment import apply_defaults
 from flows.running.installation import check_installation, code_digest
 from flows.running.temporary import temporary_files
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ExecutorError, ReticentError, StageError
 from pipelines.graph import GRAPH
 from pipelines.store.disk import disk_error
@@ -51,6 +52,7 @@ class Terms:
         environment: version of Python, of the packages that partitions use, and the kind of machine.
         stage_keys: HMAC, under the store's secret, of what each stage's keys are made of beside the input.
         timeout_seconds: that a partition may take.
+        store_key: where, on the worker's machine, the key of an encrypted store is; nothing of the key.
     """
 
     run: str
@@ -61,6 +63,7 @@ class Terms:
     environment: Mapping[str, str]
     stage_keys: Mapping[str, str]
     timeout_seconds: float
+    store_key: KeySource | None = None
 
 
 _agreed: set[str] = set()
@@ -123,7 +126,7 @@ def _problems(terms: Terms) -> Iterator[str]:
         if problems := list(_storage_problems(Path(folder), terms, with_lock=number == 0)):
             yield from problems
             return
-    session = _open(terms.run)
+    session = _open(terms.run, terms.store_key)
     here = environment_of(session)
     if other := [name for name, version in terms.environment.items() if here.get(name) != version]:
         shown = [f"{n} {here.get(n, 'absent')} in place of {terms.environment[n]}" for n in other[:_SHOWN]]
@@ -166,9 +169,9 @@ def _can_read_input(session: Session) -> bool:
     return all(os.access(piece.path, os.R_OK) for plan in ends for piece in plan.pieces[:1])
 
 
-def _open(run: str) -> Session:
+def _open(run: str, store_key: KeySource | None) -> Session:
     """The run, of which this process is one worker: a stage has no processes of its own here."""
-    session = open_session(run)
+    session = open_session(run, store_key)
     if session.spec.runtime.workers > 1:
         session.spec = replace(session.spec, runtime=replace(session.spec.runtime, workers=1))
     return session
@@ -205,7 +208,7 @@ def build_partition(terms: Terms, request: Request) -> Outcome | ReticentError:
 def _build(request: Request) -> Outcome | ReticentError:
     try:
         with temporary_files():
-            session = _open(request.run)
+            session = _open(request.run, request.store_key)
             keyed = key_of(session, request.stage, request.partition, request.inputs)
             repeats = not any(reference.startswith(_UNRESOLVED) for reference in keyed[1].get("code", ()))
             if keyed[0] != request.key and repeats:

@@ -5,10 +5,21 @@ Only the row borders (8 bytes a row) stay in memory; the values are mapped from 
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
 import numpy as np
 import numpy.typing as npt
 
 from pipelines.artifacts import Target
+from pipelines.files import open_to_write, to_be_read
+
+
+class Values(Protocol):
+    """Flat values of which runs can be taken: an array, or a file of them."""
+
+    def __getitem__(self, at: slice, /) -> npt.NDArray[np.generic]: ...
 
 
 class RaggedArray:
@@ -18,7 +29,7 @@ class RaggedArray:
         offsets: (num_rows + 1,) int64, where each row starts in the flat values.
     """
 
-    def __init__(self, values: npt.NDArray[np.generic], offsets: npt.NDArray[np.int64]) -> None:
+    def __init__(self, values: Values, offsets: npt.NDArray[np.int64]) -> None:
         self._values = values
         self.offsets = offsets
 
@@ -34,13 +45,33 @@ class RaggedArray:
         return np.diff(self.offsets)
 
 
+class _SealedValues:
+    """The values of a sealed file, which cannot be mapped: a run is decrypted where it is used. Threads may share it.
+
+    Args:
+        file: their bytes, from any place.
+        dtype: of a value.
+    """
+
+    def __init__(self, file: BinaryIO, dtype: np.dtype[np.generic]) -> None:
+        self._file, self._dtype = file, dtype
+        self._lock = threading.Lock()
+
+    def __getitem__(self, at: slice) -> npt.NDArray[np.generic]:
+        start, stop = int(at.start), int(at.stop)
+        with self._lock:
+            self._file.seek(start * self._dtype.itemsize)
+            raw = self._file.read((stop - start) * self._dtype.itemsize)
+        return np.frombuffer(raw, dtype=self._dtype)
+
+
 class RaggedWriter:
     """Writes a `RaggedArray` row by row to a scratch file. Use as a context manager, then call `open`."""
 
     def __init__(self, scratch: Target, name: str, dtype: npt.DTypeLike) -> None:
         self._path = scratch.blob(f"{name}.bin")
         self._dtype = np.dtype(dtype)
-        self._file = self._path.open("wb")
+        self._file = open_to_write(self._path)
         self._offsets = [0]
 
     def append(self, values: npt.ArrayLike | bytes) -> None:
@@ -57,9 +88,13 @@ class RaggedWriter:
         """The rows written so far, mapped from disk."""
         self.close()
         if self._offsets[-1] == 0:  # an empty file cannot be mapped
-            values: npt.NDArray[np.generic] = np.empty(0, dtype=self._dtype)
+            values: Values = np.empty(0, dtype=self._dtype)
         else:
-            values = np.memmap(self._path, dtype=self._dtype, mode="r")
+            opened = to_be_read(self._path)
+            if isinstance(opened, Path):
+                values = np.memmap(opened, dtype=self._dtype, mode="r")
+            else:
+                values = _SealedValues(opened, self._dtype)
         return RaggedArray(values, np.asarray(self._offsets, dtype=np.int64))
 
     def __enter__(self) -> RaggedWriter:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save
 
 from pipelines.accounting.events import to_json
 from pipelines.artifacts import Source, Target
 from pipelines.errors import StageError
+from pipelines.files import read_file, write_atomic
 from pipelines.training.checkpoint import load_trained, trained_weights
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
@@ -60,7 +61,7 @@ class FinishedPhase:
         """
         if self.record["vocabulary"] != _digest(corpus):
             raise StageError("the vocabulary is not that of phase 1; run train_phase1 again")
-        load_trained(network, load_file(self.source.blob(_WEIGHTS)))
+        load_trained(network, load(read_file(self.source.blob(_WEIGHTS))))
 
 
 def write_phase(
@@ -75,8 +76,7 @@ def write_phase(
 ) -> None:
     """Writes a finished phase. Private: losses and counts of private records are among it."""
     weights = {name: p.cpu().contiguous() for name, p in trained_weights(network).items()}
-    save_file(weights, out.blob(_WEIGHTS))
-    out.blob(_WEIGHTS).chmod(0o600)
+    write_atomic(out.blob(_WEIGHTS), save(weights), is_durable=False)  # the folder is flushed when it is published
     ((_, rows, event),) = account.phases
     out.json(
         _RECORD,

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from pipelines.errors import ConfigError
-from pipelines.files import write_json
+from pipelines.files import encode_json
 
 EMBEDDING_SIZE: Final = 200
 HIDDEN_SIZE: Final = 200
@@ -135,7 +135,7 @@ def save_lstm(model: LSTMLanguageModel, folder: Path) -> None:
         "hidden_size": model.hidden_size,
         "is_tied": model.is_tied,
     }
-    write_json(folder / "config.json", config)
+    (folder / "config.json").write_bytes(encode_json(config))
 
 
 def load_lstm(folder: Path) -> LSTMLanguageModel:

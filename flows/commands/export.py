@@ -1,0 +1,98 @@
+"""``reticent export``: files of the private root as they are without encryption, for the trusted side."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.commands.inspect import tables_of
+from flows.running.spec import open_store
+from flows.settings import load_settings
+from pipelines.errors import ConfigError, DamagedFileError, StoreError
+from pipelines.files import copy_file
+from pipelines.store.disk import remove_tree
+from pipelines.store.locks import store_lock
+from pipelines.store.roots import Roots, private_umask
+
+
+def export_document(config: Path, environ: Mapping[str, str], name: str, out: Path) -> dict[str, Any]:
+    """Copies a table, a folder of ``latest/``, or any file or folder of the private root to a place in plain.
+
+    The copy is there whole or not at all.
+
+    Args:
+        name: a stage or table as `reticent inspect` knows it, ``report`` or ``private_model``, or a path below the
+            private root.
+        out: the file or folder to make.
+
+    Returns:
+        ``exported``, the paths in the private root, and ``num_files``.
+
+    Raises:
+        ConfigError: there is nothing of that name, or ``out`` is there or lies in the store.
+        StoreError: a file is not as it was written.
+    """
+    roots = open_store(load_settings(config, environ), create=False)
+    out = out.absolute()
+    for root in (roots.private, roots.public):
+        if out.resolve().is_relative_to(root.resolve()):
+            raise ConfigError("--out lies in the store; choose a place outside of it")
+    if out.exists() or out.is_symlink():
+        raise ConfigError(f"--out {out} is there already; name what is to be made")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: the folder {out.parent} has to be there")
+    with store_lock(roots.private), private_umask():
+        sources = _sources(roots, name)
+        work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        try:
+            made = work / "whole"
+            if len(sources) == 1:
+                num_files = _copy(sources[0], made)
+            else:
+                made.mkdir()
+                num_files = sum(_copy(source, made / source.name) for source in sources)
+            made.rename(out)
+        except DamagedFileError:
+            raise StoreError(
+                f"a file of {name} is not as it was written, so nothing was exported; `reticent verify` names it"
+            ) from None
+        finally:
+            remove_tree(work)
+    return {"exported": [str(source) for source in sources], "out": str(out), "num_files": num_files}
+
+
+def export_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    return (
+        f"wrote {document['out']}: {document['num_files']} files in plain, out of the private root. They hold what the "
+        "private root holds, and nothing encrypts or cleans them up there"
+    )
+
+
+def _sources(roots: Roots, name: str) -> list[Path]:
+    path = Path(name)
+    latest = roots.private / "latest"
+    if len(path.parts) > 1:
+        path = (roots.private / path).resolve()
+        if not path.is_relative_to(roots.private.resolve()) or not path.exists():
+            raise ConfigError(f"{name} is no file or folder of the private root")
+        return [path]
+    if (latest / name).exists():
+        return [latest / name]
+    found = [latest / table.name for table in tables_of(name) if table.root == "private"]
+    if missing := [path.name for path in found if not path.exists()]:
+        raise ConfigError(f"table {missing[0]} was not built yet; run `reticent run` first")
+    if not found:
+        raise ConfigError(f"{name} has no private table; what is public is in plain")
+    return found
+
+
+def _copy(source: Path, target: Path) -> int:
+    """Copies a file, or a folder with what its links lead to; returns the number of files."""
+    if source.is_file():
+        copy_file(source, target)
+        return 1
+    target.mkdir()
+    return sum(_copy(path, target / path.name) for path in sorted(source.iterdir()))

@@ -1,0 +1,46 @@
+"""``reticent rotate-key``: another key for an encrypted store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from flows.running.spec import open_store
+from flows.settings import load_settings
+from pipelines.encryption.sources import KeySource
+from pipelines.errors import ConfigError, DamagedFileError, StoreError
+from pipelines.store.rotation import rotate
+
+
+def rotate_document(
+    config: Path, environ: Mapping[str, str], *, file: Path | None, env: str | None, reencrypt: bool
+) -> dict[str, Any]:
+    """Gives the store of the settings another key (`pipelines.store.rotation.rotate`).
+
+    Args:
+        file, env: where the new key is; one of them.
+        reencrypt: seal every file anew.
+
+    Raises:
+        ConfigError: none or both are given, the store is not encrypted, or a key cannot be had.
+        StoreError: a run is using the store, or a file is not as it was written.
+    """
+    if (file is None) == (env is None):
+        raise ConfigError("name the new key with --new-key-file or --new-key-env")
+    settings = load_settings(config, environ)
+    new = KeySource(env=env) if file is None else KeySource(file=str(file.absolute()))
+    try:
+        done = rotate(open_store(settings, create=False), settings.store_key(), new, reencrypt=reencrypt)
+    except DamagedFileError:
+        raise StoreError(
+            "a file is not as it was written, so not every file was sealed anew; the new key opens all of them. "
+            "`reticent verify --repair` takes the damaged one out of use; then rotate again"
+        ) from None
+    return {**done, "reencrypted": reencrypt}
+
+
+def rotate_text(document: Mapping[str, Any]) -> str:
+    """For people."""
+    sealed = f"; {document['num_files']} files were sealed anew" if document["reencrypted"] else ""
+    return f"the store has the new key{sealed}. Name it in [store] now; back-ups made before need the old one"

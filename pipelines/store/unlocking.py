@@ -1,0 +1,117 @@
+"""Opening an encrypted store with its key, before anything else of it is read; and telling a plain one from it.
+
+A store is encrypted from its beginning, and whole: its private root then holds the ring of keys
+(`pipelines.encryption.ring`) and sealed files, besides empty ones such as locks. A process that has opened it reads and
+writes plaintext by `pipelines.files`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.context import derived_key
+from pipelines.encryption import places
+from pipelines.encryption.places import FILE, Place
+from pipelines.encryption.sources import KeySource
+from pipelines.errors import ConfigError, StoreError
+from pipelines.files import read_json, write_json
+
+_KEYS: Final = "store.key_file, store.key_command or store.key_env"
+_MADE_EARLY: Final = ("store.json", "secret")
+"""Of the files of a store, those that are there from the beginning."""
+_opened: dict[tuple[str, KeySource], Any] = {}
+"""The ring's document that was opened by a key, by private root and where the key came from."""
+
+
+def ring_path(private: Path) -> Path:
+    """Where the ring of keys of an encrypted store lies."""
+    return private / FILE
+
+
+def is_encrypted(private: Path) -> bool:
+    """Whether a private root is that of an encrypted store."""
+    return ring_path(private).exists()
+
+
+def private_root_of(shown: Path) -> Path:
+    """The private root that a path below its ``latest`` lies in; for other paths, one that is no encrypted root."""
+    return next((folder.parent for folder in shown.parents if folder.name == "latest"), shown)
+
+
+def unlock(private: Path, source: KeySource | None, *, create: bool) -> None:
+    """Makes the files of an encrypted private root readable in this process; begins one where nothing is there yet.
+
+    Args:
+        private: the private root.
+        source: where the store key is; None for a store without encryption, or one that this process has opened before.
+        create: whether a store may be begun.
+
+    Raises:
+        ConfigError: the key is missing, is no key, or is not this store's; the store is encrypted and no key is named,
+            or the other way round.
+        StoreError: the ring of keys is missing or damaged.
+    """
+    if not is_encrypted(private):
+        _unlock_none(private, source, create=create)
+        return
+    if source is None:
+        if places.place_of(private / "any") is None:
+            raise ConfigError(f"the store in {private} is encrypted; name where its key is with {_KEYS}")
+        return
+    document = read_json(ring_path(private))
+    if _opened.get((str(private), source)) != document or places.place_of(private / "any") is None:
+        _enter(private, source, document)
+
+
+def _unlock_none(private: Path, source: KeySource | None, *, create: bool) -> None:
+    made = [private / name for name in _MADE_EARLY if (private / name).exists()]
+    if any(_is_sealed(path) for path in made):
+        raise StoreError(
+            f"the ring of keys {ring_path(private)} is missing, and nothing of this encrypted store can be read "
+            "without it; restore it from a backup of the private root"
+        )
+    if source is None:
+        return
+    if made:
+        raise ConfigError(
+            f"the store in {private} is not encrypted, and a key is named ({_KEYS}). A store is encrypted from its "
+            "beginning: choose another folder with store.root and run there (see docs/encryption.md), or name no key"
+        )
+    store_key = source.read()  # read now: a run that cannot have it must not begin
+    if create:
+        from pipelines.encryption.ring import new_ring
+
+        temporary = private / f"{FILE}.{os.getpid()}"
+        try:
+            write_json(temporary, new_ring().wrapped(store_key))
+            os.link(temporary, ring_path(private))
+        except FileExistsError:
+            pass  # another process was first
+        finally:
+            temporary.unlink(missing_ok=True)
+        _enter(private, source, read_json(ring_path(private)))
+
+
+def _enter(private: Path, source: KeySource, document: Any) -> None:
+    from pipelines.encryption.ring import open_ring
+
+    ring = open_ring(document, source.read())
+    known = places.place_of(private / "any")
+    places.enter(private, Place(ring, None if known is None else known.digest_key))
+    _opened[(str(private), source)] = document
+
+
+def use_secret(private: Path, secret: bytes) -> None:
+    """Has digests of an encrypted store keyed by its secret."""
+    place = places.place_of(private / "any")
+    if place is not None:
+        places.enter(private, Place(place.keys, derived_key(secret, "digests of files")))
+
+
+def _is_sealed(path: Path) -> bool:
+    from pipelines.encryption.sealed import HEADER_BYTES, is_sealed
+
+    with path.open("rb") as file:
+        return is_sealed(file.read(HEADER_BYTES))
