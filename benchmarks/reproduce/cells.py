@@ -1,0 +1,176 @@
+"""What a cell of a paper's table or figure is here: one configuration, what it measures, and what differs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Scale = Literal["small", "paper"]
+SCALES: Final[tuple[Scale, ...]] = ("small", "paper")
+SEEDS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Train:
+    """A whole run of the pipeline, from text to claims.
+
+    Attributes:
+        corpus: a name in `corpora.CORPORA`.
+        method: as ``reticent compare`` takes it.
+        small, paper: settings by ``table.field``, beside those of the corpus; ``paper`` adds to ``small``.
+        model: ``base`` (the pre-trained GPT-2 of this benchmark), or as `train.model` takes it.
+    """
+
+    corpus: str
+    method: str
+    small: Mapping[str, str] = field(default_factory=dict)
+    paper: Mapping[str, str] = field(default_factory=dict)
+    model: str = "base"
+
+    def settings(self, scale: Scale) -> dict[str, str]:
+        """Those of a scale."""
+        return {**self.small, **(self.paper if scale == "paper" else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit(Train):
+    """The same with canaries: the stages of ``reticent audit``.
+
+    Attributes:
+        copies: of each canary.
+        canaries: how many are made; a coin decides which half is trained on.
+        detected: how many of those that the policies find.
+    """
+
+    copies: int = 10
+    canaries: int = 60
+    detected: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute:
+    """A calculation without a training, by a function of `computed`.
+
+    Attributes:
+        function: its name.
+        arguments: what it is called with.
+    """
+
+    function: str
+    arguments: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A figure of another benchmark of this project, read from its results.
+
+    Attributes:
+        function: of `recorded`.
+        arguments: what it is called with.
+        command: that makes the results.
+    """
+
+    function: str
+    arguments: Mapping[str, float | str]
+    command: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Impossible:
+    """Nothing here can run it.
+
+    Attributes:
+        reason: data, model or machine that is missing; a sentence without its full stop.
+    """
+
+    reason: str
+
+
+Run = Train | Compute | Recorded | Impossible
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell.
+
+    Attributes:
+        paper: its short name, a module of `papers`.
+        place: ``table2``, ``figure3``, ``text``.
+        name: unique in its place.
+        run: how ours is made.
+        printed: the paper's figure as its text has it; empty where the copy at hand lacks it.
+        unit: of both figures.
+        measure: which figure of the run is shown.
+        differs: what is not as in the paper, beside the scale.
+        minutes: of processor time that one seed is expected to take at small scale.
+        headline: whether a claim of `claims` rests on it that the paper's abstract or introduction makes.
+        exact: whether ours is meant to be the paper's number, so that it is judged by the number.
+        seeds: repetitions.
+    """
+
+    paper: str
+    place: str
+    name: str
+    run: Run
+    printed: str = ""
+    unit: str = "perplexity"
+    measure: str = "perplexity_per_word"
+    differs: str = ""
+    minutes: float = 6.0
+    headline: bool = False
+    exact: bool = False
+    seeds: int = SEEDS
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"(table|figure)\d+|text", self.place):
+            raise ValueError(f"{self.identity}: no table, figure or text: {self.place}")
+        if re.search(r"[/;]", self.name):
+            raise ValueError(f"{self.identity}: a name holds / or ;")
+        if self.printed and self.number is None:
+            raise ValueError(f"{self.identity}: {self.printed} holds no number")
+
+    @property
+    def identity(self) -> str:
+        """``paper/place/name``, as ``--only`` takes it."""
+        return f"{self.paper}/{self.place}/{self.name}"
+
+    @property
+    def number(self) -> float | None:
+        """The paper's figure."""
+        found = re.search(r"-?\d[\d,]*\.?\d*", self.printed)
+        return float(found.group().replace(",", "")) if found else None
+
+    @property
+    def last_digit(self) -> float:
+        """Half a unit of the last digit that the paper prints."""
+        found = re.search(r"\.(\d+)", self.printed)
+        return 0.5 * 10.0 ** (-len(found.group(1)) if found else 0)
+
+    @property
+    def runs_seeds(self) -> int:
+        """How many results it has when it is finished."""
+        return self.seeds if isinstance(self.run, Train) else 0 if isinstance(self.run, Impossible) else 1
+
+    def matches(self, pattern: str) -> bool:
+        """Whether ``PAPER[/TABLE[/CELL]]`` names it."""
+        return not pattern or self.identity == pattern or self.identity.startswith(pattern.rstrip("/") + "/")
+
+
+def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
+    """Of processor time at small scale for cells and seeds; what they share is counted once."""
+    minutes: dict[str, float] = {}
+    for cell, seed in left:
+        run = cell.run
+        what = f"{settings_of(run, 'small')}" if isinstance(run, Train) else cell.identity
+        key = f"{seed}: {what}"
+        minutes[key] = max(minutes.get(key, 0.0), cell.minutes)
+    return math.fsum(minutes.values()) / 60
+
+
+def settings_of(run: Train, scale: Scale) -> dict[str, Any]:
+    """What decides a result, for its record."""
+    more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected} if isinstance(run, Audit) else {}
+    return {"corpus": run.corpus, "method": run.method, "model": run.model, **run.settings(scale), **more}

@@ -1,0 +1,209 @@
+"""Figures drawn like the papers': their axes and series, from results; a series appears once it has a point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from .verdicts import Results, values_of
+
+Point = tuple[float, float]
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 60, 20, 46
+COLOURS: Final = ("#b34700", "#1f5c46", "#2a5db0", "#7b3f98", "#8a6d00", "#c2185b", "#59636e", "#00838f")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A drawing that was written."""
+
+    paper: str
+    file: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What a figure shows.
+
+    Attributes:
+        paper, place: whose.
+        title: below it.
+        x_name, y_name: of the axes.
+        series: by name, the cells of a line, each with its x, or with the name of the figure that is its x.
+        joined: whether points of a series are joined.
+    """
+
+    paper: str
+    place: str
+    title: str
+    x_name: str
+    y_name: str
+    series: Mapping[str, Sequence[tuple[str, float | str]]]
+    joined: bool = True
+
+
+def _gammas(place: str, name: str) -> list[tuple[str, float | str]]:
+    return [(f"crt/{place}/WikiText-2, {name}, γ = {gamma:g}", gamma) for gamma in (0.0, 0.1, 0.3, 0.5)]
+
+
+def _of_gamma(place: str, title: str, y_name: str) -> Figure:
+    return Figure(
+        paper="crt",
+        place=place,
+        title=title,
+        x_name="γ, share that the policy misses",
+        y_name=y_name,
+        series={name: _gammas(place, name) for name in ("No-DP with mask", "CRT")},
+    )
+
+
+FIGURES: Final = (
+    Figure(
+        paper="jft",
+        place="figure2",
+        joined=False,
+        title="JFT, Figure 2: exposure of canaries of ten copies against utility; a point a seed",
+        x_name="perplexity a word",
+        y_name="exposure, bits",
+        series={
+            name: [(f"jft/figure2/{name}", "perplexity_per_word")]
+            for name in (
+                "No-DP",
+                "DPSGD",
+                "CRT",
+                "Redacted (missed)",
+                "Redacted (not missed)",
+                "jft (missed)",
+                "jft (not missed)",
+                "jft + light noise (missed)",
+            )
+        },
+    ),
+    _of_gamma("figure3", "CRT, Figure 3: the largest exposure of ten canaries", "exposure, bits"),
+    _of_gamma("figure4", "CRT, Figure 4: membership inference", "AUC"),
+    _of_gamma("figure5", "CRT, Figure 5: membership inference of groups", "AUC"),
+    Figure(
+        paper="crt",
+        place="figure6",
+        title="CRT, Figure 6: Bayesian ε that is left",
+        x_name="γ",
+        y_name="ε",
+        series={
+            f"ε' = {e:g}": [(f"crt/figure6/ε' = {e:g}, γ = {g:g}", g) for g in (0.05, 0.1, 0.2, 0.5)]
+            for e in (1.0, 2.0, 3.0)
+        },
+    ),
+    Figure(
+        paper="strong",
+        place="figure3",
+        title="Li et al., Figure 3 (left): noise multiplier over batch size, ε = 3",
+        x_name="log₂ of the batch size",
+        y_name="σ over batch size",
+        series={
+            "400 steps, rows of E2E": [
+                (f"strong/figure3/noise over batch {b}, ε = 3", math.log2(b)) for b in (64, 256, 1024, 4096)
+            ]
+        },
+    ),
+    Figure(
+        paper="strong",
+        place="figure7",
+        title="Li et al., Figure 7: the square-root rule over the noise that is needed",
+        x_name="log₂ of the batch size",
+        y_name="share",
+        series={
+            "50,000 rows, 50 epochs": [
+                (f"strong/figure7/σ by the square-root rule over σ needed, batch {b}", math.log2(b))
+                for b in (16, 64, 256, 1024)
+            ]
+        },
+    ),
+)
+
+
+def write(known: Results, folder: Path) -> list[Picture]:
+    """Draws the figures that have points."""
+    found = []
+    for figure in FIGURES:
+        lines = {name: points for name, cells in figure.series.items() if (points := points_of(known, cells))}
+        if not lines:
+            continue
+        file = f"reproduced-{figure.paper}-{figure.place}.svg"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = tostring(drawn(figure, lines), encoding="unicode")
+        (folder / file).write_text(text + "\n", encoding="utf-8")
+        found.append(Picture(paper=figure.paper, file=file, title=figure.title))
+    return found
+
+
+def points_of(known: Results, cells: Sequence[tuple[str, float | str]]) -> list[Point]:
+    """Means over seeds where x is a setting; a point a seed where it was measured."""
+    points: list[Point] = []
+    for name, x in cells:
+        results: Sequence[Mapping[str, Any]] = known[name][1]
+        if isinstance(x, str):
+            points += [(result["figures"][x], result["value"]) for result in results if result["value"] is not None]
+        elif values := list(values_of(results).values()):
+            points.append((x, math.fsum(values) / len(values)))
+    return points
+
+
+def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
+    """The drawing."""
+    height = HEIGHT + BOTTOM + 18 * ((len(lines) + 2) // 3)
+    picture = Element(
+        "svg",
+        {
+            "xmlns": "http://www.w3.org/2000/svg",
+            "viewBox": f"0 0 {WIDTH} {height}",
+            "font-family": "sans-serif",
+            "font-size": "12",
+            "role": "img",
+            "aria-label": f"{figure.title}: {', '.join(lines)}",
+        },
+    )
+    SubElement(picture, "rect", {"width": str(WIDTH), "height": str(height), "fill": "#fff"})
+    points = [point for row in lines.values() for point in row]
+    low_x, high_x = _bounds([x for x, _ in points])
+    low_y, high_y = _bounds([0.0, *(y for _, y in points)])
+    right = WIDTH - 20
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = LEFT + (right - LEFT) * (x - low_x) / (high_x - low_x)
+        return round(across, 1), round(HEIGHT - (HEIGHT - TOP) * (y - low_y) / (high_y - low_y), 1)
+
+    for part in range(5):
+        x, y = low_x + (high_x - low_x) * part / 4, low_y + (high_y - low_y) * part / 4
+        across, level = place(x, y)
+        SubElement(
+            picture, "line", {"x1": str(LEFT), "x2": str(right), "y1": str(level), "y2": str(level), "stroke": "#ddd"}
+        )
+        _text(picture, LEFT - 6, level + 4, f"{y:.3g}", "end")
+        _text(picture, across, HEIGHT + 18, f"{x:.3g}", "middle")
+    _text(picture, right, HEIGHT + 36, figure.x_name, "end")
+    _text(picture, LEFT, TOP - 6, figure.y_name)
+    for number, (name, row) in enumerate(lines.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        spots = [place(*point) for point in row]
+        if figure.joined:
+            path = " ".join(f"{x},{y}" for x, y in spots)
+            SubElement(picture, "polyline", {"points": path, "fill": "none", "stroke": colour})
+        for x, y in spots:
+            SubElement(picture, "circle", {"cx": str(x), "cy": str(y), "r": "3.5", "fill": colour})
+        at, level = LEFT + number % 3 * 165, HEIGHT + BOTTOM + 12 + number // 3 * 18
+        SubElement(picture, "circle", {"cx": str(at), "cy": str(level - 4), "r": "4", "fill": colour})
+        _text(picture, at + 8, level, name)
+    return picture
+
+
+def _bounds(values: Sequence[float]) -> Point:
+    low, high = min(values), max(values)
+    return low, high if high > low else low + 1.0
+
+
+def _text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:
+    SubElement(picture, "text", {"x": f"{x:g}", "y": f"{y:g}", "text-anchor": anchor}).text = said

@@ -1,0 +1,176 @@
+"""Writes docs/reproductions.md and its drawings from the results; text of verdicts follows from the rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from . import drawings, results, verdicts
+from .base import RECIPES
+from .cells import Cell, Recorded, Scale, expected_hours
+from .papers import CELLS, CLAIMS, TITLES
+from .verdicts import Claim, Results, Verdict
+
+DOCS: Final = results.REPOSITORY / "docs"
+WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
+COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
+_LONGEST: Final = 420
+HEAD: Final = """# The papers' tables beside ours
+
+What five papers report, and what this project gives for it at a size that two cores carry. Made by
+`python -m benchmarks.reproduce --render` from the results in `benchmarks/results/reproduce` (scale `{scale}`); no
+figure or verdict is typed by hand. Numbers of the papers are those of the copies at hand, which lack some tables.
+
+**Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
+pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
+([names](../benchmarks/reproduce/articles.txt)). Cells are fine-tuned on the other 128 and judged on the articles of its
+test file. It is not OpenAI's GPT-2: numbers of trained models cannot come out, only orders between cells can, and
+verdicts of trained cells are about those.
+
+**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval (Student's t over seeds; differences seed by
+seed) lies on the paper's side. *Partly*: the mean does, and the interval reaches the other side, or there is one seed,
+or some of a claim's rules hold and others do not. *Not*: the mean lies on the other side. Accounting is exact, and is
+compared to the last digit that the paper prints (within a tenth: partly).
+
+**To run what has not**: `{command}` takes headline cells first, seed by seed; {hours} hours of
+processor time are expected to be left. It may be stopped and given again. `--only jft/table2` runs a
+table, `--headline --seeds 1` a first look, `--quick` what needs no training; `--list` shows everything.
+
+So far {told}. Nothing here has run on a GPU unless it says so."""
+
+
+def known_results(folder: Path, scale: Scale) -> Results:
+    """Every cell with its results."""
+    return {cell.identity: (cell, results.read_all(folder, cell, scale)) for cell in CELLS}
+
+
+def write(folder: Path = results.RESULTS, scale: Scale = "small", docs: Path = DOCS) -> None:
+    """Writes the page and the drawings that have points."""
+    known = known_results(folder, scale)
+    pictures = drawings.write(known, docs / "images")
+    (docs / "reproductions.md").write_text("\n".join(page(known, scale, pictures)) + "\n", encoding="utf-8")
+
+
+def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()) -> Iterator[str]:
+    """The lines of the page."""
+    judged = [(claim, claim.judge(known)) for claim in CLAIMS]
+    yield from _head(known, scale)
+    yield from _summary(judged)
+    for paper, title in TITLES.items():
+        cells = [cell for cell in CELLS if cell.paper == paper]
+        yield from ("", f"## {title}", "")
+        yield from _claims([one for one in judged if one[0].paper == paper])
+        for picture in pictures:
+            if picture.paper == paper:
+                yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
+        yield from _cells(cells, known)
+
+
+def _head(known: Results, scale: Scale) -> Iterator[str]:
+    ran = [result for _, found in known.values() for result in found]
+    of = Counter(str(result["device"]) for result in ran)
+    recipe = RECIPES[scale]
+    bases = {str(r["starting_point"]["perplexity_a_word"]) for r in ran if r.get("starting_point")}
+    perplexity = f" ({', '.join(sorted(bases))} a word on held-out sentences)" if bases else " (not made yet)"
+    commits = sorted({str(result["commit"]) for result in ran})
+    told = (
+        f"{len(ran)} results: {', '.join(f'{num} on {name}' for name, num in sorted(of.items()))}" if ran else "nothing"
+    )
+    made_by = f"; commits {', '.join(commits)}" if commits else ""
+    yield HEAD.format(
+        scale=scale,
+        perplexity=perplexity,
+        blocks=recipe.blocks,
+        width=recipe.width,
+        vocabulary=f"{recipe.vocabulary:,}",
+        command=COMMAND,
+        hours=_hours(known),
+        told=told + made_by,
+    )
+
+
+def _hours(known: Results) -> str:
+    left = [(cell, seed) for cell, found in known.values() for seed in range(len(found), cell.runs_seeds)]
+    headline = expected_hours((cell, seed) for cell, seed in left if cell.headline)
+    return f"{expected_hours(left):.0f} ({headline:.0f} for the headline cells)"
+
+
+def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
+    yield from ("", "## Which claims hold here", "", "| paper | claims | " + " | ".join(WORDS) + " |", "|---" * 7 + "|")
+    for paper in TITLES:
+        words = Counter(verdict.word for claim, verdict in judged if claim.paper == paper)
+        told = " | ".join(str(words[word] or "") for word in WORDS)  # type: ignore[index]
+        yield f"| {_short(paper)} | {words.total()} | {told} |"
+    yield from ("", "| paper | claim (headline ones) | verdict |", "|---|---|---|")
+    for claim, verdict in judged:
+        if claim.headline:
+            yield f"| {_short(claim.paper)} | {claim.text} | **{verdict.word}** |"
+
+
+def _short(paper: str) -> str:
+    return TITLES[paper].split(" (")[0]
+
+
+def _claims(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
+    yield from ("| claim | verdict | why |", "|---|---|---|")
+    for claim, verdict in judged:
+        note = f". Note: {claim.note}" if claim.note else ""
+        yield f"| {claim.text} | **{verdict.word}** | {_cut(verdict.reason)}{note} |"
+
+
+def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
+    claims = [claim for claim in CLAIMS if claim.paper == cells[0].paper]
+    for place in dict.fromkeys(cell.place for cell in cells):
+        mine = [cell for cell in cells if cell.place == place]
+        name = place.replace("table", "Table ").replace("figure", "Figure ").replace("text", "Beside the tables")
+        yield from (
+            "",
+            f"### {_short(cells[0].paper)}: {name}",
+            "",
+            "| cell | paper | ours (95 %) | seeds | verdict |",
+            "|---|---|---|---|---|",
+        )
+        for cell in mine:
+            found = known[cell.identity][1]
+            verdict = verdicts.of_cell(cell, claims, known)
+            yield (
+                f"| {cell.name} | {_printed(cell)} | {_ours(cell, known)} | {_seeds(cell, found)} "
+                f"| {_of_cell(cell, verdict)} |"
+            )
+        differs = dict.fromkeys(cell.differs for cell in mine if cell.differs)
+        yield from ("", *(f"What differs: {text}." for text in differs))
+        recorded = dict.fromkeys(cell.run.command for cell in mine if isinstance(cell.run, Recorded))
+        yield from (f"Measured by `{command}`." for command in recorded)
+
+
+def _of_cell(cell: Cell, verdict: Verdict) -> str:
+    if verdict.word == "not run here":
+        return f'not run here: `--only "{cell.identity}"`'
+    if verdict.word == "not possible here":
+        return f"not possible here: {_cut(verdict.reason)}"
+    return verdict.word
+
+
+def _printed(cell: Cell) -> str:
+    return (
+        f"{cell.printed} {cell.unit}".strip() if cell.printed else f"not in the copy ({cell.unit})" if cell.unit else ""
+    )
+
+
+def _ours(cell: Cell, known: Results) -> str:
+    found = verdicts.estimate(cell, known[cell.identity][1])
+    if found is None:
+        return ""
+    if found.exact or not found.has_interval:
+        return f"{found.mean:.4g}"
+    return f"{found.mean:.4g} ({found.low:.4g} to {found.high:.4g})"
+
+
+def _seeds(cell: Cell, found: Sequence[object]) -> str:
+    return f"{len(found)} of {cell.runs_seeds}" if cell.runs_seeds > 1 else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,126 @@
+"""Domain privacy: Figures 1 and 2, and what else the copy of the paper names.
+
+The copy has neither the points of the figures nor the bodies of the tables, so most cells have no printed figure; the
+text says which model lies above which. Ours are of benchmarks/domains.py, which docs/audit.md describes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.reproduce.cells import Cell, Impossible, Recorded
+from benchmarks.reproduce.verdicts import Claim, Positive, Within
+
+P: Final = "domain"
+COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline"
+DIFFERS: Final = (
+    "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; 300 conversations a domain, customers' "
+    "turns only; one seed: intervals are over conversations"
+)
+POLICIES: Final = {"keywords": "keyword", "classifier": "classifier"}
+MODELS: Final = ("DOMAIN-only", "Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
+PAIRS: Final = (
+    ("Public", "Redaction Schedule"),
+    ("Private", "DOMAIN-only"),
+    ("Public", "DOMAIN-only"),
+    ("DOMAIN-only", "Redaction Schedule"),
+    ("DOMAIN-only", "JFT"),
+    ("DOMAIN-only", "Pub+Redacted"),
+    ("Redaction Schedule", "JFT"),
+)
+NO_SECOND: Final = Impossible(reason="tables 1 to 3 show examples and outputs, which the copy does not have")
+
+CELLS: Final[tuple[Cell, ...]] = (
+    *(
+        Cell(
+            paper=P,
+            place="figure1",
+            name=f"{model}, {name} policy",
+            unit="% of texts",
+            measure="leaks",
+            minutes=0.0,
+            run=Recorded(function="leak_rate", command=COMMAND, arguments={"policy": policy, "model": model}),
+            differs=DIFFERS,
+            headline=True,
+        )
+        for policy, name in POLICIES.items()
+        for model in MODELS
+    ),
+    *(
+        Cell(
+            paper=P,
+            place="figure1",
+            name=f"{first} less {second}, {name} policy",
+            unit="points",
+            measure="difference",
+            run=Recorded(
+                function="leak_difference",
+                command=COMMAND,
+                arguments={"policy": policy, "first": first, "second": second},
+            ),
+            differs=DIFFERS,
+            minutes=0.0,
+        )
+        for policy, name in POLICIES.items()
+        for first, second in PAIRS
+    ),
+    Cell(
+        paper=P,
+        place="figure2",
+        name="Redaction Schedule's privacy guarantee over JFT's",
+        printed="35",
+        unit="% better",
+        run=Impossible(
+            reason="schedules, learning rates and steps of the points that are compared are in the figure, "
+            "which the copy does not have"
+        ),
+    ),
+    *(Cell(paper=P, place=f"table{number}", name="all", unit="", run=NO_SECOND) for number in (1, 2, 3)),
+    Cell(
+        paper=P,
+        place="figure4",
+        name="prompts of media and insurance",
+        unit="% of texts",
+        run=Impossible(
+            reason="`benchmarks/domains.py` without `--prompts airline` runs them (hours); no figure is in the copy"
+        ),
+    ),
+)
+
+
+def _d(first: str, second: str, policy: str) -> str:
+    return f"{P}/figure1/{first} less {second}, {policy} policy"
+
+
+def _both(first: str, second: str) -> tuple[Positive, ...]:
+    return tuple(Positive(_d(first, second, policy)) for policy in POLICIES.values())
+
+
+CLAIMS: Final[tuple[Claim, ...]] = (
+    Claim(
+        paper=P,
+        text="Fine-tuning on all domains (Public) leaks more than the redaction schedule",
+        headline=True,
+        rules=_both("Public", "Redaction Schedule"),
+    ),
+    Claim(
+        paper=P,
+        text="Public and Private leak more than the model of one domain",
+        headline=True,
+        rules=(*_both("Public", "DOMAIN-only"), *_both("Private", "DOMAIN-only")),
+    ),
+    Claim(
+        paper=P,
+        text="All models but Private and Public leak less than the model of one domain (the paper: by its classifier)",
+        headline=True,
+        rules=tuple(
+            Positive(_d("DOMAIN-only", model, "classifier")) for model in ("Redaction Schedule", "JFT", "Pub+Redacted")
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="Redaction schedule and JFT leak alike, within five points",
+        headline=True,
+        rules=tuple(Within(_d("Redaction Schedule", "JFT", policy), 5.0) for policy in POLICIES.values()),
+    ),
+)

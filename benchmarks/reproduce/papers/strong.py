@@ -1,0 +1,335 @@
+"""Strong DP learners: Tables 1, 2, 3, 7, 8, 9 and Figures 2 to 9, label words.
+
+The copy of the paper lost its formulas: privacy levels of rows (ε = 3, then 8, then none) follow from their order.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.reproduce.cells import Cell, Compute, Impossible, Run, Train
+
+P: Final = "strong"
+E2E_DIFFERS: Final = (
+    "the small GPT-2, which saw WikiText-2 alone, for GPT-2; 2,000 of 42,061 rows; 60 test tables; 5 epochs for 10"
+)
+SST2_DIFFERS: Final = "MiniLM (22 million weights, LoRA) for RoBERTa-base; 10,000 phrases for 67,349; 10 epochs for 3"
+NO_DATA: Final = Impossible(reason="the data set is not at hand")
+NO_RGP: Final = Impossible(reason="this project has no RGP")
+LEVELS: Final = {"ε = 3": ("dpsgd", "3"), "ε = 8": ("dpsgd", "8"), "non-private": ("no_dp", "")}
+METHODS: Final = {"full": "full", "LoRA": "lora", "prefix": "prefix", "top2": "top2", "retrain": "scratch"}
+TABLE7: Final = {  # BLEU, NIST, METEOR, ROUGE-L, CIDEr at ε = 3, 8 and without privacy
+    "full": ("61.519 6.697 0.384 65.670 1.761", "63.189 7.444 0.400 66.429 1.919", "69.463 8.780 0.461 71.359 2.422"),
+    "LoRA": ("58.153 5.463 0.370 65.773 1.581", "63.389 7.449 0.407 67.525 1.948", "69.682 8.822 0.463 71.709 2.491"),
+    "prefix": ("47.772 5.775 0.331 58.964 1.300", "49.263 6.276 0.349 60.730 1.496", "68.845 8.722 0.456 70.805 2.418"),
+    "RGP": ("58.482 5.249 0.363 65.560 1.507", "58.455 5.525 0.364 65.030 1.569", "68.328 8.722 0.445 68.844 2.345"),
+    "top2": ("25.920 1.510 0.197 44.536 0.452", "26.885 1.547 0.207 46.421 0.499", "65.752 8.418 0.443 68.704 2.180"),
+    "retrain": (
+        "15.457 0.376 0.113 35.240 0.116",
+        "24.247 1.010 0.145 39.951 0.281",
+        "65.731 8.286 0.429 68.751 2.004",
+    ),
+}
+SCORES: Final = ("bleu", "nist", "meteor", "rouge_l", "cider")
+TABLE2: Final = ("bleu", "rouge_l")
+UNITS: Final = {"bleu": "BLEU", "nist": "NIST", "meteor": "METEOR", "rouge_l": "ROUGE-L", "cider": "CIDEr"}
+
+
+def _e2e(adaptation: str, level: str, **more: str) -> Train:
+    method, epsilon = LEVELS[level]
+    private = {"train.target_epsilon": epsilon} if epsilon else {}
+    settings = {**private, "train.adaptation": adaptation, **{k.replace("__", "."): v for k, v in more.items()}}
+    at_paper = {"train.epochs": "10", "train.expected_batch_size": "1024", "train.max_generated": "630"}
+    return Train(corpus="e2e", method=method, small=settings, paper=at_paper)
+
+
+def _generation(place: str, scores: tuple[str, ...]) -> list[Cell]:
+    cells = []
+    for name, lines in TABLE7.items():
+        for level, line in zip(LEVELS, lines, strict=True):
+            for score, printed in zip(SCORES, line.split(), strict=True):
+                if score not in scores:
+                    continue
+                run: Run = _e2e(METHODS[name], level) if name in METHODS else NO_RGP
+                cells.append(
+                    Cell(
+                        paper=P,
+                        place=place,
+                        name=f"{name}, {level}, {UNITS[score]}",
+                        printed=printed,
+                        unit=UNITS[score],
+                        measure=score,
+                        run=run,
+                        differs=E2E_DIFFERS,
+                        minutes=8.0 if score == "bleu" and place == "table2" else 0.2,
+                        headline=place == "table2" and score == "bleu" and name in ("full", "retrain"),
+                    )
+                )
+    return cells
+
+
+TABLE1: Final = {  # SST-2, RoBERTa-base at ε = 3 and 8
+    "full": ("86.12", "85.89"),
+    "full + infilling": ("91.86", "92.09"),
+}
+
+
+def _sst2(level: str, *, infilling: bool, **more: str) -> Train:
+    method, epsilon = LEVELS[level]
+    task = {"train.template": "sst2"} if infilling else {"train.classes": '["negative", "positive"]'}
+    private = {"train.target_epsilon": epsilon} if epsilon else {"train.epochs": "2"}
+    settings = {**task, **private, **{k.replace("__", "."): v for k, v in more.items()}}
+    paper = {"train.epochs": "3", "train.expected_batch_size": "1024"}
+    return Train(corpus="sst2", method=method, small=settings, paper=paper, model="masked" if infilling else "minilm")
+
+
+def _table1() -> list[Cell]:
+    cells = [
+        Cell(
+            paper=P,
+            place="table1",
+            name=f"SST-2, {name}, {level}",
+            printed=printed,
+            unit="% accuracy",
+            measure="accuracy_percent",
+            run=_sst2(level, infilling="infilling" in name),
+            differs=SST2_DIFFERS,
+            minutes=25.0,
+            headline=level == "ε = 8",
+        )
+        for name, figures in TABLE1.items()
+        for level, printed in zip(("ε = 3", "ε = 8"), figures, strict=True)
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="table1",
+            name=f"SST-2, {name}, non-private",
+            unit="% accuracy",
+            measure="accuracy_percent",
+            run=_sst2("non-private", infilling="infilling" in name),
+            differs=SST2_DIFFERS,
+            minutes=6.0,
+        )
+        for name in TABLE1
+    ]
+    sizes = {
+        "SST-2": (67_349, "1.73", "2.41", "4.33", "6.69"),
+        "QNLI": (104_743, "2.00", "2.57", "4.75", "6.87"),
+        "QQP": (363_846, "2.52", "2.75", "5.85", "7.16"),
+        "MNLI": (392_702, "2.52", "2.75", "5.83", "7.15"),
+    }
+    differs = (
+        "δ = 1 over twice the rows; rate and steps of SST-2 in batches of 1,024, 3 epochs, for all, as the text says"
+    )
+    for task, (rows, clt3, pld3, clt8, pld8) in sizes.items():
+        for target, clt, pld in ((3.0, clt3, pld3), (8.0, clt8, pld8)):
+            for name, printed, measure in (
+                ("by the Gaussian limit", clt, "epsilon_clt"),
+                ("by PLD", pld, "epsilon_pld"),
+            ):
+                cells.append(
+                    Cell(
+                        paper=P,
+                        place="table1",
+                        name=f"{task}, ε = {target:g} told {name}",
+                        printed=printed,
+                        unit="ε",
+                        measure=measure,
+                        run=Compute(function="converted", arguments={"rows": float(rows), "target": target}),
+                        differs=differs,
+                        minutes=0.1,
+                        exact=True,
+                        headline=task == "SST-2" and measure == "epsilon_pld",
+                    )
+                )
+    for task, figures in (("MNLI", ("82.47", "82.45")), ("QQP", ("85.41", "85.56")), ("QNLI", ("84.62", "87.42"))):
+        cells += [
+            Cell(
+                paper=P, place="table1", name=f"{task}, {name}, ε = 3", printed=printed, unit="% accuracy", run=NO_DATA
+            )
+            for name, printed in zip(TABLE1, figures, strict=True)
+        ]
+    cells += [
+        Cell(
+            paper=P,
+            place="table1",
+            name=f"SST-2, RGP ({model}), ε = 8",
+            printed=printed,
+            unit="% accuracy",
+            run=NO_RGP,
+        )
+        for model, printed in (("RoBERTa-base", "91.6"), ("RoBERTa-large", "93.0"))
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="table1",
+            name=f"SST-2, {name} (RoBERTa-large), ε = 3",
+            printed=printed,
+            unit="% accuracy",
+            run=Impossible(reason="RoBERTa-large is not at hand"),
+        )
+        for name, printed in (("full", "90.71"), ("full + infilling", "93.04"))
+    ]
+    return cells
+
+
+def _studies() -> list[Cell]:
+    cells = []
+    for place in ("figure2", "figure9"):
+        for batch in ("64", "512"):
+            for rate in ("2e-4", "2e-3"):
+                cells.append(
+                    Cell(
+                        paper=P,
+                        place=place,
+                        name=f"batch {batch}, learning rate {rate}",
+                        unit="BLEU",
+                        differs=E2E_DIFFERS,
+                        measure="bleu",
+                        minutes=8.0 if place == "figure2" else 0.2,
+                        run=_e2e("full", "ε = 3", train__expected_batch_size=batch, train__private_learning_rate=rate),
+                    )
+                )
+    cells += [
+        Cell(
+            paper=P,
+            place="figure3",
+            name=f"noise over batch {batch:g}, ε = 3",
+            unit="σ over batch size",
+            minutes=0.1,
+            measure="effective_noise",
+            run=Compute(function="effective_noise", arguments={"batch": batch, "target": 3.0}),
+            differs="rows of E2E, 400 steps; the paper's are in the figure",
+        )
+        for batch in (64.0, 256.0, 1024.0, 4096.0)
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="figure4",
+            name=f"C = {clip}",
+            unit="BLEU",
+            measure="bleu",
+            minutes=8.0,
+            differs=E2E_DIFFERS,
+            run=_e2e("full", "ε = 3", train__max_grad_norm=clip),
+        )
+        for clip in ("0.1", "1", "10")
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="figure5",
+            name=name,
+            unit=unit,
+            run=Impossible(
+                reason="memory and throughput of a GPU; benchmarks/dp_step.py measures this project's engine on a CPU"
+            ),
+            printed=printed,
+        )
+        for name, unit, printed in (
+            ("memory of ghost clipping", "times less than Opacus", "3"),
+            ("throughput of ghost clipping", "% more than layer by layer", "10"),
+        )
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="figure6",
+            name="larger models",
+            unit="",
+            run=Impossible(reason="a family of pre-trained models of several sizes is not at hand"),
+        )
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="figure7",
+            name=f"σ by the square-root rule over σ needed, batch {batch:g}",
+            unit="share",
+            measure="share",
+            minutes=0.1,
+            run=Compute(function="square_root_rule", arguments={"batch": batch}),
+            differs="50,000 rows and 50 epochs; the paper's numbers are lost in the copy",
+        )
+        for batch in (16.0, 64.0, 256.0, 1024.0)
+    ]
+    words = {"great, terrible": "great", "good, bad": "good", "table, chair": "table"}
+    opposite = {"great": "terrible", "good": "bad", "table": "chair"}
+    cells += [
+        Cell(
+            paper=P,
+            place="figure8",
+            name=f"{name}, {level}",
+            unit="% accuracy",
+            measure="accuracy_percent",
+            minutes=20.0,
+            run=_sst2(
+                level,
+                infilling=True,
+                train__template="{first} It was {blank} .",
+                train__classes='["negative", "positive"]',
+                train__label_words=f'["{opposite[said]}", "{said}"]',
+            ),
+            differs=SST2_DIFFERS,
+        )
+        for name, said in words.items()
+        for level in ("ε = 8", "non-private")
+    ]
+    return cells
+
+
+def _others() -> list[Cell]:
+    cells = [
+        Cell(paper=P, place="table3", name=f"GPT-2, {level}, {unit}", printed=printed, unit=unit, run=NO_DATA)
+        for level, figures in (
+            ("ε = 3", ("15.90", "24.59")),
+            ("ε = 8", ("16.08", "23.57")),
+            ("non-private", ("17.96", "18.52")),
+        )
+        for unit, printed in zip(("F1", "perplexity"), figures, strict=True)
+    ]
+    cells += [
+        Cell(
+            paper=P, place="table8", name=f"DART, full, {level}, ROUGE-L", printed=printed, unit="ROUGE-L", run=NO_DATA
+        )
+        for level, printed in (("ε = 3", "52.063"), ("ε = 8", "54.576"), ("non-private", "56.717"))
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="table9",
+            name="canaries in E2E",
+            unit="bits",
+            run=Impossible(reason="the copy lost the table's numbers, and the audit's canaries stand in running text"),
+        )
+    ]
+    cells += [
+        Cell(
+            paper=P,
+            place="text",
+            name="SmolLM2-135M on E2E, LoRA, ε = 8, BLEU",
+            unit="BLEU",
+            measure="bleu",
+            minutes=120.0,
+            run=Train(
+                corpus="e2e",
+                method="dpsgd",
+                model="smollm2",
+                small={"train.adaptation": "lora", "train.target_epsilon": "8", "train.epochs": "1"},
+            ),
+            differs="no cell of the paper: a larger public model; it may have seen E2E, so the row is contaminated",
+        )
+    ]
+    return cells
+
+
+CELLS: Final[tuple[Cell, ...]] = (
+    *_table1(),
+    *_generation("table2", TABLE2),
+    *_generation("table7", SCORES),
+    *_studies(),
+    *_others(),
+)

@@ -1,0 +1,98 @@
+"""The claims of Li et al. that are judged here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from benchmarks.reproduce.verdicts import Claim, Number, Ordering
+
+from .strong import P
+
+
+def _c(name: str) -> str:
+    return f"{P}/{name}"
+
+
+CLAIMS: Final[tuple[Claim, ...]] = (
+    Claim(
+        paper=P,
+        text="Under privacy, text infilling is better than a head (SST-2)",
+        headline=True,
+        rules=tuple(
+            Ordering(_c(f"table1/SST-2, full, {level}"), _c(f"table1/SST-2, full + infilling, {level}"))
+            for level in ("ε = 3", "ε = 8")
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="ε = 3 by RDP is 2.41 by PLD, and 8 is 6.69 (SST-2)",
+        headline=True,
+        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by PLD")) for e in (3, 8)),
+    ),
+    Claim(
+        paper=P,
+        text="The same for QNLI, QQP and MNLI",
+        rules=tuple(
+            Number(_c(f"table1/{task}, ε = {e} told by PLD")) for task in ("QNLI", "QQP", "MNLI") for e in (3, 8)
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="The same ε by the Gaussian limit (SST-2)",
+        rules=tuple(Number(_c(f"table1/SST-2, ε = {e} told by the Gaussian limit")) for e in (3, 8)),
+    ),
+    Claim(
+        paper=P,
+        text="A pre-trained start is better than random weights under privacy (full against retrain, E2E)",
+        headline=True,
+        rules=tuple(
+            Ordering(_c(f"table2/retrain, {level}, BLEU"), _c(f"table2/full, {level}, BLEU"))
+            for level in ("ε = 3", "ε = 8")
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="Full fine-tuning is better than prefix and than the top two blocks at ε = 3 (E2E)",
+        rules=tuple(
+            Ordering(_c(f"table2/{name}, ε = 3, BLEU"), _c("table2/full, ε = 3, BLEU")) for name in ("prefix", "top2")
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="At a fixed number of epochs a large batch with a high learning rate is best (E2E)",
+        rules=tuple(
+            Ordering(_c(f"figure2/batch {b}, learning rate {r}"), _c("figure2/batch 512, learning rate 2e-3"))
+            for b, r in (("64", "2e-4"), ("64", "2e-3"), ("512", "2e-4"))
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="At a fixed number of steps the noise a record falls with the batch",
+        headline=True,
+        rules=tuple(
+            Ordering(_c(f"figure3/noise over batch {large}, ε = 3"), _c(f"figure3/noise over batch {small}, ε = 3"))
+            for small, large in (("64", "256"), ("256", "1024"), ("1024", "4096"))
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="Small clipping norms are best (E2E)",
+        rules=(
+            Ordering(_c("figure4/C = 1"), _c("figure4/C = 0.1")),
+            Ordering(_c("figure4/C = 10"), _c("figure4/C = 0.1")),
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="The square-root rule underestimates the noise of small batches",
+        rules=tuple(
+            Number(_c(f"figure7/σ by the square-root rule over σ needed, batch {batch}"), at_most=1.0)
+            for batch in ("16", "64", "256")
+        ),
+    ),
+    Claim(
+        paper=P,
+        text="Better label words help private learning (SST-2, ε = 8)",
+        rules=(Ordering(_c("figure8/table, chair, ε = 8"), _c("figure8/great, terrible, ε = 8")),),
+    ),
+)

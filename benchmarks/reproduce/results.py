@@ -1,0 +1,104 @@
+"""One JSON for each finished cell and seed; what is there is never written over, unless it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from .cache import write_json
+from .cells import Cell, Scale
+
+RESULTS: Final = Path(__file__).parents[1] / "results" / "reproduce"
+REPOSITORY: Final = Path(__file__).parents[2]
+
+
+def path_of(folder: Path, cell: Cell, scale: Scale, seed: int) -> Path:
+    """Where the result of a cell and seed lies."""
+    name = re.sub(r"[^a-z0-9.]+", "-", cell.name.lower().replace("ε", "eps")).strip("-")
+    return folder / cell.paper / cell.place / f"{name}.{scale}.{seed}.json"
+
+
+def read(folder: Path, cell: Cell, scale: Scale, seed: int) -> dict[str, Any] | None:
+    """A finished result, or None."""
+    path = path_of(folder, cell, scale, seed)
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def read_all(folder: Path, cell: Cell, scale: Scale) -> list[dict[str, Any]]:
+    """All finished results of a cell, by seed."""
+    found = (read(folder, cell, scale, seed) for seed in range(cell.runs_seeds))
+    return [result for result in found if result is not None]
+
+
+def write(
+    folder: Path,
+    cell: Cell,
+    scale: Scale,
+    seed: int,
+    *,
+    figures: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    seconds: float,
+    base: Mapping[str, Any] | None = None,
+    again: bool = False,
+) -> Path:
+    """Writes a result with the machine and commit that made it.
+
+    Raises:
+        FileExistsError: there is one, and ``again`` is not set.
+    """
+    path = path_of(folder, cell, scale, seed)
+    if path.exists() and not again:
+        raise FileExistsError(f"{cell.identity}, seed {seed}: there is a result; --again makes it anew")
+    document = {
+        "cell": cell.identity,
+        "scale": scale,
+        "seed": seed,
+        "value": figures.get(cell.measure),
+        "figures": dict(figures),
+        "settings": dict(settings),
+        "starting_point": None if base is None else dict(base),
+        "wall_seconds": round(seconds, 1),
+        **machine(),
+    }
+    write_json(path, document)
+    return path
+
+
+def machine() -> dict[str, Any]:
+    """Device and commit, for a result; no name of a machine or a person."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"CPU, {platform.machine()}"
+    return {"device": device, "cpus": os.cpu_count(), "torch": torch.__version__, "commit": commit()}
+
+
+def commit() -> str:
+    """The commit of this checkout; ``+`` where files differ from it."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "pipelines", "flows", "tasks", "benchmarks")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+" if changed else "")
+
+
+def unfinished(folder: Path, cells: Sequence[Cell], scale: Scale) -> list[tuple[Cell, int]]:
+    """Cells and seeds without a result: one seed of all headline cells, then the others' first, then further seeds."""
+    missing = [
+        (cell, seed)
+        for cell in cells
+        for seed in range(cell.runs_seeds)
+        if not path_of(folder, cell, scale, seed).exists()
+    ]
+    return sorted(missing, key=lambda one: (not one[0].headline, one[1], one[0].minutes))

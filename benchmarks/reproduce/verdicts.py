@@ -1,0 +1,301 @@
+"""Verdicts, from declared rules and the intervals of results; none is typed by hand.
+
+*Reproduced*: the 95 % interval lies on the paper's side. *Partly*: the mean does, and the interval does not, or there
+is one seed, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from scipy.stats import t as student
+
+from .cells import Cell, Compute, Impossible
+
+Word = Literal["reproduced", "partly", "not", "not run here", "not possible here"]
+CLOSE: Final = 0.1
+"""Relative distance to the paper's number up to which a computed one is partly reproduced."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came out, and why."""
+
+    word: Word
+    reason: str
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean and 95 % interval; ``exact`` where nothing is random, ``num`` results."""
+
+    mean: float
+    low: float
+    high: float
+    num: int
+    exact: bool = False
+
+    @property
+    def has_interval(self) -> bool:
+        return self.exact or not math.isnan(self.low)
+
+
+Results = Mapping[str, tuple[Cell, Sequence[Mapping[str, Any]]]]
+"""By identity, the cell and its results by seed."""
+
+
+def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
+    """Of the mean of independent values, by Student's t."""
+    mean = math.fsum(values) / len(values)
+    if exact:
+        return Estimate(mean, mean, mean, len(values), exact=True)
+    if len(values) == 1:
+        return Estimate(mean, math.nan, math.nan, 1)
+    spread = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
+    half = float(student.ppf(0.975, len(values) - 1)) * spread
+    return Estimate(mean, mean - half, mean + half, len(values))
+
+
+def values_of(results: Sequence[Mapping[str, Any]]) -> dict[int, float]:
+    """The measured value by seed; a figure that was recorded elsewhere may bring its seeds along."""
+    if len(results) == 1 and results[0]["figures"].get("of_seeds"):
+        return dict(enumerate(results[0]["figures"]["of_seeds"]))
+    return {int(result["seed"]): float(result["value"]) for result in results if result["value"] is not None}
+
+
+def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | None:
+    """A cell's, or None where nothing ran."""
+    values = list(values_of(results).values())
+    if not values:
+        return None
+    if len(results) == 1 and {"low", "high"} <= set(results[0]["figures"]):
+        figures = results[0]["figures"]
+        return Estimate(values[0], float(figures["low"]), float(figures["high"]), 1)
+    return interval(values, exact=isinstance(cell.run, Compute))
+
+
+def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
+    for name in names:
+        cell, results = known[name]
+        if isinstance(cell.run, Impossible):
+            return Verdict("not possible here", cell.run.reason)
+        if not values_of(results):
+            return Verdict("not run here", f"no result of {cell.name}")
+    return None
+
+
+def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict:
+    """By the ends of the interval: ``side`` says whether a value lies where the paper has it."""
+    if not side(found.mean):
+        return Verdict("not", said)
+    if not found.has_interval:
+        return Verdict("partly", f"{said}; one seed")
+    if found.exact or (side(found.low) and side(found.high)):
+        return Verdict("reproduced", said)
+    return Verdict("partly", f"{said}; the interval reaches the other side")
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """The value of ``smaller`` lies below that of ``larger``: seed by seed, by logarithms where all are positive."""
+
+    smaller: str
+    larger: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.smaller, self.larger)
+
+    def differences(self, known: Results) -> Estimate | None:
+        """Larger less smaller, over the seeds that both have."""
+        (cell, first), (other, second) = known[self.smaller], known[self.larger]
+        small, large = values_of(first), values_of(second)
+        shared = sorted(set(small) & set(large))
+        if not shared:
+            return None
+        scale = math.log if min(*(small[s] for s in shared), *(large[s] for s in shared)) > 0 else float
+        exact = isinstance(cell.run, Compute) and isinstance(other.run, Compute)
+        return interval([scale(large[s]) - scale(small[s]) for s in shared], exact=exact)
+
+    def judge(self, known: Results) -> Verdict:
+        if (missing := _missing(known, self.names)) is not None:
+            return missing
+        found = self.differences(known)
+        if found is None:
+            return Verdict("not run here", "no seed that both have")
+        names = (known[self.smaller][0].name, known[self.larger][0].name)
+        return judged(found, lambda value: value > 0, f"{names[0]} < {names[1]}: {_told(found)}")
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Two values differ by at most a share: the interval of the difference of logarithms lies within ± ``share``."""
+
+    first: str
+    second: str
+    share: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.first, self.second)
+
+    def judge(self, known: Results) -> Verdict:
+        if (missing := _missing(known, self.names)) is not None:
+            return missing
+        found = Ordering(self.first, self.second).differences(known)
+        if found is None:
+            return Verdict("not run here", "no seed that both have")
+        said = f"{known[self.first][0].name} = {known[self.second][0].name} within {self.share:.0%}: {_told(found)}"
+        return judged(found, lambda value: abs(value) <= self.share, said)
+
+
+@dataclass(frozen=True)
+class _OfOne:
+    """A rule about one cell."""
+
+    name: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name,)
+
+    def judge(self, known: Results) -> Verdict:
+        if (missing := _missing(known, self.names)) is not None:
+            return missing
+        cell, results = known[self.name]
+        found = estimate(cell, results)
+        if found is None:
+            return Verdict("not run here", f"no result of {cell.name}")
+        return self.of(cell, found)
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Below(_OfOne):
+    """The value lies below a bound."""
+
+    bound: float
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        return judged(found, lambda value: value < self.bound, f"{cell.name} < {self.bound:g}: {_told(found)}")
+
+
+@dataclass(frozen=True)
+class Above(_OfOne):
+    """The value lies above a bound."""
+
+    bound: float
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        return judged(found, lambda value: value > self.bound, f"{cell.name} > {self.bound:g}: {_told(found)}")
+
+
+@dataclass(frozen=True)
+class Positive(_OfOne):
+    """A difference that was recorded with its interval is positive."""
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        return judged(found, lambda value: value > 0, f"{cell.name}: {_told(found)}")
+
+
+@dataclass(frozen=True)
+class Within(_OfOne):
+    """A difference that was recorded with its interval is at most so large."""
+
+    most: float
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        return judged(found, lambda value: abs(value) <= self.most, f"{cell.name}: {_told(found)}")
+
+
+@dataclass(frozen=True)
+class Number(_OfOne):
+    """The paper's number to its last digit; within a tenth of it, partly. Or, with ``at_most``, at most that."""
+
+    at_most: float | None = None
+
+    def of(self, cell: Cell, found: Estimate) -> Verdict:
+        if self.at_most is not None:
+            most = self.at_most
+            return judged(found, lambda value: value <= most, f"{cell.name} ≤ {most:g}: {_told(found)}")
+        return same_number(cell, found)
+
+
+def same_number(cell: Cell, found: Estimate) -> Verdict:
+    """Whether a value is the paper's."""
+    if cell.number is None:
+        return Verdict("not possible here", "the copy of the paper has no number")
+    said = f"{cell.name}: {found.mean:.4g} for {cell.printed}"
+    distance = abs(found.mean - cell.number)
+    if distance <= cell.last_digit * 1.001:
+        return Verdict("reproduced", said)
+    return Verdict("partly" if distance <= CLOSE * abs(cell.number) else "not", said)
+
+
+Rule = Ordering | Alike | Below | Above | Positive | Within | Number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim of a paper, in our words, and the rules that judge it here.
+
+    Attributes:
+        paper: whose.
+        text: the claim.
+        rules: all of which it takes.
+        headline: whether the paper's abstract or introduction makes it.
+        note: what a reader has to know beside the rules' reasons.
+    """
+
+    paper: str
+    text: str
+    rules: tuple[Rule, ...]
+    headline: bool = False
+    note: str = ""
+
+    def judge(self, known: Results) -> Verdict:
+        return together([rule.judge(known) for rule in self.rules])
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """All reproduced: reproduced. None holds: not. What did not run is named before the rest is judged."""
+    words = [verdict.word for verdict in verdicts]
+    reason = "; ".join(dict.fromkeys(verdict.reason for verdict in verdicts))
+    for word in ("not run here", "not possible here"):
+        if word in words:
+            ran = [v.reason for v in verdicts if v.word not in ("not run here", "not possible here")]
+            of_it = "; ".join(dict.fromkeys(v.reason for v in verdicts if v.word == word))
+            return Verdict(word, of_it + (f". What ran: {'; '.join(ran)}" if ran else ""))
+    if all(word == "reproduced" for word in words):
+        return Verdict("reproduced", reason)
+    if all(word == "not" for word in words):
+        return Verdict("not", reason)
+    return Verdict("partly", reason)
+
+
+def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
+    """A row's verdict: that of the rules that name the cell, or whether its number is the paper's."""
+    if isinstance(cell.run, Impossible):
+        return Verdict("not possible here", cell.run.reason)
+    found = estimate(cell, known[cell.identity][1])
+    if found is None:
+        return Verdict("not run here", "")
+    if cell.exact and cell.number is not None:
+        return same_number(cell, found)
+    rules = [rule for claim in claims for rule in claim.rules if cell.identity in rule.names]
+    if rules:
+        return together([rule.judge(known) for rule in rules])
+    if cell.number is None:
+        return Verdict("not possible here", "the copy of the paper has no number, and no claim names it")
+    return Verdict("not possible here", "the paper's number is that of its own model and data, and no claim names it")
+
+
+def _told(found: Estimate) -> str:
+    if not found.has_interval or found.exact:
+        return f"{found.mean:+.3g}"
+    return f"{found.mean:+.3g} ({found.low:+.3g} to {found.high:+.3g})"

@@ -1,0 +1,331 @@
+"""The reproduction of the papers: what is declared, how it resumes, and how verdicts follow from results."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.reproduce import __main__ as command
+from benchmarks.reproduce import base, cache, corpora, drawings, page, results, running, verdicts
+from benchmarks.reproduce.cells import SCALES, Cell, Compute, Impossible, Train, settings_of
+from benchmarks.reproduce.papers import CELLS, CLAIMS, TEXTS
+from benchmarks.reproduce.verdicts import Alike, Below, Claim, Number, Ordering, Verdict
+from pipelines.errors import ConfigError
+
+COMPUTED = Cell(
+    paper="crt",
+    place="figure6",
+    name="a half",
+    printed="0.2",
+    unit="ε",
+    measure="epsilon",
+    exact=True,
+    run=Compute(function="bayesian_epsilon", arguments={"epsilon_of_training": 1.0, "gamma": 0.1}),
+)
+TRAINED = Cell(paper="jft", place="table2", name="a", printed="27.05", run=Train(corpus="wikitext", method="no_dp"))
+
+
+def known(**values):
+    """Results of trained cells by name, a value a seed."""
+    found = {}
+    for name, by_seed in values.items():
+        cell = replace(TRAINED, name=name)
+        done = [{"seed": seed, "value": value, "figures": {}} for seed, value in enumerate(by_seed)]
+        found[name] = (cell, done)
+    return found
+
+
+# ---- what is declared
+
+
+def test_every_cell_has_a_name_a_file_and_a_verdict_of_its_own(tmp_path):
+    names = Counter(cell.identity for cell in CELLS)
+    assert [name for name, num in names.items() if num > 1] == []
+    files = Counter(results.path_of(tmp_path, cell, "small", 0) for cell in CELLS)
+    assert [path.name for path, num in files.items() if num > 1] == []
+    known_names = set(names)
+    assert [name for claim in CLAIMS for rule in claim.rules for name in rule.names if name not in known_names] == []
+
+
+@pytest.fixture(scope="module")
+def configs(tmp_path_factory):
+    made = {}
+    for name, corpus in corpora.CORPORA.items():
+        folder = tmp_path_factory.mktemp(name)
+        (folder / "corpus.jsonl").write_text("{}\n", "utf-8")
+        (folder / "reticent.toml").write_text(corpus.settings, "utf-8")
+        made[name] = folder / "reticent.toml"
+    return made
+
+
+def test_the_settings_of_every_cell_are_valid_at_both_scales(configs, tmp_path):
+    seen = set()
+    for cell in CELLS:
+        for scale in SCALES:
+            run = cell.run
+            key = json.dumps(settings_of(run, scale), sort_keys=True) if isinstance(run, Train) else cell.identity
+            if key not in seen:
+                running.checked(cell, scale, configs.get(getattr(run, "corpus", "")), tmp_path)
+            seen.add(key)
+
+
+def test_wrong_settings_are_noticed(configs, tmp_path):
+    wrong = replace(TRAINED, run=Train(corpus="wikitext", method="no_dp", small={"train.epochs": "none"}))
+    with pytest.raises(ConfigError):
+        running.checked(wrong, "small", configs["wikitext"], tmp_path)
+    with pytest.raises(KeyError):
+        running.checked(replace(TRAINED, run=Compute(function="nothing")), "small", tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("changed", [{"place": "appendix"}, {"name": "a/b"}, {"printed": "some"}])
+def test_a_cell_that_cannot_be_told_is_refused(changed):
+    with pytest.raises(ValueError, match="jft/"):
+        replace(TRAINED, **changed)
+
+
+def test_the_papers_figures_stand_in_their_texts(shared_data):
+    folder = shared_data.parent / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"no copies of the papers at {folder}")
+    texts = {paper: re.sub(r"\s+", " ", (folder / file).read_text("utf-8")) for paper, file in TEXTS.items()}
+    wrong = [
+        f"{cell.identity}: {cell.printed}"
+        for cell in CELLS
+        if cell.printed and not re.search(rf"(?<![\d.]){re.escape(cell.printed)}(?!\d)", texts[cell.paper])
+    ]
+    assert wrong == []
+
+
+# ---- running and resuming
+
+
+@pytest.fixture
+def place(tmp_path):
+    return running.Workplace(data_dir=tmp_path, work=tmp_path / "work", results=tmp_path / "results")
+
+
+def test_a_result_says_how_it_was_made_and_is_not_made_again(place):
+    path = running.run_cell(COMPUTED, "small", 0, place)
+    found = json.loads(path.read_text("utf-8"))
+    assert found["value"] == pytest.approx(0.1586, abs=1e-4)
+    assert {"device", "cpus", "commit", "seed", "wall_seconds", "settings", "scale"} <= set(found)
+    path.write_text(json.dumps({**found, "value": 7.0, "commit": "another"}), "utf-8")
+    with pytest.raises(FileExistsError, match="--again"):
+        running.run_cell(COMPUTED, "small", 0, place)
+    assert json.loads(path.read_text("utf-8"))["value"] == 7.0
+    running.run_cell(COMPUTED, "small", 0, place, again=True)
+    assert json.loads(path.read_text("utf-8"))["value"] == found["value"]
+
+
+def test_the_command_goes_on_where_it_was(place, monkeypatch, capsys):
+    ran = []
+
+    def trained(run, scale, seed, place, folder):
+        ran.append((run.method, seed))
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return {"perplexity_per_word": 100.0 + seed}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    arguments = ["--data-dir", str(place.data_dir), "--results", str(place.results), "--only", "jft/table7"]
+    with pytest.raises(KeyboardInterrupt):
+        command.main([*arguments, "--seeds", "1"])
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert len(ran) == 6  # five cells, and the one that was interrupted a second time
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert len(ran) == 6
+    assert "jft/table7/batch 256, 200 epochs, seed 0: 100.0 perplexity" in capsys.readouterr().out
+
+
+def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monkeypatch):
+    def trained(run, scale, seed, place, folder):
+        if run.settings(scale)["train.expected_batch_size"] == "512":
+            raise running.FailedError("no memory")
+        return {"perplexity_per_word": 1.0}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    only = ["--only", "jft/table7", "--seeds", "1"]
+    assert command.main(["--data-dir", str(place.data_dir), "--results", str(place.results), *only]) == 1
+    assert len(list(place.results.rglob("*.json"))) == 4
+
+
+def test_headline_cells_come_first_and_one_seed_of_all_before_the_next(tmp_path):
+    cells = [replace(TRAINED, name="b"), replace(TRAINED, name="a", headline=True)]
+    order = [(cell.name, seed) for cell, seed in results.unfinished(tmp_path, cells, "small")]
+    assert order == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
+
+
+def test_only_names_papers_tables_and_cells():
+    assert command.chosen(["jft/table7"])[0].identity == "jft/table7/batch 256, 200 epochs"
+    assert command.chosen(["crt/figure6/ε' = 1, γ = 0.1"])[0].printed == "0.2"
+    with pytest.raises(SystemExit, match="no cell"):
+        command.chosen(["jft/table70"])
+    assert not any(isinstance(cell.run, Train) for cell in command.chosen([], quick=True))
+
+
+def test_an_artifact_that_is_not_complete_is_gone_on_with(tmp_path):
+    calls = []
+
+    def make(folder):
+        calls.append(folder)
+        return None if len(calls) == 1 else {"num": len(calls)}
+
+    key = cache.content_key({"b": 1, "a": [2]})
+    assert key == cache.content_key({"a": [2], "b": 1}) != cache.content_key({"a": [2], "b": 2})
+    assert cache.cached(tmp_path, key, make) is None
+    assert cache.cached(tmp_path, key, make) == cache.cached(tmp_path, key, make) == tmp_path / key
+    assert len(calls) == 2
+
+
+# ---- the starting point
+
+
+def test_articles_are_told_from_headings_and_dealt_out_for_good():
+    text = [
+        "",
+        " = Plain maskray = ",
+        "",
+        " First . ",
+        " = = Taxonomy = = ",
+        " Second . ",
+        " = 3 = ",
+        "",
+        " = Two = ",
+        "",
+    ]
+    assert list(base.articles(text)) == [("Plain maskray", ["First .", "Second ."]), ("Two", [])]
+    private = Path(base.__file__).with_name("articles.txt").read_text("utf-8").splitlines()[2:]
+    assert len(private) == 128
+    assert not any(base.is_public(title) for title in private)
+    assert base.is_public("Valkyria Chronicles III")
+
+
+def test_rows_begin_where_sentences_do_and_go_forward():
+    assert base.starts([0, 1, 1, 0, 1, 1, 0, 1], 4) == [0, 3]
+    assert base.starts([0, 1, 1, 1, 1, 1, 1, 0, 1, 1], 3) == [0, 7]  # a sentence longer than a row loses its end
+    assert base.starts([0, 1], 4) == []
+
+
+def test_a_killed_pre_training_ends_as_one_that_was_not(tmp_path, monkeypatch):
+    recipe = base.Recipe(vocabulary=300, width=8, blocks=1, heads=1, context=8, rows=2, epochs=3)
+    public = {"A": ["the cat sat on the mat . " * 9, "a dog ran over the hill . " * 9]}
+    monkeypatch.setattr(base, "split_articles", lambda _: (public, {}))
+    monkeypatch.setattr(base, "_held_out", lambda *_: {"perplexity_a_word_of_sentences": 1.0})
+    whole = base.starting_point(tmp_path, tmp_path / "whole", recipe)
+    calls = 0
+    while (sliced := base.starting_point(tmp_path, tmp_path / "sliced", recipe, minutes=0)) is None:
+        calls += 1
+    assert calls > 2
+    assert (whole / "model.safetensors").read_bytes() == (sliced / "model.safetensors").read_bytes()
+    assert base.written(whole)["losses_each_100_steps"] == base.written(sliced)["losses_each_100_steps"]
+
+
+# ---- verdicts
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "word"),
+    [
+        ([10.0, 11.0, 10.5], [20.0, 21.0, 22.0], "reproduced"),
+        ([20.0, 21.0, 22.0], [10.0, 11.0, 10.5], "not"),  # the wrong order is refuted
+        ([10.0, 11.0, 30.0], [20.0, 21.0, 22.0], "partly"),  # the interval reaches the other side
+        ([10.0], [20.0], "partly"),  # one seed has no interval
+        ([20.0], [10.0], "not"),
+        ([], [10.0], "not run here"),
+    ],
+)
+def test_orderings_are_judged_by_intervals(small, large, word):
+    assert Ordering("a", "b").judge(known(a=small, b=large)).word == word
+
+
+def test_seeds_are_compared_with_themselves():
+    far = known(a=[10.0, 100.0, 1000.0], b=[11.0, 111.0, 1102.0])
+    assert Ordering("a", "b").judge(far).word == "reproduced"
+
+
+def test_bounds_alikeness_and_numbers():
+    some = known(a=[2.0, 2.1, 2.2], b=[2.0, 2.15, 2.2])
+    assert Below("a", 3.0).judge(some).word == "reproduced"
+    assert Below("a", 2.0).judge(some).word == "not"
+    assert Below("a", 2.15).judge(some).word == "partly"
+    assert Alike("a", "b", 0.2).judge(some).word == "reproduced"
+    assert Alike("a", "b", 0.001).judge(some).word == "not"
+
+
+@pytest.mark.parametrize(("value", "word"), [(0.1586, "reproduced"), (0.26, "not"), (0.2, "reproduced")])
+def test_numbers_are_compared_to_the_last_digit_printed(value, word):
+    done = {COMPUTED.identity: (COMPUTED, [{"seed": 0, "value": value, "figures": {}}])}
+    assert Number(COMPUTED.identity).judge(done).word == word
+    near = {COMPUTED.identity: (replace(COMPUTED, printed="0.150"), [{"seed": 0, "value": value, "figures": {}}])}
+    assert (Number(COMPUTED.identity).judge(near).word == "partly") == (value == 0.1586)
+
+
+def test_a_claim_is_as_good_as_its_rules():
+    def words(*given):
+        return verdicts.together([Verdict(word, word) for word in given]).word
+
+    assert words("reproduced", "reproduced") == "reproduced"
+    assert words("not", "not") == "not"
+    assert words("reproduced", "not") == words("partly", "partly") == "partly"
+    assert words("reproduced", "not run here") == "not run here"
+    assert words("not", "not possible here", "not run here") == "not run here"
+
+
+def test_what_cannot_run_is_not_possible_and_says_why():
+    cell = replace(TRAINED, run=Impossible(reason="no data"))
+    some = {cell.identity: (cell, [])}
+    assert verdicts.of_cell(cell, (), some) == Verdict("not possible here", "no data")
+    assert Below(cell.identity, 1.0).judge(some) == Verdict("not possible here", "no data")
+
+
+# ---- the page
+
+
+def test_the_page_has_every_claim_and_row_before_anything_ran(tmp_path):
+    text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
+    assert all(claim.text in text for claim in CLAIMS)
+    assert text.count("| **not run here** |") >= len([claim for claim in CLAIMS if claim.headline])
+    assert not re.search(r"\*\*(reproduced|partly|not)\*\* \|", text)
+    for cell in CELLS:
+        line = next(line for line in text.splitlines() if line.startswith(f"| {cell.name} |"))
+        assert "not run here: `--only" in line or "not possible here: " in line
+
+
+def test_the_page_is_that_of_the_results(tmp_path):
+    page.write(results.RESULTS, "small", docs=tmp_path)
+    made = (tmp_path / "reproductions.md").read_text("utf-8")
+    assert made == (page.DOCS / "reproductions.md").read_text("utf-8"), "python -m benchmarks.reproduce --render"
+    for picture in tmp_path.glob("images/*"):
+        assert picture.read_bytes() == (page.DOCS / "images" / picture.name).read_bytes()
+
+
+def test_the_page_shows_means_intervals_and_verdicts(tmp_path, monkeypatch):
+    cells = [replace(TRAINED, name=name) for name in ("low", "high")]
+    claim = Claim(paper="jft", text="low is lower", rules=(Ordering(cells[0].identity, cells[1].identity),))
+    monkeypatch.setattr(page, "CELLS", cells)
+    monkeypatch.setattr(page, "CLAIMS", (claim,))
+    monkeypatch.setattr(page, "TITLES", {"jft": "JFT (2022)"})
+    for cell, start in zip(cells, (10.0, 20.0), strict=True):
+        for seed in range(3):
+            figures = {"perplexity_per_word": start + seed / 10}
+            results.write(tmp_path, cell, "small", seed, figures=figures, settings={}, seconds=1.0)
+    text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
+    assert "| low | 27.05 perplexity | 10.1 (9.852 to 10.35) | 3 of 3 | reproduced |" in text
+    assert "| low is lower | **reproduced** | low < high: +0.688 (+0.676 to +0.7) |" in text
+
+
+def test_drawings_have_the_points_of_the_results(place):
+    for cell in command.chosen(["crt/figure6"]):
+        running.run_cell(cell, "small", 0, place)
+    found = page.known_results(place.results, "small")
+    figure = next(f for f in drawings.FIGURES if (f.paper, f.place) == ("crt", "figure6"))
+    points = {name: drawings.points_of(found, cells) for name, cells in figure.series.items()}
+    assert points["ε' = 1"][1] == (0.1, pytest.approx(0.1586, abs=1e-4))
+    picture = drawings.drawn(figure, points)
+    assert len(picture.findall("polyline")) == 3
+    assert all(name in found for f in drawings.FIGURES for cells in f.series.values() for name, _ in cells)
