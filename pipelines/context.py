@@ -128,7 +128,7 @@ class Piece:
         first_row: 1-based number of the first row (line, paragraph, record, …; 1 for a whole file) in the file.
         digest: SHA-256 of the bytes (and of a table's header), hexadecimal; ``damaged`` where they cannot be read.
         draws_fold: the fold that the file's name says does not count (`pipelines.corpus.formats.draws_folds`).
-        forgotten: pseudonyms of documents of the file that are left out (`pipelines.corpus.documents.is_forgotten`).
+        forgotten: pseudonyms of documents of the file that are left out (`pipelines.corpus.forgotten.is_forgotten`).
     """
 
     path: str

@@ -56,6 +56,7 @@ class RunSummary:
         parent: the run that a child run belongs to.
         state: ``completed``, ``failed``, or ``unfinished`` (under way, or killed).
         built: artifacts that it built, by stage.
+        is_forgotten: whether it read a document that ``reticent forget`` took out of the store since.
     """
 
     run_id: str
@@ -64,6 +65,7 @@ class RunSummary:
     parent: str | None
     state: str
     built: Mapping[str, int]
+    is_forgotten: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -380,6 +380,6 @@ def runs_text(document: Mapping[str, Any]) -> str:
     for run in document["runs"]:
         built = ", ".join(f"{name} {count}" if count > 1 else name for name, count in run["built"].items())
         what = f"built {built}" if built else ("nothing to do" if run["state"] == "completed" else "")
-        what += _for(run["purpose"])
+        what += _for(run["purpose"]) + ("; read what was forgotten since" if run["is_forgotten"] else "")
         rows.append(f"{run['run_id']:<26} {run['started'] or '':<21} {run['state']:<10} {what}".rstrip())
     return "\n".join(rows) or "no run yet"

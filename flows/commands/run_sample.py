@@ -107,7 +107,7 @@ def _draw(
     settings: Settings, roots: Roots, state: CorpusState, fraction: float, reasons: Counter[str]
 ) -> tuple[list[Document], int]:
     """Documents by a keyed hash of where they stand, whatever they hold; of a large corpus from some partitions."""
-    from pipelines.corpus.documents import is_forgotten
+    from pipelines.corpus.forgotten import is_forgotten
     from pipelines.corpus.readers import read_documents
 
     corpus: Any = settings.stages["corpus"]

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.context import Piece, pseudonym
+from pipelines.context import pseudonym
 from pipelines.corpus.items import Document, GoldSpan
 from pipelines.corpus.split import Sentence
 
@@ -39,18 +39,6 @@ class DocumentNames:
             parts.append(str(document.row))
         self._seen.add(base)
         return pseudonym(self._secret, "document", *parts), base
-
-
-def forgotten_name(secret: bytes, file: str, source_id: str) -> str:
-    """What the store calls a forgotten document of a file by: neither name nor id can be guessed from it."""
-    return pseudonym(secret, "forgotten document", file, source_id)
-
-
-def is_forgotten(secret: bytes, piece: Piece, document: Document) -> bool:
-    """Whether a document was forgotten (`reticent forget`), though its file still has it."""
-    if not piece.forgotten or document.source_id is None:
-        return False
-    return forgotten_name(secret, document.name, document.source_id) in piece.forgotten
 
 
 def fold_of(base: str, valid_fraction: float, test_fraction: float) -> str:

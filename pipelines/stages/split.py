@@ -252,7 +252,8 @@ class SplitConfig(StageConfig):
 
 def run(ctx: StageContext) -> Mapping[str, Any]:
     """Writes sentences, documents, rejected, gold and figures of one partition."""
-    from pipelines.corpus.documents import DocumentNames, fold_of, is_forgotten, map_gold
+    from pipelines.corpus.documents import DocumentNames, fold_of, map_gold
+    from pipelines.corpus.forgotten import is_forgotten
     from pipelines.corpus.items import Document, held_back
     from pipelines.corpus.languages import other_language
     from pipelines.corpus.readers import read_documents

@@ -38,9 +38,6 @@ _KEPT: Final = frozenset({*MODELS, "train_utility", "guarantee", "audit", "repor
 _REFERRING: Final = frozenset({"dedup_mask"})
 """Stages whose artifacts name rows of other partitions: which sentence one repeats."""
 _ROOTS: Final[tuple[Root, ...]] = ("private", "public")
-_MARK: Final = "forgotten"
-"""The field of a run's record that says that the run read something that was forgotten since."""
-
 Ref = tuple[str, str]
 """Stage and key of an artifact."""
 
@@ -240,10 +237,10 @@ def _rename_in_runs(roots: Roots, subjects: Collection[Subject]) -> int:
             continue
         for piece in pieces:
             if piece["path"] and _is_of(roots, piece["name"], whole):
-                piece |= {"path": "", "name": f"{_MARK}/{file_name(roots.secret, piece['name'])}"}
+                piece |= {"path": "", "name": f"{runs.FORGOTTEN}/{file_name(roots.secret, piece['name'])}"}
         record = read_json(folder / "record.json")
-        if record is not None and _MARK not in record:
-            _write_again(roots, folder / "record.json", {**record, _MARK: True})
+        if record is not None and runs.FORGOTTEN not in record:
+            _write_again(roots, folder / "record.json", {**record, runs.FORGOTTEN: True})
         _write_again(roots, folder / "spec.json", spec)
         count += 1
     return count
@@ -271,7 +268,7 @@ def _pieces(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _is_of(roots: Roots, name: str, files: Collection[str]) -> bool:
     """Whether a piece's name, or what stands for it since it was forgotten, is that of one of these files."""
-    return name.removeprefix(f"{_MARK}/") in files or file_name(roots.secret, name) in files
+    return name.removeprefix(f"{runs.FORGOTTEN}/") in files or file_name(roots.secret, name) in files
 
 
 def counts(found: Found) -> dict[str, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipelines.context import Piece, pseudonym
-from pipelines.corpus.documents import forgotten_name
+from pipelines.corpus.forgotten import forgotten_name
 from pipelines.store import versions
 from pipelines.store.roots import Roots
 from pipelines.store.seals import read_sealed, write_sealed
@@ -30,7 +30,7 @@ class Forgotten:
 
     Attributes:
         files: `file_name` of whole files.
-        documents: `file_name` to the names (`pipelines.corpus.documents.forgotten_name`) of documents of that file,
+        documents: `file_name` to the names (`pipelines.corpus.forgotten.forgotten_name`) of documents of that file,
             each with the keys of what was split of it: models were trained on that.
     """
 

@@ -23,6 +23,8 @@ from pipelines.store.session import Session
 _LATEST = "latest.json"
 _RECORD = "record.json"
 _SPEC = "spec.json"
+FORGOTTEN = "forgotten"
+"""The field of a record that says that the run read something that was forgotten since."""
 
 
 def new_run_id() -> str:
@@ -230,7 +232,8 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
 
     Returns:
         Per run ``run_id``, ``started``, ``purpose``, ``parent``, ``state`` (``unfinished`` where there is no record: it
-        is under way, or was killed), and ``built``: shown stage names with the number of artifacts that it built.
+        is under way, or was killed), ``built``: shown stage names with the number of artifacts that it built, and
+        ``is_forgotten``: whether it read something that was forgotten since (`pipelines.store.forgetting`).
     """
     listed = []
     for folder in _folders(roots):
@@ -251,6 +254,7 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
                 "parent": spec.get("parent"),
                 "state": state,
                 "built": dict(built),
+                "is_forgotten": bool(spec.get(FORGOTTEN)),
             }
         )
     return listed

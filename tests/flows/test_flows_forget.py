@@ -12,8 +12,9 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
+from support.project import reticent
 
-from flows.commands.diff import diff_document
+from flows.commands.diff import diff_document, runs_document, runs_text
 from flows.commands.forget import forget_document, forget_text
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import last_run, plan_document, plan_text
@@ -159,6 +160,9 @@ def test_runs_after_it_leave_the_document_out_and_the_model_as_it_is(project: Pa
     assert len(ledger_document(project, {})["releases"]) == 1
     assert [c for c in verify(roots) if c.problem] == []
     diff_document(project, {}, trained["run_id"], now["run_id"], show_names=True)
+    marked = {run["run_id"]: run["is_forgotten"] for run in runs.list_runs(roots)}
+    assert (marked[trained["run_id"]], marked[now["run_id"]]) == (True, False)
+    assert "read what was forgotten since" in runs_text(runs_document(project, {}))
     gc(roots, keep_runs=1, dry_run=False)
     assert "train" not in states(project)
 
@@ -251,6 +255,8 @@ def test_it_waits_for_no_run_and_knows_what_it_is_asked_for(project: Path) -> No
     with pytest.raises(ConfigError, match="no file of this name") as refused:
         forget_document(project, {}, ["Hartmann.txt"], dry_run=True)
     assert "Hartmann" not in str(refused.value)
+    done = reticent("forget", FILE, "-c", project, "--dry-run", "--json", cwd=project.parent)
+    assert json.loads(done.stdout.splitlines()[-1])["artifacts"]["split"] == 1
     assert not (roots.private / "forgotten.json").exists()
 
 

@@ -1,0 +1,22 @@
+"""Documents of a file that are left out because they were forgotten: by pseudonyms of their own ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipelines.context import Piece, pseudonym
+
+if TYPE_CHECKING:
+    from pipelines.corpus.items import Document
+
+
+def forgotten_name(secret: bytes, file: str, source_id: str) -> str:
+    """What the store calls a forgotten document of a file by: neither name nor id can be guessed from it."""
+    return pseudonym(secret, "forgotten document", file, source_id)
+
+
+def is_forgotten(secret: bytes, piece: Piece, document: Document) -> bool:
+    """Whether a document was forgotten (`reticent forget`), though its file still has it."""
+    if not piece.forgotten or document.source_id is None:
+        return False
+    return forgotten_name(secret, document.name, document.source_id) in piece.forgotten
