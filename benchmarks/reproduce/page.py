@@ -29,14 +29,15 @@ pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash 
 test file. It is not OpenAI's GPT-2: numbers of trained models cannot come out, only orders between cells can, and
 verdicts of trained cells are about those.
 
-**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval (Student's t over seeds; differences seed by
-seed) lies on the paper's side. *Partly*: the mean does, and the interval reaches the other side, or there is one seed,
-or some of a claim's rules hold and others do not. *Not*: the mean lies on the other side. Accounting is exact, and is
-compared to the last digit that the paper prints (within a tenth: partly).
+**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval (Student's t over seeds; differences seed
+by seed) lies on the paper's side. *Partly*: the mean does, and the interval reaches the other side, or there is one
+training, or some of a claim's rules hold and others do not. *Not*: the mean lies on the other side. Accounting is
+exact, and is compared to the last digit that the paper prints (within a tenth: partly).
 
-**To run what has not**: `{command}` takes headline cells first, seed by seed; {hours} hours of
-processor time are expected to be left. It may be stopped and given again. `--only jft/table2` runs a
-table, `--headline --seeds 1` a first look, `--quick` what needs no training; `--list` shows everything.
+**To run what has not**: `{command}` takes headline cells first, seed by seed.
+It may be stopped and given again. Expected hours of processor time that are left: {hours}.
+`--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick` what needs no training, `--list` shows
+everything.
 
 So far {told}. Nothing here has run on a GPU unless it says so."""
 
@@ -94,7 +95,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
 def _hours(known: Results) -> str:
     left = [(cell, seed) for cell, found in known.values() for seed in range(len(found), cell.runs_seeds)]
     headline = expected_hours((cell, seed) for cell, seed in left if cell.headline)
-    return f"{expected_hours(left):.0f} ({headline:.0f} for the headline cells)"
+    return f"{headline:.0f} for headline cells, {expected_hours(left):.0f} for all"
 
 
 def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Verdicts, from declared rules and the intervals of results; none is typed by hand.
 
 *Reproduced*: the 95 % interval lies on the paper's side. *Partly*: the mean does, and the interval does not, or there
-is one seed, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
+is one training, or some rules of a claim hold and others do not. *Not*: the mean lies on the other side.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def judged(found: Estimate, side: Callable[[float], bool], said: str) -> Verdict
     """By the ends of the interval: ``side`` says whether a value lies where the paper has it."""
     if not side(found.mean):
         return Verdict("not", said)
-    if not found.has_interval:
-        return Verdict("partly", f"{said}; one seed")
+    if found.num == 1 and not found.exact:
+        return Verdict("partly", f"{said}; one training")
     if found.exact or (side(found.low) and side(found.high)):
         return Verdict("reproduced", said)
     return Verdict("partly", f"{said}; the interval reaches the other side")
@@ -126,8 +126,11 @@ class Ordering:
         found = self.differences(known)
         if found is None:
             return Verdict("not run here", "no seed that both have")
-        names = (known[self.smaller][0].name, known[self.larger][0].name)
-        return judged(found, lambda value: value > 0, f"{names[0]} < {names[1]}: {_told(found)}")
+        smaller, larger = known[self.smaller][0], known[self.larger][0]
+        names = (smaller.name, larger.name)
+        if smaller.name == larger.name:
+            names = (f"{smaller.name} ({smaller.place})", f"{larger.place}")
+        return judged(found, lambda value: value > 0, f"{names[0]} < {names[1]}: {_told(found, '+')}")
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,9 @@ class Alike:
         found = Ordering(self.first, self.second).differences(known)
         if found is None:
             return Verdict("not run here", "no seed that both have")
-        said = f"{known[self.first][0].name} = {known[self.second][0].name} within {self.share:.0%}: {_told(found)}"
+        said = (
+            f"{known[self.first][0].name} = {known[self.second][0].name} within {self.share:.0%}: {_told(found, '+')}"
+        )
         return judged(found, lambda value: abs(value) <= self.share, said)
 
 
@@ -200,7 +205,7 @@ class Positive(_OfOne):
     """A difference that was recorded with its interval is positive."""
 
     def of(self, cell: Cell, found: Estimate) -> Verdict:
-        return judged(found, lambda value: value > 0, f"{cell.name}: {_told(found)}")
+        return judged(found, lambda value: value > 0, f"{cell.name}: {_told(found, '+')}")
 
 
 @dataclass(frozen=True)
@@ -295,7 +300,6 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
     return Verdict("not possible here", "the paper's number is that of its own model and data, and no claim names it")
 
 
-def _told(found: Estimate) -> str:
-    if not found.has_interval or found.exact:
-        return f"{found.mean:+.3g}"
-    return f"{found.mean:+.3g} ({found.low:+.3g} to {found.high:+.3g})"
+def _told(found: Estimate, sign: str = "-") -> str:
+    mean, low, high = (f"{value:{sign}.3g}" for value in (found.mean, found.low, found.high))
+    return mean if not found.has_interval or found.exact else f"{mean} ({low} to {high})"

@@ -243,6 +243,14 @@ def test_orderings_are_judged_by_intervals(small, large, word):
     assert Ordering("a", "b").judge(known(a=small, b=large)).word == word
 
 
+def test_an_interval_of_one_training_is_no_more_than_partly():
+    recorded = replace(TRAINED, measure="difference")
+    figures = {"difference": 3.0, "low": 1.0, "high": 5.0}
+    done = {recorded.identity: (recorded, [{"seed": 0, "value": 3.0, "figures": figures}])}
+    assert verdicts.Positive(recorded.identity).judge(done).word == "partly"
+    assert verdicts.Within(recorded.identity, 2.0).judge(done).word == "not"
+
+
 def test_seeds_are_compared_with_themselves():
     far = known(a=[10.0, 100.0, 1000.0], b=[11.0, 111.0, 1102.0])
     assert Ordering("a", "b").judge(far).word == "reproduced"
