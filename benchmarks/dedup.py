@@ -154,6 +154,10 @@ def _stage(folder: Path, config: dict, stage: str, part: str | None, inputs: dic
     GRAPH[stage].run()(ctx)
 
 
+SENTENCE_BYTES = 80
+"""Of input, about; dedup has as many buckets as a run on a corpus of that size."""
+
+
 def _keys(folder: Path, config: dict, part: str) -> None:
     _stage(folder, config, "dedup_keys", part, {"split": (part,)})
 
@@ -174,7 +178,7 @@ def ours(folder: Path, pool: ProcessPoolExecutor | None = None, **config: object
     config = {"false_positive_rate": RATE, "expected_items": num_rows(folder), **config}
     each = map if pool is None else pool.map
     list(each(_keys, [folder] * len(names), [config] * len(names), names))
-    buckets = DedupConfig(**config).partition_names(len(names))
+    buckets = DedupConfig(**config).partition_names(num_rows(folder) * SENTENCE_BYTES)
     processes = 2 if pool is not None and len(buckets) == 1 else 1
     list(each(_bucket, *zip(*[(folder, config, bucket, names, processes) for bucket in buckets], strict=True)))
     _stage(folder, config, "dedup_resolve", None, {"dedup_keys": names, "dedup_buckets": buckets})

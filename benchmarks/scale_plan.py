@@ -79,9 +79,15 @@ def partitions_of(size: Mapping[str, Any]) -> int:
     return int(size["stages"]["split"]["num_built"])
 
 
-def reads(stage: str, partitions: int) -> int:
+def reads(stage: str, partitions: int, input_bytes: float) -> int:
     """How often a stage opens a partition: every bucket of `dedup.buckets` reads its part of all of them."""
-    return partitions * (usual_buckets(partitions) if GRAPH[stage].own_partitions else 1)
+    return partitions * (usual_buckets(int(input_bytes)) if GRAPH[stage].own_partitions else 1)
+
+
+def bytes_of(sentences: float, measured: Mapping[str, Any]) -> float:
+    """Of so many sentences as they were measured, as input."""
+    large = measured["sizes"][-1]
+    return float(sentences * large["input_bytes"] / large["sentences"])
 
 
 def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
@@ -89,26 +95,26 @@ def costs(measured: Mapping[str, Any]) -> dict[str, Cost]:
     small, large = measured["sizes"][-2:]
     more = large["sentences"] - small["sentences"]
     many = measured["many_partitions"]
-    num_few, num_many = partitions_of(small), partitions_of(many)
     found = {}
     for name, figures in large["stages"].items():
         if name == "scan":
             continue
         grown = {key: figures[key] - small["stages"][name][key] for key in ("cpu_seconds", "bytes")}
         further = many["stages"][name]["cpu_seconds"] - small["stages"][name]["cpu_seconds"]
-        of_partition = max(0.0, further / (reads(name, num_many) - reads(name, num_few)))
+        few_reads, many_reads = (reads(name, partitions_of(size), size["input_bytes"]) for size in (small, many))
+        of_partition = max(0.0, further / (many_reads - few_reads))
         found[name] = Cost(grown["cpu_seconds"] / more, of_partition, grown["bytes"] / more)
     return found
 
 
 def loads(plan: Plan, measured: Mapping[str, Any]) -> dict[str, Load]:
     """What each stage has to do: partitions, and the seconds of each."""
-    found = {}
+    found, input_bytes = {}, bytes_of(plan.sentences, measured)
     for name, cost in costs(measured).items():
-        seconds = cost.sentence * plan.sentences + cost.partition * reads(name, plan.partitions)
+        seconds = cost.sentence * plan.sentences + cost.partition * reads(name, plan.partitions, input_bytes)
         if name == "gate":
             seconds *= gate_passes(plan.sentences, measured)
-        parts = usual_buckets(plan.partitions) if GRAPH[name].own_partitions else plan.partitions
+        parts = usual_buckets(int(input_bytes)) if GRAPH[name].own_partitions else plan.partitions
         found[name] = Load(parts, seconds / parts) if GRAPH[name].partitioned else Load(1, seconds)
     return found
 
@@ -201,7 +207,7 @@ def schedule_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
 def page(plan: Plan) -> str:
     """All tables."""
     measured = read()
-    bucket = plan.sentences / usual_buckets(plan.partitions)
+    bucket = plan.sentences / usual_buckets(int(bytes_of(plan.sentences, measured)))
     parts = [
         f"**{plan.sentences:,.0f} sentences in {plan.partitions:,} partitions, by stage** (extrapolated; a bucket of"
         f" `dedup.buckets` holds {bucket:,.2g} keys, {filter_bytes(bucket) / 1e6:,.0f} MB of filter and marks):",

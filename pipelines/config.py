@@ -92,11 +92,11 @@ class StageConfig(BaseModel):
         """
         raise LookupError(f"stage {stage} has no recipe")
 
-    def partition_names(self, num_partitions: int) -> tuple[str, ...]:
+    def partition_names(self, input_bytes: int) -> tuple[str, ...]:
         """The partitions of a stage that has its own ones (`pipelines.stage.Stage.own_partitions`).
 
         Args:
-            num_partitions: of the corpus.
+            input_bytes: of the corpus, about.
 
         Raises:
             LookupError: the table configures no such stage.

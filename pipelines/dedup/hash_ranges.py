@@ -13,12 +13,16 @@ PREFIX_BITS = 16
 MAX_BUCKETS = 256
 """What one bucket reads of a partition shrinks with their number, and at last the reading costs more than the rows."""
 
-_PARTITIONS_PER_BUCKET = 16
+_BUCKET_BYTES = 1 << 30
 
 
-def usual_buckets(num_partitions: int) -> int:
-    """A power of two, so that a bucket holds about what 16 to 31 partitions do (more from 8192 partitions on)."""
-    return min(MAX_BUCKETS, 1 << max(0, (num_partitions // _PARTITIONS_PER_BUCKET).bit_length() - 1))
+def usual_buckets(input_bytes: int) -> int:
+    """A power of two, so that a bucket holds what 1 to 2 GiB of input do (more from 512 GiB on).
+
+    The number of partitions does not count: each bucket opens all of them, so that more buckets for more partitions
+    would take the square of the time.
+    """
+    return min(MAX_BUCKETS, 1 << max(0, (input_bytes // _BUCKET_BYTES).bit_length() - 1))
 
 
 def bucket_names(num_buckets: int) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class DedupConfig(StageConfig):
         ge=1,
         le=MAX_BUCKETS,
         description="Ranges of hashes that are compared side by side, each with its own Bloom filter and a process of"
-        " its own; by default one for every 16 partitions or more, up to 256. Never changes the result. With verify ="
+        " its own; by default one for every 1 to 2 GiB of input, up to 256. Never changes the result. With verify ="
         " false or against there is one.",
     )
 
@@ -105,11 +105,11 @@ class DedupConfig(StageConfig):
             raise ValueError("with verify = false or against there is one bucket; leave out buckets")
         return self
 
-    def partition_names(self, num_partitions: int) -> tuple[str, ...]:
+    def partition_names(self, input_bytes: int) -> tuple[str, ...]:
         """The buckets. What a plain filter takes for a duplicate depends on all that is in it, so there it is one."""
         if not self.verify or self.against:
             return bucket_names(1)
-        return bucket_names(self.buckets or usual_buckets(num_partitions))
+        return bucket_names(self.buckets or usual_buckets(input_bytes))
 
     def data_files(self) -> tuple[str, ...]:
         """The other corpus, which counts by content."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pipelines.store.seals import fingerprint
 MANIFEST = "manifest.json"
 PURPOSE = "purpose"
 """The field of lineage that says which child run made an artifact that is not published: `context.Purpose`."""
+_KEPT = 8  # manifests in memory: of the whole corpus few are read at a time, and one of each partition
 UNPUBLISHED = "unpublished"
 """The folder, beside an artifact's private files, of what a release would have put into the public root."""
 
@@ -60,20 +62,26 @@ class Manifest:
         Raises:
             LookupError: a named file is not part of the artifact.
         """
+        if not names:
+            listed: list[Any] = sorted(self._digests.items())
+        else:
+            # Contents only, in the order asked for: partitions with equal content share what follows from it.
+            if not self._by_name.keys() >= set(names):
+                raise LookupError(f"{self.stage} has no file of the expected name")
+            listed = [self._by_name[name] for name in names]
+        return hashlib.sha256(canonical_json(listed)).hexdigest()
+
+    @functools.cached_property
+    def _digests(self) -> dict[str, str]:
         kept, shown = f"private/{UNPUBLISHED}/", "public/"
-        files = {
+        return {
             shown + path.removeprefix(kept) if path.startswith(kept) else path: entry["sha256"]
             for path, entry in self.files.items()
         }
-        if not names:
-            listed: list[Any] = sorted(files.items())
-        else:
-            # Contents only, in the order asked for: partitions with equal content share what follows from it.
-            by_name = {path.partition("/")[2]: digest for path, digest in files.items()}
-            if not by_name.keys() >= set(names):
-                raise LookupError(f"{self.stage} has no file of the expected name")
-            listed = [by_name[name] for name in names]
-        return hashlib.sha256(canonical_json(listed)).hexdigest()
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, str]:
+        return {path.partition("/")[2]: digest for path, digest in self._digests.items()}
 
     @property
     def made_by(self) -> dict[str, Any] | None:
@@ -144,13 +152,29 @@ def load(roots: Roots, stage: str, key: str) -> Manifest | None:
     return manifest
 
 
+@functools.lru_cache(maxsize=_KEPT)
+def _loaded(roots: Roots, stage: str, key: str, version: tuple[int, ...]) -> Manifest | None:
+    """`load`, of a file that is as it was: every partition asks for the same artifacts of the whole corpus.
+
+    What lists a file for each partition would otherwise be read as often as there are partitions, which takes the
+    square of their number.
+    """
+    del version
+    return load(roots, stage, key)
+
+
 def of_input(roots: Roots, stage: str, key: str) -> Manifest:
     """The joint manifest of an artifact that was found before.
 
     Raises:
         StoreError: it is gone.
     """
-    manifest = load(roots, stage, key)
+    try:
+        found = roots.manifest_path(stage, key).stat()
+    except OSError:
+        manifest = None
+    else:
+        manifest = _loaded(roots, stage, key, (found.st_ino, found.st_mtime_ns, found.st_size))
     if manifest is None:
         raise StoreError(f"the artifact {key[:12]} of stage {stage} vanished during the run; run again")
     return manifest

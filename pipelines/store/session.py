@@ -31,6 +31,9 @@ from pipelines.store.statcache import StatCache
 from pipelines.store.unlocking import unlock
 from pipelines.walks import usual
 
+_IN_ROWS = (".parquet", ".arrow")
+_ROW_BYTES = 1_000
+
 
 @dataclass(frozen=True)
 class PartitionPlan:
@@ -203,8 +206,14 @@ class Session:
     def partition_names(self, stage: str) -> tuple[str | None, ...]:
         """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
         if GRAPH[stage].own_partitions:
-            return self.configs[GRAPH[stage].table].partition_names(len(self.spec.partitions))
+            return self.configs[GRAPH[stage].table].partition_names(self._input_bytes)
         return tuple(p.name for p in self.spec.partitions) if GRAPH[stage].partitioned else (None,)
+
+    @functools.cached_property
+    def _input_bytes(self) -> int:
+        """About, for of Parquet and Arrow files rows are known and not bytes."""
+        pieces = (piece for partition in self.spec.partitions for piece in partition.pieces)
+        return sum((p.end_byte - p.start_byte) * (_ROW_BYTES if p.name.endswith(_IN_ROWS) else 1) for p in pieces)
 
     def pieces(self, partition: str) -> tuple[Piece, ...]:
         """The input bytes of a partition.

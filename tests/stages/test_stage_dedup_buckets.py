@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -67,11 +68,26 @@ def test_buckets_share_all_prefixes_and_expected_items(buckets: int) -> None:
 
 
 def test_there_are_more_buckets_only_as_the_corpus_grows() -> None:
-    counts = [usual_buckets(n) for n in range(10_000)]
+    """Not as it is cut into more partitions: each bucket opens all of them."""
+    sizes = [n << 28 for n in range(5_000)]
+    counts = [usual_buckets(size) for size in sizes]
     assert counts == sorted(counts)
     assert set(counts) == {2**n for n in range(9)}
-    assert counts[31] == 1
-    assert all(n / count < 32 for n, count in enumerate(counts[:8192]) if count > 1)
+    assert usual_buckets(2**31 - 1) == 1
+    assert all(2**30 <= size / count < 2**31 for size, count in zip(sizes, counts, strict=True) if 1 < count < 256)
+
+
+def test_rows_of_parquet_count_as_some_bytes_each(config: Path) -> None:
+    from flows.running.spec import begin
+
+    session = open_session(begin(config, {}))
+    size = (config.parent / "corpus" / "texts.jsonl").stat().st_size
+    assert session._input_bytes == size
+    plans = [
+        replace(plan, pieces=tuple(replace(piece, name="texts.parquet") for piece in plan.pieces))
+        for plan in session.spec.partitions
+    ]
+    assert replace(session, spec=replace(session.spec, partitions=tuple(plans)))._input_bytes == 1_000 * size
 
 
 def test_a_run_takes_its_buckets_from_its_settings(config: Path) -> None:

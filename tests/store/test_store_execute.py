@@ -11,7 +11,7 @@ import time
 import pytest
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
-from pipelines.errors import ConfigError, PrivacyGateError, StageError
+from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
 from pipelines.store import runs
 from pipelines.store.maintenance import adopt, gc, verify
 from pipelines.store.plan import make_plan
@@ -362,3 +362,26 @@ def test_gc_keeps_what_stages_can_make_again_for_a_week_after_its_last_use(toy: 
         os.utime(kept / name, (time.time() - days * 86_400,) * 2)
     gc(session.roots, keep_runs=1, dry_run=False)
     assert [path.name for path in kept.iterdir()] == ["used"]
+
+
+def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its manifest may list a file for each of them, and loading it each time would take the square of their number."""
+    from pipelines.store import manifest as manifests
+
+    (count,) = [outcome for outcome in drive(toy.session()) if outcome.stage == "count"]
+    roots, key = toy.session().roots, count.key or ""
+    loaded: list[str] = []
+    load = manifests.load
+    monkeypatch.setattr(manifests, "load", lambda *asked: loaded.append(asked[2]) or load(*asked))
+    first = manifests.of_input(roots, "count", key)
+    assert manifests.of_input(roots, "count", key) is first
+    assert loaded in ([], [key])  # nothing where the run itself had asked for it
+    path = roots.manifest_path("count", key)
+    path.write_text(path.read_text().replace('"count"', '"other"'))
+    with pytest.raises(StoreError, match="vanished"):
+        manifests.of_input(roots, "count", key)
+    path.unlink()
+    with pytest.raises(StoreError, match="vanished"):
+        manifests.of_input(roots, "count", key)
