@@ -175,6 +175,7 @@ class Environment:
             workers.
         search: searches files that will be public as the store does before it publishes (`pipelines.store.gating`), so
             that a stage can stop before it does the long part of its work.
+        meeting: private; where machines that train together find each other. None where there are none.
     """
 
     progress: Progress = silent
@@ -182,6 +183,7 @@ class Environment:
     ledger: ReleaseLedger | None = None
     processes: int = 1
     search: Callable[[Folder], None] = unsearched
+    meeting: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from flows.running.spec import open_store
 from flows.running.temporary import temporary_files
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
-from pipelines.store.roots import MADE_AGAIN, private_umask
+from pipelines.store.roots import MEETING, private_umask
 
 
 def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[str], None]) -> None:
@@ -39,7 +39,6 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     require_shared(roots, "runtime.num_machines = 1")
     from pipelines.training.devices import check_devices
     from pipelines.training.machines.guest import Joining, wait_and_join
-    from pipelines.training.machines.invitation import invitations_in
     from pipelines.training.machines.team import check_interface
 
     check_devices(runtime.device, runtime.num_processes)
@@ -50,7 +49,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
         wait_and_join(
             Joining(
                 root=roots.private,
-                folder=invitations_in(roots.cache / MADE_AGAIN),
+                folder=roots.cache / MEETING,
                 count=runtime.num_processes,
                 interface=runtime.private_interface,
                 say=say,

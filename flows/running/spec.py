@@ -92,10 +92,10 @@ def make_spec(
     Raises:
         ConfigError: only stages that the settings leave out are selected, or one of them is forced.
     """
-    if settings.store_key() is not None and max(settings.runtime.num_processes, settings.runtime.num_machines) > 1:
+    if settings.store_key() is not None and settings.runtime.private_interface and settings.runtime.num_machines > 1:
         raise ConfigError(
-            "runtime.num_processes, runtime.num_machines: in an encrypted store one process trains, for others would "
-            "not have its key; set both to 1, or use an encrypted disk (store.require_encrypted_fs) and name no key"
+            "runtime.private_interface: machines then meet in a file that torch writes, which an encrypted store "
+            "cannot hold; leave it out, or use an encrypted disk (store.require_encrypted_fs) and name no key"
         )
     chosen = wanted(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -49,6 +50,16 @@ def leave(root: Path) -> None:
     """Forgets a root; for tests, and for a store whose folder is gone."""
     for path in {os.path.abspath(root), os.path.realpath(root)}:  # noqa: PTH100
         _places.pop(path, None)
+
+
+def entered() -> dict[str, Place]:
+    """What was entered, for another process of this run: through a pipe, never a file, an argument or a variable."""
+    return dict(_places)
+
+
+def take_over(found: Mapping[str, Place]) -> None:
+    """Enters what another process had entered."""
+    _places.update(found)
 
 
 def place_of(path: Path) -> Place | None:

@@ -79,10 +79,9 @@ def _machines(ctx: StageContext) -> Machines | None:
     if ctx.runtime.num_machines == 1:
         return None
     from pipelines.training.machines.host import Machines
-    from pipelines.training.machines.invitation import invitations_of
 
-    if ctx.runtime.train_address is None:
-        raise ConfigError("runtime.num_machines needs runtime.train_address")
+    if ctx.runtime.train_address is None or ctx.run.meeting is None:
+        raise ConfigError("runtime.num_machines needs runtime.train_address, and a store where machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]
     folders = [ctx.out.scratch.folder, *(a.folder for a in read), *(a.public_folder for a in read if a.public_folder)]
     return Machines(
@@ -90,7 +89,7 @@ def _machines(ctx: StageContext) -> Machines | None:
         address=ctx.runtime.train_address,
         interface=ctx.runtime.private_interface,
         wait_seconds=ctx.runtime.executor_wait_seconds,
-        folder=invitations_of(ctx.out),
+        folder=ctx.run.meeting,
         needed=tuple(map(str, folders)),
     )
 

@@ -29,7 +29,7 @@ from pipelines.store.overlays import overlay_of
 from pipelines.store.publish import prepare_build, publish, publish_kept, quarantine, scratch_dir
 from pipelines.store.published_tables import note_table
 from pipelines.store.reviews import reviews_of
-from pipelines.store.roots import MADE_AGAIN, private_umask
+from pipelines.store.roots import MADE_AGAIN, MEETING, private_umask
 from pipelines.store.session import Session
 from pipelines.walks import upstream
 
@@ -155,6 +155,7 @@ def _build_locked(
             secret=session.roots.secret,
             ledger=ledger,
             processes=_own_processes(session, stage),
+            meeting=session.roots.cache / MEETING,
             search=partial(search_public_files, stage, read, out) if is_searched else unsearched,
         ),
     )

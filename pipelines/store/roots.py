@@ -23,6 +23,8 @@ from pipelines.store.unlocking import unlock, use_secret
 
 MADE_AGAIN = "made_again"
 """The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
+MEETING = "trainings"
+"""The folder of `Roots.cache` where machines that train together find each other."""
 FIRST_LOOK = "first_look"
 """The folder of the private root where ``reticent run --sample`` writes examples."""
 _SECRET_BYTES = 32

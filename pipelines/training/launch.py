@@ -49,7 +49,7 @@ def launch(
         count: how many processes on this machine.
         device: ``cpu``, ``cuda`` or ``auto``; process r of a machine takes its r-th GPU.
         progress: told what the first process says; the others' is dropped.
-        scratch: a private folder; the processes meet in a file there.
+        scratch: a private folder, which other machines see and find the work in.
         failures: a private folder for tracebacks; made when needed.
         machines: that train together; None for this one alone.
 

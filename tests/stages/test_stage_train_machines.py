@@ -1,6 +1,7 @@
 """Two machines, each in a network namespace of its own, train one model: what is the same as with one process."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,17 +13,23 @@ import pytest
 from support import child_environment
 from support.contexts import stage_context
 from support.namespaces import two_namespaces, why_not
-from support.project import small_project
+from support.project import SECRET, small_project
 from test_stage_train_kill import FAST, attempt, facts
 from test_stage_train_methods import SMALL, corpus, read, run
 from test_stage_train_ranks import EXACT, is_running, weights
 
 from pipelines.context import Runtime
+from pipelines.encryption.places import FILE, leave
+from pipelines.encryption.sealed import MAGIC
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError
+from pipelines.files import read_file
 from pipelines.stages import train
 from pipelines.stages.train import TrainConfig
+from pipelines.store.unlocking import unlock
 from pipelines.training.machines.crossings import NOTES
 
+KEY = "9f3a" * 16
 SCRIPT = Path(__file__).with_name("train_on_machine.py")
 needs_namespaces = pytest.mark.skipif(why_not() is not None, reason=f"{why_not()}")
 
@@ -92,7 +99,7 @@ def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, me
     assert before.keys() == after.keys()
     for key, value in before.items():
         assert value == pytest.approx(after[key], abs=2e-3), key
-    assert not [*folder.glob("run/cache/trainings/*"), *folder.rglob("meeting*")]
+    assert not [*folder.glob("run/trainings/*"), *folder.rglob("meeting*")]
 
 
 @needs_namespaces
@@ -146,6 +153,11 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
     found, spent = {}, {}
     for name in ("alone", "several"):
         config = small_project(tmp_path / name)
+        if name == "several":  # in an encrypted store, whose keys each machine has from its settings
+            config.write_text(f'[store]\nkey_file = "key"\nsecret_file = "secret"\n{config.read_text()}')
+            (config.parent / "key").write_text(KEY)
+            (config.parent / "secret").write_text(SECRET)
+            shutil.rmtree(config.parent / "reticent-store")
         variables = {"PREFECT_HOME": str(tmp_path / f"{name}.prefect"), "DO_NOT_TRACK": "1"}
         settings = {f"RETICENT__RUNTIME__{key.upper()}": str(value) for key, value in (
             json.loads(machines_of(first, num_processes=1)) if name == "several" else {}
@@ -161,9 +173,15 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
             [sys.executable, "-m", "flows.cli", "ledger", str(config), "--json"],
             env=child_environment(), capture_output=True, text=True, check=True,
         )  # fmt: skip
-        (claims,) = (config.parent / "reticent-store/private/objects/guarantee").glob("*/claims.json")
         (group,) = json.loads(shown.stdout)["groups"]
-        found[name] = claims.read_text()
+        private = config.parent / "reticent-store/private"
+        files = [path for path in private.rglob("*") if path.is_file() and path.stat().st_size]
+        if name == "several":
+            assert [path for path in files if not path.read_bytes().startswith(MAGIC)] == [private / FILE]
+            unlock(private, KeySource(file=str(config.parent / "key")), create=False)
+        (claims,) = (private / "objects/guarantee").glob("*/claims.json")
+        found[name] = read_file(claims).decode()
+        leave(private)
         spent[name] = group["num_releases"], group["epsilon"]
     assert NOTES["encrypted"] in found["several"]
     assert NOTES["encrypted"] not in found["alone"]

@@ -59,7 +59,7 @@ def host(folder, method, changes, machines, victim=None):
 
 def join(folder, count, interface=None):
     (folder / "machine").write_text(str(os.getpid()))
-    invitations = folder / "run" / "cache" / "trainings"
+    invitations = folder / "run" / "trainings"
     say = partial(print, flush=True)
     wait_and_join(Joining(root=folder, folder=invitations, count=int(count), interface=interface, say=say))
 

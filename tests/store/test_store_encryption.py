@@ -318,14 +318,13 @@ def test_what_stages_can_make_again_is_not_kept(sealed: Toy, key: KeySource) -> 
     run(sealed, key)
 
 
-@pytest.mark.parametrize("setting", ["num_processes", "num_machines"])
-def test_several_processes_of_a_training_are_refused_by_plan(tmp_path: Path, key: KeySource, setting: str) -> None:
+def test_machines_that_would_meet_in_a_plain_file_are_refused_by_plan(tmp_path: Path, key: KeySource) -> None:
     (tmp_path / "text.txt").write_text("A sentence.\n")
     (tmp_path / "reticent.toml").write_text(
-        f'[store]\nkey_file = "{key.file}"\n[corpus]\ninputs = ["text.txt"]\n[runtime]\n{setting} = 2\n'
-        'train_address = "localhost"\n'
+        f'[store]\nkey_file = "{key.file}"\n[corpus]\ninputs = ["text.txt"]\n[runtime]\nnum_machines = 2\n'
+        'train_address = "localhost"\nprivate_interface = "lo"\n'
     )
-    with pytest.raises(ConfigError, match="in an encrypted store one process trains"):
+    with pytest.raises(ConfigError, match="a file that torch writes, which an encrypted store cannot hold"):
         plan_document(tmp_path / "reticent.toml", {}, read=True)
 
 

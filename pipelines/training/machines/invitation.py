@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.artifacts import Output
 from pipelines.files import read_json, write_json
 from pipelines.training.machines.wire import make_certificate
 
@@ -40,16 +39,6 @@ class Invitation:
     host: str
     port: int
     needed: tuple[str, ...]
-
-
-def invitations_in(cache: Path) -> Path:
-    """The folder of invitations, in the store's cache of what can be made again."""
-    return cache / "trainings"
-
-
-def invitations_of(out: Output) -> Path:
-    """The folder of invitations, as a stage knows it."""
-    return invitations_in(out.cache or out.scratch_folder)
 
 
 @contextmanager

@@ -10,8 +10,10 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -28,6 +30,7 @@ import torch
 from pipelines import errors
 from pipelines.context import Progress, silent
 from pipelines.dp.ranks import joined
+from pipelines.encryption import places
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
 from pipelines.training.machines.sums import MachineSums
@@ -93,7 +96,7 @@ class Share:
         count: how many it has.
         total: how many there are on all machines.
         device: ``cpu``, ``cuda`` or ``auto``; the r-th process of a machine takes its r-th GPU.
-        meeting: a folder with the files in which processes find each other.
+        meeting: a folder that all machines see.
         interface: that torch's group talks over.
         elsewhere: the other machines; None where there are none.
     """
@@ -105,6 +108,19 @@ class Share:
     meeting: Path
     interface: str
     elsewhere: Elsewhere | None = None
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What all processes of a machine are given beside their share, through a pipe.
+
+    Attributes:
+        rendezvous: a folder of this machine with the file in which they find each other.
+        places: encrypted roots that the process which started them has opened.
+    """
+
+    rendezvous: Path
+    places: Mapping[str, places.Place] = field(repr=False)
 
 
 class Team:
@@ -134,11 +150,13 @@ class Team:
 
     def __enter__(self) -> Team:
         context = multiprocessing.get_context("spawn")
+        self._rendezvous = Path(tempfile.mkdtemp(prefix="rendezvous-"))
+        given = _Given(self._rendezvous, places.entered())
         for local in range(self._share.count):
             ours, theirs = context.Pipe(duplex=False)
             listener = self._listener if local == 0 else None
             rank = self._share.first + local
-            arguments = (local, self._share, listener, theirs, self._work, self._arguments)
+            arguments = (local, self._share, given, listener, theirs, self._work, self._arguments)
             process = context.Process(target=_main, args=arguments, daemon=True, name=f"rank {rank}")
             with ignore_interrupts():
                 process.start()
@@ -154,6 +172,7 @@ class Team:
             process.join()
         for pipe in self.running:
             pipe.close()
+        shutil.rmtree(self._rendezvous, ignore_errors=True)
 
 
 def watch(
@@ -239,6 +258,7 @@ def tell(link: Link, failure: Failure | None) -> None:
 def _main(
     local: int,
     share: Share,
+    given: _Given,
     listener: socket.socket | None,
     pipe: Connection,
     work: Callable[..., Any],
@@ -247,13 +267,14 @@ def _main(
     """What one of the processes does."""
     die_with_parent()
     withhold_library_messages()
+    places.take_over(given.places)
     rank = share.first + local
 
     def report(done: int, total: int | None, message: str = "") -> None:
         pipe.send(("progress", (done, total, message)))
 
     try:
-        with _group(local, share), _machines(local, share, listener):
+        with _group(local, share, given.rendezvous), _machines(local, share, listener):
             result = work(*arguments, report if rank == 0 else silent)
         pipe.send(("done", result if rank == 0 else None))
         return
@@ -270,7 +291,7 @@ def _main(
 
 
 @contextlib.contextmanager
-def _group(local: int, share: Share) -> Iterator[None]:
+def _group(local: int, share: Share, rendezvous: Path) -> Iterator[None]:
     """Torch's default group, of this machine or of all: NCCL between GPUs, gloo between CPUs."""
     from pipelines.training.devices import is_on_gpu
 
@@ -281,14 +302,14 @@ def _group(local: int, share: Share) -> Iterator[None]:
         torch.set_num_threads(max(1, torch.get_num_threads() // share.count))
     spans_machines = share.elsewhere is not None and share.elsewhere.is_private
     rank, count = (share.first + local, share.total) if spans_machines else (local, share.count)
-    machine = 0 if share.elsewhere is None or spans_machines else share.elsewhere.machine
+    store = (share.meeting if spans_machines else rendezvous) / "store"
     os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = share.interface
     if spans_machines:
         os.environ["NCCL_SOCKET_IFNAME"] = f"={share.interface}"  # not whatever begins like it
         os.environ["NCCL_NET"] = "Socket"  # InfiniBand and other fabrics would pass by the interface
     torch.distributed.init_process_group(
         "nccl" if on_gpu else "gloo",
-        store=torch.distributed.FileStore(str(share.meeting / f"store-{machine}"), count),  # type: ignore[attr-defined]
+        store=torch.distributed.FileStore(str(store), count),  # type: ignore[attr-defined]
         rank=rank,
         world_size=count,
         timeout=_PATIENCE,
