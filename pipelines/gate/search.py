@@ -73,8 +73,8 @@ class Hits:
         return PrivacyGateError(
             f"strings that were masked elsewhere stand unmasked in what was about to be published ({counts}){why}; "
             f"{what} was published. The private table {failures.blob('hits.parquet')} shows which and where "
-            f"(pl.read_parquet). Then let the policies find them, or a stricter redact.conservative; or, if they are "
-            "no secrets, name them in gate.ignore or choose gate.labels"
+            "(pl.read_parquet; of an encrypted store, `reticent export` first). Then let the policies find them, or "
+            "a stricter redact.conservative; or, if they are no secrets, name them in gate.ignore or choose gate.labels"
         )
 
 

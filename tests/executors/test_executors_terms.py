@@ -17,12 +17,15 @@ from flows.running.executors import cluster as worker_cluster
 from flows.running.executors.cluster import Cluster
 from flows.running.executors.worker import Terms, build_partition, check_worker
 from pipelines.context import Runtime
+from pipelines.encryption import places
+from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, ExecutorError, StageError
+from pipelines.store import unlocking
 from pipelines.store.execute import execute
 from pipelines.store.file_system import Mount
 from pipelines.store.lookup import key_of
 from pipelines.store.outcome import Outcome
-from pipelines.store.session import make_session, open_session, save_spec
+from pipelines.store.session import make_session, open_session, read_session, save_spec
 from pipelines.store.workers import Request
 
 
@@ -102,6 +105,38 @@ def test_each_thing_that_is_not_shared_is_named(cluster: InThisProcess, tmp_path
     elsewhere = (str(tmp_path), *terms.folders[1:])
     assert "does not see the run's file" in wrong_with(replace(terms, folders=elsewhere))
     assert "is another folder there" in wrong_with(replace(terms, content="0" * 64))
+
+
+def test_a_worker_is_told_where_the_key_of_the_store_is_and_never_the_key(toy: Toy, tmp_path: Path) -> None:
+    key = "ab" * 32
+    (tmp_path / "key").write_text(key)
+    toy.edit("letters", '(ctx.out.folder / "letters.txt").write_text(', 'ctx.out.text("letters.txt", ')
+    toy.edit("letters", '(ctx.out.folder / "other.txt").write_text(', 'ctx.out.text("other.txt", ')
+    source = KeySource(file=str(tmp_path / "key"))
+    made = InThisProcess(str(save_spec(toy.session(store_key=source))))
+    with pytest.raises(ExecutorError, match="was lost 3 times"):
+        list(made.build([request_of(made._run)]))
+    terms, request = made.terms, replace(request_of(made._run), store_key=source)
+    for sent in (terms, request):
+        assert sent.store_key == source
+        assert key.encode() not in pickle.dumps(sent)
+        assert bytes.fromhex(key) not in pickle.dumps(sent)
+
+    def begin_a_worker() -> None:
+        places._places.clear()
+        unlocking._opened.clear()
+        read_session.cache_clear()
+        worker._agreed.clear()
+
+    begin_a_worker()
+    (problem,) = check_worker(replace(terms, store_key=None))
+    assert "name where its key is" in problem
+    begin_a_worker()
+    assert check_worker(terms) == ()
+    answer = build_partition(terms, request)
+    assert isinstance(answer, Outcome), answer
+    made.close()
+    begin_a_worker()
 
 
 def test_locks_that_do_not_hold_are_noticed(cluster: InThisProcess) -> None:

@@ -30,7 +30,7 @@ from pipelines.store.maintenance import verify
 from pipelines.store.reviews import review_state, reviews_path
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.rotation import rotate
-from pipelines.store.session import Session, open_session, read_session, save_spec
+from pipelines.store.session import Session, child_of, make_session, open_session, read_session, save_spec
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 DECISION = Decision(id="1", at="2026-01-01T00:00:00Z", reviewer="a", key="k")
@@ -125,6 +125,23 @@ def test_plaintexts_equal_a_plain_stores_and_cutoff_works(sealed: Toy, key: KeyS
         shutil.move(sealed.folder / "private", tmp_path / f"private-{name}")
         shutil.rmtree(sealed.folder / "public")
     assert found["plain"] == found["two"]
+
+
+def test_what_a_comparison_kept_sealed_is_published_in_plain(sealed: Toy, key: KeySource) -> None:
+    parent = run(sealed, key)
+    sealed.run_number += 1
+    changes = {"upper": {"suffix": "!"}}
+    child = make_session(child_of(parent.spec, f"run-{sealed.run_number:04d}", purpose="comparison", changes=changes))
+    drive(child)
+    kept = [path for path in private_files(sealed) if path.parent.name == manifests.UNPUBLISHED]
+    assert len(kept) == 3
+    assert all(path.read_bytes().startswith(MAGIC) for path in kept)
+    sealed.settings = changes
+    release = run(sealed, key)
+    assert ran(release.outcomes) == set()
+    shown = [path.read_text() for path in (sealed.folder / "public/objects").rglob("public.txt")]
+    assert sorted(text for text in shown if "!" in text) == ["!ATEB", "!ET AHPLA", "!ET AMMAG"]
+    assert not [c for c in verify(release.roots) if c.problem]
 
 
 def test_digests_in_manifests_cannot_be_guessed(sealed: Toy, key: KeySource, tmp_path: Path) -> None:
