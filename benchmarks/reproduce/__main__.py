@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).parents[1]))  # benchmarks import each other 
 from . import base, page, results
 from .cells import SCALES, Cell, Impossible, Train, expected_hours
 from .papers import CELLS
-from .running import FailedError, NotReadyError, Workplace, run_cell
+from .running import NotReadyError, Workplace, run_cell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,8 +117,9 @@ def run_all(cells: Sequence[Cell], place: Workplace, given: argparse.Namespace) 
         except NotReadyError as error:
             print(error)
             return 1
-        except FailedError as error:
-            print(f"{cell.identity}, seed {seed}: failed: {error}", flush=True)
+        except Exception as error:
+            # A server that did not start, or a full disk, is no reason to lose a night: what failed is tried again.
+            print(f"{cell.identity}, seed {seed}: failed: {type(error).__name__}: {error}", flush=True)
             failed = True
             continue
         value = results.read(place.results, cell, given.scale, seed)

@@ -72,6 +72,13 @@ def test_the_settings_of_every_cell_are_valid_at_both_scales(configs, tmp_path):
             seen.add(key)
 
 
+def test_records_and_a_prefix_fit_into_the_starting_point():
+    runs = [cell.run for cell in CELLS if isinstance(cell.run, Train) and cell.run.model == "base"]
+    prefixed = [run for run in runs if run.small.get("train.adaptation") == "prefix"]
+    assert prefixed
+    assert all(int(run.small["train.context_length"]) + 10 <= base.RECIPES["small"].context for run in prefixed)
+
+
 def test_wrong_settings_are_noticed(configs, tmp_path):
     wrong = replace(TRAINED, run=Train(corpus="wikitext", method="no_dp", small={"train.epochs": "none"}))
     with pytest.raises(ConfigError):
@@ -145,13 +152,15 @@ def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monke
     def trained(run, scale, seed, place, folder):
         if run.settings(scale)["train.expected_batch_size"] == "512":
             raise running.FailedError("no memory")
+        if run.settings(scale)["train.expected_batch_size"] == "256":
+            raise ConnectionError("the server is gone")
         return {"perplexity_per_word": 1.0}
 
     monkeypatch.setattr(running, "trained", trained)
     monkeypatch.setattr(running, "model_of", lambda *_: None)
     only = ["--only", "jft/table7", "--seeds", "1"]
     assert command.main(["--data-dir", str(place.data_dir), "--results", str(place.results), *only]) == 1
-    assert len(list(place.results.rglob("*.json"))) == 4
+    assert len(list(place.results.rglob("*.json"))) == 3
 
 
 def test_headline_cells_come_first_and_one_seed_of_all_before_the_next(tmp_path):

@@ -38,6 +38,8 @@ UNITS: Final = {"bleu": "BLEU", "nist": "NIST", "meteor": "METEOR", "rouge_l": "
 def _e2e(adaptation: str, level: str, **more: str) -> Train:
     method, epsilon = LEVELS[level]
     private = {"train.target_epsilon": epsilon} if epsilon else {}
+    if adaptation == "prefix":
+        private["train.context_length"] = "118"  # ten positions of the starting point's 128 hold the prefix
     settings = {**private, "train.adaptation": adaptation, **{k.replace("__", "."): v for k, v in more.items()}}
     at_paper = {"train.epochs": "10", "train.expected_batch_size": "1024", "train.max_generated": "630"}
     return Train(corpus="e2e", method=method, small=settings, paper=at_paper)
