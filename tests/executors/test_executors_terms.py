@@ -55,6 +55,7 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
     made = use_toy_graph(monkeypatch, tmp_path)
     made.write("a.txt", "the text of Ann Lee")
     monkeypatch.setattr(worker, "_agreed", set())
+    monkeypatch.setattr(worker, "_loaded", {})  # other tests wrote modules, and edited them
     return made
 
 
