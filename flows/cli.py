@@ -9,6 +9,11 @@ from typing import NoReturn
 
 from flows.running.signals import INTERRUPTED, exit_code, install, was_received
 
+_DAMAGED = (
+    "a file of the private root is not as it was written; `reticent verify` names it, and `reticent verify --repair` "
+    "takes it out of use, so that the next run makes it anew"
+)
+
 
 def _quiet_defaults() -> None:
     """No telemetry, no hub look-ups, no chatter; each can be set otherwise in the environment."""
@@ -51,11 +56,14 @@ def _code_of(error: BaseException) -> int:
     """The exit code of an error, which it also tells, unless a signal is behind it."""
     if was_received() or isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":  # typer's
         return INTERRUPTED
-    from pipelines.errors import ReticentError
+    from pipelines.errors import DamagedFileError, ReticentError, StoreError
 
     if isinstance(error, ReticentError):
         print(f"reticent: {error}", file=sys.stderr)
         return error.exit_code
+    if isinstance(error, DamagedFileError):
+        print(f"reticent: {_DAMAGED}", file=sys.stderr)
+        return StoreError.exit_code
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 5
     if isinstance(error, OSError):

@@ -81,7 +81,15 @@ def _sources(roots: Roots, name: str) -> list[Path]:
         return [path]
     if (latest / name).exists():
         return [latest / name]
-    found = [latest / table.name for table in tables_of(name) if table.root == "private"]
+    if (roots.public / "latest" / name).exists():
+        raise ConfigError(f"{name} is public, and lies in plain in {roots.public / 'latest' / name}")
+    try:
+        tables = tables_of(name)
+    except ConfigError:
+        if not (roots.private / name).exists():
+            raise
+        return [roots.private / name]
+    found = [latest / table.name for table in tables if table.root == "private"]
     if missing := [path.name for path in found if not path.exists()]:
         raise ConfigError(f"table {missing[0]} was not built yet; run `reticent run` first")
     if not found:

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
+from pipelines.encryption.ring import WrongKeyError, open_ring
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
+from pipelines.files import read_json
 from pipelines.store.rotation import rotate
+from pipelines.store.unlocking import ring_path
 
 
 def rotate_document(
@@ -31,13 +34,31 @@ def rotate_document(
     settings = load_settings(config, environ)
     new = KeySource(env=env) if file is None else KeySource(file=str(file.absolute()))
     try:
-        done = rotate(open_store(settings, create=False), settings.store_key(), new, reencrypt=reencrypt)
+        roots = open_store(settings, create=False)
+    except WrongKeyError:
+        if not _opens(settings, new):
+            raise
+        raise ConfigError(
+            "the store has the new key already. Name it in [store]; if --reencrypt was cut off, give the command again "
+            "then, with the same key"
+        ) from None
+    try:
+        done = rotate(roots, settings.store_key(), new, reencrypt=reencrypt)
     except DamagedFileError:
         raise StoreError(
             "a file is not as it was written, so not every file was sealed anew; the new key opens all of them. "
             "`reticent verify --repair` takes the damaged one out of use; then rotate again"
         ) from None
     return {**done, "reencrypted": reencrypt}
+
+
+def _opens(settings: Settings, key: KeySource) -> bool:
+    """Whether a key is the one that the store has now."""
+    try:
+        open_ring(read_json(ring_path(settings.roots()[0])), key.read())
+    except WrongKeyError:
+        return False
+    return True
 
 
 def rotate_text(document: Mapping[str, Any]) -> str:

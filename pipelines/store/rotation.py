@@ -6,18 +6,21 @@ import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pipelines.encryption.places import FILE, Place, enter, place_of, reading, sealed_again
 from pipelines.encryption.ring import KeyRing, open_ring
 from pipelines.encryption.sealed import HEADER_BYTES, key_id_of
 from pipelines.encryption.sources import KeySource
-from pipelines.errors import ConfigError
+from pipelines.errors import ConfigError, DamagedFileError
 from pipelines.files import fsync_path, read_json, write_json
 from pipelines.store.home import MARKER
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.unlocking import is_encrypted, ring_path
+
+_TEMPORARY: Final = "work/.sealed_again"
+"""Where a file is sealed anew: among artifacts, what a kill leaves of it would count as damage to one."""
 
 
 def rotate(roots: Roots, old: KeySource | None, new: KeySource, *, reencrypt: bool = False) -> dict[str, Any]:
@@ -37,7 +40,8 @@ def rotate(roots: Roots, old: KeySource | None, new: KeySource, *, reencrypt: bo
     Raises:
         ConfigError: the store is not encrypted, or a key cannot be had.
         StoreError: a run is using the store.
-        DamagedFileError: a file is not as it was written; the files before it are sealed anew, and all can be read.
+        DamagedFileError: a file is not as it was written; the files before it are sealed anew, and all can be read. One
+            that is no more than unfinished work, or was put aside as damaged, is removed instead.
     """
     if old is None or not is_encrypted(roots.private):
         raise ConfigError("the store is not encrypted, so it has no key to rotate (see docs/encryption.md)")
@@ -49,7 +53,8 @@ def rotate(roots: Roots, old: KeySource | None, new: KeySource, *, reencrypt: bo
             return {"num_files": 0}
         ring = ring.renewed()
         _write(roots.private, ring, new_key)
-        num_files = sum(_seal_again(path, roots.private) for path in _sealed_files(roots.private))
+        (roots.private / _TEMPORARY).unlink(missing_ok=True)  # a kill left it
+        num_files = sum(_seal_again(path, roots.private) for path in list(_sealed_files(roots.private)))
         _write(roots.private, ring.only_current(), new_key)
     return {"num_files": num_files}
 
@@ -86,11 +91,23 @@ def _seal_again(path: Path, private: Path) -> bool:
             file.write(sealed.getvalue())
             file.truncate()
         return True
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with reading(path.open("rb"), place) as old, temporary.open("wb") as file:
-        sealed_again(old, file, header, place)
+    temporary = private / _TEMPORARY
+    try:
+        with reading(path.open("rb"), place) as old, temporary.open("wb") as file:
+            sealed_again(old, file, header, place)
+    except DamagedFileError:
+        temporary.unlink(missing_ok=True)
+        if not _is_left_over(path.relative_to(private)):
+            raise
+        path.unlink()
+        return False
     temporary.chmod(status.st_mode)
     os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))  # its age says what `gc` may remove
     fsync_path(temporary)
     temporary.replace(path)
     return True
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether a kill may have left a part of a file there, or a damaged one was put aside: nothing reads it."""
+    return path.parts[0] in ("work", "quarantine") or (path.name.startswith(".") and path.name.endswith(".tmp"))
