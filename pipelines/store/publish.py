@@ -124,6 +124,7 @@ def publish_kept(roots: Roots, manifest: Manifest) -> None:
     built = build_dir(roots, "public", key)
     for left_by_a_kill in (built, public):
         remove_tree(left_by_a_kill)
+    built.mkdir(parents=True)  # also where nothing is to be published
     for path in data_files(private / UNPUBLISHED):
         target = built / path.relative_to(private / UNPUBLISHED)
         target.parent.mkdir(parents=True, exist_ok=True)

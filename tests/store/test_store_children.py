@@ -17,6 +17,7 @@ from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.maintenance import adopt, gc, verify
 from pipelines.store.plan import make_plan
+from pipelines.store.publish import publish_kept
 from pipelines.store.roots import private_umask
 from pipelines.store.session import RunSpec, Session, child_of, make_session
 from pipelines.store.views import publish_views
@@ -106,6 +107,18 @@ def test_a_release_publishes_what_a_comparison_kept_and_makes_nothing_anew(toy: 
     assert manifest is not None
     assert manifest.lineage["published_from"] == "comparison"
     assert run(toy.session()) == set()
+
+
+def test_what_a_comparison_kept_is_published_where_it_has_no_public_file(toy: Toy, parent: Session) -> None:
+    made = child(toy, parent.spec, purpose="comparison", changes={"upper": {"suffix": "!"}})
+    run(made)
+    key = key_of(made, "upper")
+    (toy.folder / "private/objects/upper" / key / manifests.UNPUBLISHED / "public.txt").unlink()
+    manifest = manifests.load(made.roots, "upper", key)
+    assert manifest is not None
+    files = {name: entry for name, entry in manifest.files.items() if manifests.UNPUBLISHED not in name}
+    publish_kept(made.roots, replace(manifest, files=files))
+    assert [path.name for path in (toy.folder / "public/objects/upper" / key).iterdir()] == [manifests.MANIFEST]
 
 
 @pytest.mark.parametrize(
