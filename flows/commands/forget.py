@@ -44,11 +44,13 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
     Raises:
         ConfigError: a name is that of no file and no document, or of several.
         StoreError: a run is using the store.
+        LedgerError: the ledger is not as it was written, so nothing is known of the models; nothing was removed.
     """
     settings = load_settings(config, environ)
     roots = open_store(settings, create=not dry_run)
     listed = _listed(settings)
     subjects = [_subject(roots, name, listed | known_files(roots)) for name in names]
+    releases = {release.key: release for release in read_ledger(roots)}  # a damaged ledger is told before anything goes
     found: Found
     num_reviews = num_runs = None
     if dry_run:
@@ -64,7 +66,7 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
         "artifacts": counts(found),
         "num_reviews": len(found.review_keys) if num_reviews is None else num_reviews,
         "num_runs": num_runs,
-        "models": _models(roots, found),
+        "models": _models(roots, found, releases),
         "is_in_input": any(subject.file in listed for subject in subjects),
         "left": list(_LEFT),
     }
@@ -108,9 +110,8 @@ def _subject(roots: Roots, name: str, files: set[str]) -> Subject:
     return Subject(file, source_id)
 
 
-def _models(roots: Roots, found: Found) -> list[dict[str, Any]]:
+def _models(roots: Roots, found: Found, releases: Mapping[str, Release]) -> list[dict[str, Any]]:
     adopted = adopted_models(roots)
-    releases = {release.key: release for release in read_ledger(roots)}
     used: dict[Ref, list[str]] = {}
     for record in runs.records(roots):
         for stage, _, key in record.get("artifacts", ()):

@@ -56,7 +56,12 @@ def _describe(config: Path, roots: Roots, table: Table, rows: int, show_text: bo
 
     folder = roots.of(table.root) / "latest" / table.name
     if not folder.exists():
-        raise ConfigError(f"table {table.name} was not built yet; run `reticent run` first")
+        again = (
+            "; where `reticent plan` says that train waits, `reticent run --force train`"
+            if table.root == "public"
+            else ""
+        )
+        raise ConfigError(f"table {table.name} was not built yet, or it was forgotten; run `reticent run` first{again}")
     line = f'pl.scan_parquet("{glob.escape(str(folder))}/*.parquet")'
     if table.root == "private" and is_encrypted(roots.private):
         line = f'reticent.open("{config.absolute()}").table("{table.name}")'

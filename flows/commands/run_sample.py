@@ -24,6 +24,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.store.inputs import CorpusState
 from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
+from pipelines.store.unlocking import is_encrypted
 
 _MIN_DOCUMENTS = 50
 _MAX_TOKENS = 60_000
@@ -99,6 +100,7 @@ def run_sample(
         "documents_by_other_language": dict(sorted(others.items())),
         "left_out_files": dict(state.left_out),
         "examples": str(path),
+        "is_encrypted": is_encrypted(roots.private),
         **found,
     }
 
@@ -283,6 +285,8 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
     lines += [f"  warning: {text}" for text in found["warnings"]]
     lines += [
         f"  examples             {found['examples']}  (private: it quotes your text)",
-        f"nothing was published, trained or entered in the ledger. All of it: reticent run {config}",
     ]
+    if found["is_encrypted"]:
+        lines.append(f"  it is encrypted: `reticent export {FIRST_LOOK}/examples.txt --out FILE` gives it in plain")
+    lines.append(f"nothing was published, trained or entered in the ledger. All of it: reticent run {config}")
     return "\n".join(lines)

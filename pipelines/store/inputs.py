@@ -14,6 +14,7 @@ from pipelines.corpus import scan
 from pipelines.corpus.formats import NameFolds, draws_folds, index_settings
 from pipelines.corpus.listing import EMPTY, FORGOTTEN, InputFile, list_files
 from pipelines.corpus.options import ReadOptions
+from pipelines.errors import InputError
 from pipelines.files import canonical_json
 from pipelines.store.code import CodeDigests
 from pipelines.store.forgotten import NOTHING, Forgotten, file_name
@@ -66,7 +67,7 @@ def corpus_state(
         read: read (and digest) files that the cache does not know; otherwise only count them.
 
     Raises:
-        InputError: a file or folder is missing or of the wrong kind, or nothing was found.
+        InputError: a file or folder is missing or of the wrong kind, nothing was found, or all of it was forgotten.
     """
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
     files = list_files(request.inputs, request.base_dir, request.format, request.options.sources)
@@ -74,6 +75,8 @@ def corpus_state(
         kept = [file for file in files if file_name(secret, file.name) not in forgotten.files]
         if len(kept) < len(files):
             files.left_out[FORGOTTEN] += len(files) - len(kept)
+        if not kept:
+            raise InputError("every input file was forgotten (`reticent forget`), so there is no text to read")
         files[:] = kept
     indexed = []
     unread = 0

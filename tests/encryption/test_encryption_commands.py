@@ -11,6 +11,7 @@ from support.project import small_project
 from flows import cli
 from flows.commands.export import export_document
 from flows.commands.rotate_key import rotate_document
+from flows.commands.run_sample import run_sample, sample_text
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.encryption import places
@@ -128,3 +129,10 @@ def test_export_takes_any_path_below_the_private_root(config: Path, tmp_path: Pa
         export_document(config, {}, "model", tmp_path / "model")
     with pytest.raises(ConfigError, match="has no table"):
         export_document(config, {}, "nothing", tmp_path / "nothing")
+
+
+def test_a_first_look_says_how_its_examples_are_read(config: Path, tmp_path: Path) -> None:
+    found = run_sample(config, "100%", environ={})
+    assert "`reticent export first_look/examples.txt" in sample_text(found, config)
+    export_document(config, {}, "first_look/examples.txt", tmp_path / "examples.txt")
+    assert (tmp_path / "examples.txt").read_text().strip()

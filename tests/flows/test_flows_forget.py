@@ -21,11 +21,12 @@ from flows.commands.plan import last_run, plan_document, plan_text
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
-from pipelines.errors import ConfigError, StoreError
+from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions, sentence_key
 from pipelines.store import forgetting, runs
 from pipelines.store.forgetting import MODELS
+from pipelines.store.ledger_file import LedgerError
 from pipelines.store.locks import store_lock
 from pipelines.store.maintenance import gc, verify
 from pipelines.store.reviews import reviews_path
@@ -270,3 +271,23 @@ def test_a_list_that_was_edited_stops_runs(project: Path) -> None:
     with pytest.raises(StoreError, match="seal does not fit"):
         states(project)
     assert any("forgotten.json" in str(c.key) for c in verify(roots) if c.problem)
+
+
+def test_a_damaged_ledger_is_told_before_anything_goes(project: Path) -> None:
+    """Not after it, as if nothing had gone."""
+    roots = roots_of(project)
+    (ledger,) = (roots.private / "ledger").glob("*.jsonl")
+    ledger.write_bytes(ledger.read_bytes()[:-20] + b"\n")
+    before = {path for path in roots.private.rglob("*") if path.is_file()}
+    with pytest.raises(LedgerError, match="damaged"):
+        forget_document(project, {}, [FILE], dry_run=False)
+    assert {path for path in roots.private.rglob("*") if path.is_file()} == before
+
+
+def test_where_all_files_were_forgotten_that_is_said(project: Path) -> None:
+    names = sorted(path.name for path in (project.parent / "corpus").glob("*.jsonl"))
+    forget_document(project, {}, names, dry_run=False)
+    with pytest.raises(InputError, match="was forgotten"):
+        plan_document(project, {}, read=True)
+    done = reticent("inspect", "public", "-c", project, cwd=project.parent)
+    assert "`reticent run --force train`" in done.stderr
