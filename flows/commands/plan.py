@@ -172,6 +172,7 @@ def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     if record is None:
         raise ConfigError(f"no run has finished yet; start one with `reticent run {config}`")
     shown = {k: v for k, v in record.items() if k not in ("artifacts", "finished", "became_latest")}
+    shown["outputs"] = roots.shown_here(record.get("outputs", {}))
     listed = [r for r in read_ledger(roots) if r.counts]
     if len(listed) != (record.get("metrics", {}).get("num_releases") or 0):  # else the figures are those of now
         groups = [g for g in ledger_document(config, environ)["groups"] if g["num_releases"]]

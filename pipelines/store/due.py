@@ -164,7 +164,7 @@ def kept_release(roots: Roots, stages: Iterable[str]) -> Kept:
     """The release that stays where a run does not train; ``stages`` are those that make one."""
     found = _last_record(roots) or {}
     names = set(stages)
-    outputs, metrics = found.get("outputs", {}), found.get("metrics", {})
+    outputs, metrics = roots.shown_here(found.get("outputs", {})), found.get("metrics", {})
     return Kept(
         artifacts=[row for row in found.get("artifacts", ()) if row[0] in names],
         outputs={n: outputs[n] for n in _SHOWN if n in outputs and Path(outputs[n]).exists()},  # what had to go is gone

@@ -8,7 +8,7 @@ import os
 import pwd
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,16 @@ class Roots:
     def of(self, root: Root) -> Path:
         """The folder of a root."""
         return self.private if root == "private" else self.public
+
+    def shown_here(self, outputs: Mapping[str, str]) -> dict[str, str]:
+        """Where the outputs of a run, below a ``latest``, are now; the store may have moved since."""
+        found = dict(outputs)
+        for name, path in outputs.items():
+            head, latest, rest = path.rpartition("/latest/")
+            for root in (self.private, self.public):
+                if latest and Path(head).name == root.name and self.private.name != self.public.name:
+                    found[name] = str(root / "latest" / rest)
+        return found
 
     def object_dir(self, root: Root, stage: str, key: str) -> Path:
         """Where a published artifact's files of one root are."""

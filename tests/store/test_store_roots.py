@@ -197,3 +197,13 @@ def test_folders_that_an_earlier_version_left_closed_are_opened(toy: Toy) -> Non
     _run(toy)
     assert [_mode(roots.public / name) for name in ("objects", "objects/upper", "latest", "views")] == [0o755] * 4
     assert _mode(roots.public / "work") == 0o700
+
+
+def test_outputs_of_a_store_that_moved_are_shown_where_it_is(tmp_path: Path) -> None:
+    roots = open_roots(tmp_path / "new" / "private", tmp_path / "new" / "public")
+    old = {"report": "/old/latest/private/latest/report/report.html", "model": "/old/public/latest/model", "x": "/a/b"}
+    assert roots.shown_here(old) == {
+        "report": str(roots.private / "latest/report/report.html"),
+        "model": str(roots.public / "latest/model"),
+        "x": "/a/b",
+    }
