@@ -33,6 +33,7 @@ from pipelines.store.ledger import locked, read_documents
 from pipelines.store.outcome import Outcome
 from pipelines.store.session import open_session
 
+pytestmark = pytest.mark.slow  # one audit for all of them; CI runs it
 SMALL = {
     "RETICENT__AUDIT__ENABLED": "true",
     "RETICENT__AUDIT__NUM_MEMBERS": "20",

@@ -120,6 +120,7 @@ def test_an_audit_changes_nothing_that_is_public_and_no_claim(config: Path) -> N
     assert diff_document(config, {}, "previous", "latest")["runs"][0]["purpose"] == "release"
 
 
+@pytest.mark.slow
 def test_a_comparison_is_kept_back_and_charged_for_and_a_run_with_its_settings_publishes_it(config: Path) -> None:
     roots = roots_of(config)
     public = snapshot(roots.public)

@@ -99,6 +99,7 @@ def test_training_lowers_the_loss_on_both_shards(tmp_path):
     assert [row["epoch"] for row in outcome.curve] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slow
 def test_private_steps_alone_lower_the_loss(tmp_path):
     outcome = train(tmp_path, tiny_model(), public=[], changes={"epochs": 8, "noise_multiplier": 0.1})
     assert outcome.num_steps == 8 * 4

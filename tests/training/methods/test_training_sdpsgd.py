@@ -349,6 +349,7 @@ def test_k_queries_in_one_sampled_step_cost_what_the_oracle_says(queries, expect
         assert pld_epsilon(wrong, 1e-5, relation, grid) < 0.8 * expected
 
 
+@pytest.mark.slow
 def test_the_event_is_that_of_the_record_sampled_most_often_without_amplification():
     made = plan(200, 20, epochs=10, max_private_spans=4, seed=3)
     times = np.zeros(200, int)
