@@ -7,6 +7,7 @@ is one training, or some rules of a claim hold and others do not. *Not*: the mea
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -158,7 +159,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class _OfOne:
+class _OfOne(ABC):
     """A rule about one cell."""
 
     name: str
@@ -176,8 +177,9 @@ class _OfOne:
             return Verdict("not run here", f"no result of {cell.name}")
         return self.of(cell, found)
 
+    @abstractmethod
     def of(self, cell: Cell, found: Estimate) -> Verdict:
-        raise NotImplementedError
+        """What follows from the cell's value."""
 
 
 @dataclass(frozen=True)
