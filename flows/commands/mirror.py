@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from flows.running.mirroring import mirror_published
+from flows.settings import load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
 
@@ -17,7 +18,7 @@ def mirror_document(config: Path, environ: Mapping[str, str], progress: Progress
         ConfigError: the settings name no place.
         StoreError: as `pipelines.store.mirror.mirror`.
     """
-    done = mirror_published(config, environ, progress)
+    done = mirror_published(load_settings(config, environ), progress)
     if done is None:
         raise ConfigError("store.mirror_url is not set; give it a URL such as s3://bucket/folder")
     return vars(done).copy()

@@ -45,7 +45,8 @@ def run_job(
     selected, forced = requested(from_stage, only, force)
     console = Console()
     environ = os.environ if environ is None else environ
-    for warning in load_settings(config, environ).warnings:
+    settings = load_settings(config, environ)
+    for warning in settings.warnings:
         console.say(f"warning: {warning}")
     run = begin(
         config,
@@ -58,7 +59,7 @@ def run_job(
     record = _run_begun(run, console)
     record["num_superseded_removed"] = retire(run)
     try:
-        done = mirror_published(config, environ, console.copying)
+        done = mirror_published(settings, console.copying)
         record["mirror"] = None if done is None else vars(done).copy()
     except StoreError as error:  # the run itself is complete
         record["mirror"] = {"problem": str(error)}

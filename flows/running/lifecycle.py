@@ -20,6 +20,7 @@ from flows.running.signals import ends_promptly
 from flows.running.spec import RELEASED, begin
 from flows.running.temporary import temporary_files
 from flows.server.guard import refuse_foreign_run
+from flows.settings import load_settings
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
 from pipelines.store import runs
@@ -67,7 +68,7 @@ def run_of(config: str, selected: Sequence[str]) -> Iterator[str]:
                 raise
             finish(run)
         retire(run)
-        mirror_published(Path(config), os.environ)
+        mirror_published(load_settings(Path(config), os.environ))
 
 
 def _begin(config: str, selected: Sequence[str]) -> str:

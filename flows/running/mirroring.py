@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 from flows.running.spec import open_store
-from flows.settings import load_settings
+from flows.settings import Settings
 from pipelines.context import Progress, silent
 from pipelines.store.mirror import Mirrored, mirror
 
 
-def mirror_published(config: Path, environ: Mapping[str, str], progress: Progress = silent) -> Mirrored | None:
+def mirror_published(settings: Settings, progress: Progress = silent) -> Mirrored | None:
     """Makes `store.mirror_url` a copy of the public root; None where the settings name none.
 
     Raises:
         ConfigError, StoreError: as `pipelines.store.mirror.mirror`.
     """
-    settings = load_settings(config, environ)
     if settings.store.mirror_url is None:
         return None
     return mirror(open_store(settings), settings.store.mirror_url, progress)
