@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from orderings import RESULTS
+from reproduce.corpora import TASK
 
 from flows.commands.compare import SCORES, Variant, run_variant
 from flows.environment import DEFAULTS
@@ -31,22 +32,6 @@ from pipelines.store import runs
 from pipelines.training.scoring.tables import GENERATED
 from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
 
-SETTINGS = """
-[corpus]
-inputs = ["corpus.jsonl"]
-format = "{format}"
-[redact]
-policies = ["high_entity"]
-conservative = "high_entity"
-[gate]
-enabled = false  # the text is public, and the same name is found in one row and missed in the next
-[estimate]
-source = "none"
-[runtime]
-microbatch_size = 16
-[train]
-{train}
-"""
 ENCODER = """
 adaptation = "lora"
 lora_alpha = 4
@@ -279,9 +264,7 @@ def prepare(name: str, job: Job, folder: Path, data: Path) -> tuple[Path, list[d
     if job.model is not None and not (folder / "model").exists():
         job.model(data, folder / "partial")
         (folder / "partial").rename(folder / "model")
-    config.write_text(
-        SETTINGS.format(format=job.format, train=job.train.format(folder=folder / "model")), encoding="utf-8"
-    )
+    config.write_text(TASK.format(format=job.format, train=job.train.format(folder=folder / "model")), encoding="utf-8")
     return config, [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
 
 
