@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -28,6 +29,16 @@ def canonical_json(value: Any) -> bytes:
 def finite(value: float | None) -> float | None:
     """A number as JSON has it: None for an infinite one."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def source_digest(home: Path, packages: Iterable[str]) -> str:
+    """SHA-256 of the names and contents of all modules of some packages, which lie in ``home``; hexadecimal."""
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in sorted((home / package).rglob("*.py")):
+            name = path.relative_to(home).as_posix().encode()
+            digest.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def open_to_read(path: Path) -> BinaryIO:

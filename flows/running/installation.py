@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import importlib.util
 from pathlib import Path
 
 from pipelines.errors import ConfigError
+from pipelines.files import source_digest
 
 _TOP_LEVEL = ("reticent", "flows", "tasks", "pipelines")
 
@@ -37,11 +37,4 @@ def check_installation() -> None:
 
 def code_digest() -> str:
     """SHA-256 of our installed source: two installations of one version may hold other code."""
-    home = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for name in _TOP_LEVEL:
-        for path in sorted((home / name).rglob("*.py")):
-            digest.update(
-                path.relative_to(home).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest()
-            )
-    return digest.hexdigest()
+    return source_digest(Path(__file__).resolve().parents[2], _TOP_LEVEL)

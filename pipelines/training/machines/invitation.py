@@ -6,7 +6,6 @@ Whoever may read the file may join, so that the file system says who takes part.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import importlib.metadata
 import os
 import platform
@@ -17,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pipelines.files import read_json, write_json
+from pipelines.files import read_json, source_digest, write_json
 from pipelines.training.machines.wire import make_certificate
 
 _PACKAGES: Final = ("torch", "numpy", "transformers", "tokenizers", "safetensors")
@@ -86,8 +85,4 @@ def installed() -> dict[str, Any]:
     for name in _PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-    home = Path(__file__).resolve().parents[2]
-    digest = hashlib.sha256()
-    for path in sorted(home.rglob("*.py")):
-        digest.update(path.relative_to(home).as_posix().encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return {**found, "reticent": digest.hexdigest()[:12]}
+    return {**found, "reticent": source_digest(Path(__file__).resolve().parents[3], ("pipelines",))[:12]}
