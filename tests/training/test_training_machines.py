@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from flows.settings import RuntimeConfig
+from flows.own_tables import RuntimeConfig
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.training import launch

@@ -1,0 +1,157 @@
+"""The tables of ``reticent.toml`` that are no stage's: ``[run]``, ``[store]``, ``[runtime]``, ``[sweep]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.store.mirror import url_problem
+
+
+class RunConfig(StageConfig):
+    """``[run]``: what concerns every stage."""
+
+    seed: int = Field(0, ge=0, description="Seed of everything that may be public: samples, model initialisation.")
+
+
+class StoreConfig(StageConfig):
+    """``[store]``: where artifacts live. Relative paths start at the folder of the settings file."""
+
+    root: str = Field("reticent-store", description="Folder that holds both roots, unless they are given.")
+    private_root: str | None = Field(None, description="Everything that may hold secrets. Default: ROOT/private.")
+    public_root: str | None = Field(None, description="Public shard, model, public report. Default: ROOT/public.")
+    secret_file: str | None = Field(
+        None, description="Hexadecimal secret to share between stores, so that keys and doc ids agree."
+    )
+    mirror_url: str | None = Field(
+        None,
+        description="Copy what is published to object storage after each run (s3://BUCKET/FOLDER, gs://…, abfs://…; "
+        "`docs/operations.md`).",
+    )
+    key_file: str | None = Field(
+        None,
+        description="Encrypts the private root (`docs/encryption.md`): file of the store key, 64 hexadecimal digits.",
+    )
+    key_command: tuple[str, ...] | None = Field(
+        None, min_length=1, description="Likewise: a program with its arguments that prints the store key."
+    )
+    key_env: str | None = Field(
+        None, min_length=1, description="Likewise: the name of a variable of the environment that holds the store key."
+    )
+    require_encrypted_fs: bool = Field(
+        False,
+        description="Refuse a private root that is not known to lie on an encrypted disk (`docs/operations.md`).",
+    )
+
+    @field_validator("mirror_url")
+    @classmethod
+    def _check_url(cls, url: str | None) -> str | None:
+        if url is not None and (problem := url_problem(url)):
+            raise ValueError(problem)
+        return url
+
+    @model_validator(mode="after")
+    def _one_key(self) -> StoreConfig:
+        if sum(source is not None for source in (self.key_file, self.key_command, self.key_env)) > 1:
+            raise ValueError("name one of key_file, key_command and key_env")
+        return self
+
+
+class RuntimeConfig(StageConfig):
+    """``[runtime]``: speed and memory only; never part of an artifact's key."""
+
+    workers: int = Field(1, ge=1, le=256, description="Worker processes for partitions.")
+    executor: Literal["local", "dask", "ray"] = Field(
+        "local",
+        description="Where partitions are built: processes of this machine, or workers of Dask or Ray "
+        "(`docs/scale.md`). Same bytes, same keys.",
+    )
+    executor_address: str | None = Field(
+        None,
+        min_length=1,
+        description="Scheduler of Dask (tls://HOST:PORT) or head node of Ray (HOST:PORT). Default: a cluster of "
+        "`workers` processes on this machine, for the run alone.",
+    )
+    executor_wait_seconds: int = Field(
+        120,
+        ge=1,
+        description="How long to wait for Dask's scheduler or Ray's head node, and for a worker, before giving up; and "
+        "for the machines of a training.",
+    )
+    partition_timeout_seconds: int = Field(
+        21_600, ge=1, description="A partition that takes longer on Dask or Ray fails the run; its worker is ended."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Where models train.")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto",
+        description="Precision of forward and backward passes; weights, norms, sums and noise are float32. auto: "
+        "bfloat16 on a GPU.",
+    )
+    num_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that train one model together on this machine, one for each GPU (the first ones that "
+        "CUDA_VISIBLE_DEVICES shows), or sharing the CPU. Partitions are prepared by workers.",
+    )
+    num_machines: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Machines that train one model together, this one among them; the others run `reticent join` "
+        "(`docs/scale.md`).",
+    )
+    train_address: str | None = Field(
+        None,
+        min_length=1,
+        description="Address of this machine, HOST or HOST:PORT, that the other machines of a training reach it at. It "
+        "listens there alone.",
+    )
+    private_interface: str | None = Field(
+        None,
+        min_length=1,
+        max_length=15,
+        description="Network interface of this machine that nobody else reads, as you declare: what crosses machines "
+        "in training goes over it as it is, and claims say so. Default: it is encrypted.",
+    )
+    microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
+    verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
+
+    @model_validator(mode="after")
+    def _address_of_an_engine(self) -> RuntimeConfig:
+        if self.executor == "local" and self.executor_address is not None:
+            raise ValueError("executor_address is for executor = 'dask' or 'ray'")
+        return self
+
+    @model_validator(mode="after")
+    def _address_of_a_training(self) -> RuntimeConfig:
+        if self.num_machines > 1 and self.train_address is None:
+            raise ValueError("num_machines needs train_address, which the other machines reach this one at")
+        return self
+
+    @field_validator("train_address")
+    @classmethod
+    def _one_interface(cls, address: str | None) -> str | None:
+        if address is not None:
+            from pipelines.training.machines.wire import parse_address
+
+            parse_address(address)
+        return address
+
+
+class SweepConfig(StageConfig):
+    """``[sweep]``: what `reticent compare` trains. No run reads it."""
+
+    methods: tuple[str, ...] = Field((), description="Training methods to compare; jft/light_noise names a variant.")
+    repetitions: int = Field(1, ge=1, le=1_000, description="Trainings of each method, with other initial weights.")
+
+
+OWN_TABLES: Mapping[str, type[StageConfig]] = {
+    "run": RunConfig,
+    "store": StoreConfig,
+    "runtime": RuntimeConfig,
+    "sweep": SweepConfig,
+}
