@@ -25,7 +25,10 @@ ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML)."
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document (the last line of the output).")]
 DEFAULT_CONFIG = Path("reticent.toml")
 RelationOption = Annotated[
-    str, typer.Option(help="Neighbours: add_or_remove_one, or replace_one (selective DP, confidentiality).")
+    str,
+    typer.Option(
+        help="Neighbours: add_or_remove_one (Opacus, most papers), or replace_one (selective DP, confidentiality)."
+    ),
 ]
 StepsOption = Annotated[int, typer.Option(help="Number of noisy steps.")]
 SampleRateOption = Annotated[float, typer.Option(help="Probability with which a record enters a step.")]

@@ -107,11 +107,7 @@ def _checked(
         raise ConfigError(f"sample_rate must be above 0 and at most 1, not {sample_rate}")
     if num_steps < 1:
         raise ConfigError(f"num_steps must be at least 1, not {num_steps}")
-    try:
-        return NeighboringRelation(relation)
-    except ValueError:
-        known = ", ".join(NeighboringRelation)
-        raise ConfigError(f"unknown neighbouring relation {relation!r}; known are {known}") from None
+    return NeighboringRelation(relation)
 
 
 def _bracket(excess: _Excess) -> tuple[float | None, float]:

@@ -16,11 +16,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.errors import ReticentError
+from pipelines.errors import ConfigError, ReticentError
 
 
 class UnsupportedEventError(ReticentError):
     """An event, or the pair of an event and an accountant, for which no epsilon is known."""
+
+
+class UnknownRelationError(ConfigError, ValueError):
+    """A neighbouring relation that is none of `NeighboringRelation`."""
 
 
 class NeighboringRelation(enum.StrEnum):
@@ -32,6 +36,13 @@ class NeighboringRelation(enum.StrEnum):
 
     ADD_OR_REMOVE_ONE = "add_or_remove_one"
     REPLACE_ONE = "replace_one"
+
+    @classmethod
+    def _missing_(cls, value: object) -> NeighboringRelation:
+        raise UnknownRelationError(
+            f"unknown relation {value!r}: write relation='replace_one' (the default, which confidentiality needs) or "
+            "relation='add_or_remove_one' (the one of Opacus and of most papers)"
+        )
 
 
 @dataclass(frozen=True)

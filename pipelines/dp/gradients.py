@@ -232,7 +232,8 @@ class GradientEngine:
         if losses.dim() != 1:
             raise LossError(
                 f"give the loss of each example, a tensor with one axis, not one with {losses.dim()}: a mean over the "
-                "batch hides the examples. Normalise inside each example, for instance with reduction='none'"
+                "batch hides the examples. Call optimizer.backward(losses) with losses = cross_entropy(..., "
+                "reduction='none'), averaged inside each example where it has several"
             )
         _check_finite(losses.detach())
         if losses.grad_fn is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from pipelines.dp.gradients import Clipped, GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noise import add_noise
 from pipelines.dp.ranks import ALONE, Ranks
+from pipelines.dp.schedules import RateGuard, StepSchedule
 from pipelines.errors import ConfigError, PrivacyGateError
 
 
@@ -80,7 +82,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
     """Wraps an optimizer for a loop over `pipelines.dp.sampling.PoissonLoader`.
 
     ``backward(losses)`` takes the place of ``loss.backward()``. ``step()`` acts once a sample is complete; after
-    a physical batch that is not the sample's last it only marks time. Learning-rate schedulers work on it as ever.
+    a physical batch that is not the sample's last it only marks time. A scheduler of learning rates goes by noisy steps
+    once it was handed to `schedule`; whatever else does goes into ``register_step_post_hook``, as torch has it.
 
     Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
     and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples.
@@ -120,6 +123,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self.notes: tuple[str, ...] = ()
         self.num_steps = 0
         self.last: Clipped | None = None
+        self._rates = RateGuard()
+        self._optimizer_step_post_hooks: OrderedDict[int, Any] = OrderedDict()  # torch's own registration fills it
 
     @property
     def model(self) -> torch.nn.Module:
@@ -162,6 +167,22 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused: the engine was attached to the parameters there were."""
         raise ConfigError("parameter groups are set before make_private, not after")
+
+    def schedule(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> StepSchedule:
+        """Has a scheduler go by noisy steps: it is stepped after each, those of empty samples included.
+
+        Args:
+            scheduler: one of ``torch.optim.lr_scheduler``, built on this optimizer or on the one that it wraps.
+
+        Returns:
+            What stands in for it where a loop or a trainer calls ``step()`` after every batch.
+
+        Raises:
+            ConfigError: it goes by a metric, or is no scheduler of torch.
+        """
+        schedule = StepSchedule(scheduler)
+        self.register_step_post_hook(lambda *_: scheduler.step())
+        return schedule
 
     @property
     def is_probing(self) -> bool:
@@ -207,6 +228,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._engine.stop()
         self._engine.take_sums()
         self._batch = None
+        self._rates.forget()
         if self._probe is not None:
             self._probe.pause()
 
@@ -281,6 +303,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if batch is None or batch.is_stepped:
             raise PrivacyGateError("step() goes with a batch of the private loader, once each")
         _check_added(batch)
+        self._rates.see(self.param_groups)
         batch.is_stepped = True
         if batch.is_last and batch.rng is not None:
             self._take_step(batch.rng)
@@ -296,12 +319,17 @@ class PrivateOptimizer(torch.optim.Optimizer):
             ranks=self._ranks,
         )
         self.num_steps += 1
+        self._rates.forget()
+        self._opt_called = True  # schedulers of torch ask for it, and the loader takes steps of empty samples
+        for hook in list(self._optimizer_step_post_hooks.values()):
+            hook(self, (), {})
 
 
 def _check_added(batch: _Batch) -> None:
     if not batch.is_added:
         raise PrivacyGateError(
-            "a batch was left out: hand the losses of every batch to optimizer.backward(). If a batch is skipped "
+            "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every batch, in "
+            "place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
             "because of one record (a loss that is not finite, for one), that record takes away what the others do"
         )
 

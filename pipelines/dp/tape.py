@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from pipelines.dp.cancellation import WholeGradients
-from pipelines.dp.errors import IsolationError, UnsupportedLayerError
+from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.head_use import HeadUse
 from pipelines.dp.uses import (
@@ -167,7 +167,11 @@ class Tape:
             assert self.whole is not None  # noqa: S101
             self.whole.add(parameter, use)
         elif self.phase is not Phase.TRACE:
-            raise RuntimeError(f"layer {where!r} took part in a backward pass that the engine did not start")
+            raise LossError(
+                f"layer {where!r} took part in a backward pass that the engine did not start. Call "
+                "optimizer.backward(losses), with one loss for each example, in place of losses.mean().backward() or "
+                "torch.autograd.grad: a gradient of the whole batch cannot be clipped example by example"
+            )
 
     def norms(self, num_examples: int, device: torch.device) -> torch.Tensor:
         """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""

@@ -60,12 +60,12 @@ class PrivateLoop:
 
     def __init__(
         self, losses_of=cross_entropies, *, model=None, data=None, batch_size=8, engine=None, limit=None, noise=1.0,
-        max_grad_norm=0.5, mode="book_keeping", **loader,
+        max_grad_norm=0.5, mode="book_keeping", momentum=0.0, **loader,
     ):  # fmt: skip
         self.losses_of = losses_of
         self.model = network() if model is None else model
         self.engine = engine or PrivacyEngine(**INSECURE)
-        optimizer = torch.optim.SGD([p for p in self.model.parameters() if p.requires_grad], lr=0.1)
+        optimizer = torch.optim.SGD([p for p in self.model.parameters() if p.requires_grad], lr=0.1, momentum=momentum)
         self.handed = []
         optimizer.register_step_pre_hook(
             lambda inner, *_: self.handed.append(

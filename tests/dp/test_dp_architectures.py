@@ -383,7 +383,7 @@ def test_a_batch_that_was_not_recorded_is_refused():
         engine.backward(losses)
     with engine.recording():
         losses = smooth_losses(Mean(model), torch.ones(2, 2))
-    with pytest.raises(RuntimeError, match="did not start"):
+    with pytest.raises(LossError, match=r"did not start.*optimizer\.backward\(losses\)"):
         losses.sum().backward()
 
 

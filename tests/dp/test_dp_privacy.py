@@ -23,7 +23,6 @@ from pipelines.accounting.accountants import epsilon, rdp_epsilon
 from pipelines.accounting.events import NeighboringRelation, dp_sgd
 from pipelines.dp.errors import LossError
 from pipelines.dp.language import causal_lm_losses
-from pipelines.dp.optimizer import PrivateOptimizer
 from pipelines.dp.privacy import PrivacyEngine
 from pipelines.errors import ConfigError, InputError, PrivacyGateError
 
@@ -311,17 +310,6 @@ def test_a_loop_that_is_left_leaves_nothing_behind():
     assert not any(s.any() for s in private._engine.take_sums())
     cross_entropies(module, rows()[:4]).mean().backward()  # and the model trains as ever
     assert module[0].weight.grad.any()
-
-
-def test_learning_rate_schedules_work():
-    _, module, private, loader = made(lr=1.0)
-    schedule = torch.optim.lr_scheduler.StepLR(private, 1, gamma=0.5)
-    for batch in loader:
-        private.backward(cross_entropies(module, batch))
-        private.step()
-        schedule.step()
-    assert private.param_groups[0]["lr"] < 0.2
-    assert isinstance(private, PrivateOptimizer)
 
 
 def test_a_language_model_learns_privately():
