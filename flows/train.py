@@ -1,4 +1,4 @@
-"""Training, its guarantee, the audit, and the report. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
+"""Training, its guarantee, the audit, the report, and synthetic text. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from flows.running.auditing import require_no_alarm
 from flows.running.lifecycle import run_of
 from flows.running.spec import TRAINING
 from flows.running.wiring import Outputs, whole
+from flows.synthesis import synthesize
 from tasks.stages import report
 
 
 @flow(name="train", persist_result=False)
 def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = None) -> None:
-    """Trains on shards that are already prepared, states the guarantee, audits if asked to, and reports.
+    """Trains on prepared shards, states the guarantee, audits if asked to, reports, and lets the model write.
 
     Args:
         config: a settings file, or the specification of a run that has begun.
@@ -25,3 +26,4 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
         fitted = fit(run, prepared)
         whole(report, run, **fitted, audit=audit.fn(run, fitted))
         require_no_alarm(run)
+        synthesize.fn(run, fitted)

@@ -42,6 +42,7 @@ from pipelines.graph_names import (
     TRAIN,
     TRAINING_PACKAGES,
 )
+from pipelines.graph_synthesis import SYNTHESIS_STAGES
 from pipelines.stage import LEFT_OUT, OVERLAY, RELEASES, REVIEWS, SOURCE, Input, Stage, Table
 
 GRAPH: Mapping[str, Stage] = {
@@ -356,6 +357,7 @@ GRAPH: Mapping[str, Stage] = {
             roots=("private", "public"),
             packages=("jinja2",),
         ),
+        *SYNTHESIS_STAGES,
     )
 }
 

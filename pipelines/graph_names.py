@@ -15,6 +15,7 @@ TRAIN = f"{STAGES}.train_config:TrainConfig"
 GUARANTEE = f"{STAGES}.guarantee:GuaranteeConfig"
 AUDIT = f"{STAGES}.audit_config:AuditConfig"
 REPORT = f"{STAGES}.report:ReportConfig"
+SYNTHESIZE = f"{STAGES}.synthesize_config:SynthesizeConfig"
 
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 TRAINING_PACKAGES = (*MODEL_PACKAGES, "dp-accounting")
@@ -33,6 +34,7 @@ PASSED = "passed.json"
 HELD_BY_LABEL = "held_by_label.json"
 PRIVATE = "private.parquet"
 PUBLIC = "public.parquet"
+SYNTHETIC = "synthetic.parquet"
 
 READ_OPTIONS = (
     "txt_document",

@@ -85,6 +85,8 @@ class Stage:
         runs: tables, besides its own, whose settings select code that it runs.
         is_release: whether it publishes what was trained on private records, which the privacy ledger accounts for.
         publishes_rows: whether it publishes rows of the corpus, which the privacy ledger notes.
+        is_post_processed: whether what it publishes is computed from a release and public settings alone. It is not
+            searched before it is published: the private text could then decide whether it is, which would tell of it.
         optional: whether runs leave it out unless their settings ask for it (`StageConfig.wants`); what reads it
             finds it where an earlier run made it.
         has_recipe: whether a declared version stands in its key for code, Python and packages (`StageConfig.recipe`),
@@ -107,6 +109,7 @@ class Stage:
     runs: tuple[str, ...] = ()
     is_release: bool = False
     publishes_rows: bool = False
+    is_post_processed: bool = False
     has_recipe: bool = False
     optional: bool = False
 

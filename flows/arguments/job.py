@@ -123,6 +123,20 @@ def audit(
 
 
 @app.command()
+def synthesize(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of the table; default: synthesize.rows.")] = None,
+    force: Annotated[list[str] | None, typer.Option(help="Rebuild this stage even if cached; may be repeated.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Bring everything up to date, and let the released model write a table of text, with the model's epsilon."""
+    from flows.commands.synthesize import synthesize_document, synthesize_text
+
+    document = synthesize_document(config, os.environ, rows=rows, force=force or [])
+    emit(document, as_json, synthesize_text(document))
+
+
+@app.command()
 def plan(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False) -> None:
     """Say what a run would do, stage by stage, and why. Reads input files that changed; runs nothing."""
     from flows.commands.plan import plan_document, plan_text

@@ -28,7 +28,8 @@ from pipelines.walks import downstream, wanted
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)
 TRAINING: tuple[str, ...] = tuple(name for name in GRAPH if name in downstream({"train_phase1"}))
-AUDIT: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.optional)
+AUDIT: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.optional and stage.table == "audit")
+SYNTHESIS: tuple[str, ...] = tuple(name for name, stage in GRAPH.items() if stage.table == "synthesize")
 PREPARATION: tuple[str, ...] = tuple(name for name in GRAPH if name not in TRAINING)
 RELEASED: tuple[str, ...] = ("publish", *TRAINING)
 """What a run leaves as it is where `train.when` says that it is too early to train: all that is published, too."""
@@ -99,9 +100,10 @@ def make_spec(
         )
     chosen = wanted(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
+        stage = GRAPH[left_out[0]]
         raise ConfigError(
-            f"stage {GRAPH[left_out[0]].shown_name} is left out of runs unless audit.enabled = true; `reticent audit` "
-            f"switches it on{_and_domains(left_out[0])}"
+            f"stage {stage.shown_name} is left out of runs unless {stage.table}.enabled = true; "
+            f"`reticent {stage.table}` switches it on{_and_domains(stage.name)}"
         )
     roots = open_store(settings, create=create)
     waits = waits_for(settings, roots, corpus, selected=selected, forced=forced)

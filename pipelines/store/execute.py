@@ -134,7 +134,9 @@ def _build_locked(
         # Libraries open what lies there by its path, and it is no secret: an encrypted store makes it each time.
         cache=None if session.spec.store_key else session.roots.cache / MADE_AGAIN,
     )
-    is_searched = public_dir is not None and not session.makes_unpublishable(stage)
+    is_searched = (
+        public_dir is not None and not session.makes_unpublishable(stage) and not GRAPH[stage].is_post_processed
+    )
     context = StageContext(
         stage=stage,
         partition=partition,

@@ -87,6 +87,10 @@ def check_settings(session: Session, plan: Iterable[Planned]) -> None:
         train: Any = session.configs["train"]
         redact: Any = session.configs["redact"]
         check_replacement(train, redact.replacement)
+    if "synthesize_rows" in planned:
+        from pipelines.stages.synthesize_rows import check_writes_rows
+
+        check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
     if "audit_domain_models" in planned:
         from pipelines.stages.audit_domain_choice import check_domain_audit
 

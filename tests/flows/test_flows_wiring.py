@@ -26,11 +26,12 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
         wired[task.name] = set(inputs)
         return (Outcome(stage=task.name, partition=None, state="completed", key="k"),)
 
-    names = ("prepare", "fit", "audit", "train", "nightly")
-    prepare, fit, audit, train, nightly = (importlib.import_module(f"flows.{name}") for name in names)
-    for module in (prepare, fit, audit, train):
+    names = ("prepare", "fit", "audit", "synthesis", "train", "nightly")
+    prepare, fit, audit, synthesis, train, nightly = (importlib.import_module(f"flows.{name}") for name in names)
+    for module in (prepare, fit, audit, synthesis, train):
         monkeypatch.setattr(module, "whole", lambda task, run, **inputs: record(task, inputs, partitioned=False))
-    monkeypatch.setattr(prepare, "each", lambda task, run, **inputs: record(task, inputs, partitioned=True))
+    for module in (prepare, synthesis):
+        monkeypatch.setattr(module, "each", lambda task, run, **inputs: record(task, inputs, partitioned=True))
     monkeypatch.setattr(prepare, "require_usable_input", lambda run: None)
     monkeypatch.setattr(train, "require_no_alarm", lambda run: None)
     nightly.nightly.fn("spec.json")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from pipelines.training.models.drawing import likely
 from pipelines.training.models.lstm import LSTMLanguageModel
 
 
@@ -59,13 +60,5 @@ def choose(
     """(B,) a token for each row of (B, V) logits."""
     if temperature == 0:
         return logits.argmax(dim=-1)
-    logits = logits / temperature
-    if 0 < top_k < logits.shape[-1]:
-        least = logits.topk(top_k, dim=-1).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    if top_p < 1:
-        ordered, order = logits.sort(dim=-1, descending=True)
-        probabilities = ordered.softmax(dim=-1)
-        is_behind = probabilities.cumsum(dim=-1) - probabilities >= top_p  # the first is always kept
-        logits = logits.masked_fill(is_behind.scatter(-1, order, is_behind), -torch.inf)
+    logits = likely(logits, temperature=temperature, top_k=top_k, top_p=top_p)
     return torch.multinomial(logits.softmax(dim=-1), 1, generator=generator)[:, 0]

@@ -1,0 +1,76 @@
+"""``reticent synthesize``: the job with synthetic text switched on, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flows.commands.run import run_job
+from flows.running.spec import open_store
+from flows.settings import ENV_PREFIX, load_settings
+from pipelines.errors import StageError
+from pipelines.store.roots import Roots
+
+_TOLD = ("num_rows", "num_filtered", "notion", "epsilon", "delta", "is_guarantee", "not_guaranteed_because")
+
+
+def synthesize_document(
+    config: Path, environ: Mapping[str, str], *, rows: int | None = None, force: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Runs what is not up to date, synthetic text included, and says what there is.
+
+    Args:
+        config: the settings file.
+        environ: the environment.
+        rows: of the table; None as the settings have it.
+        force: stages to build anew.
+
+    Returns:
+        ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``, ``is_published``, ….
+
+    Raises:
+        ReticentError: as the stages raise it.
+    """
+    prefix = f"{ENV_PREFIX}SYNTHESIZE__"
+    switched = {**environ, f"{prefix}ENABLED": "true", **({f"{prefix}ROWS": str(rows)} if rows is not None else {})}
+    record = run_job(config, from_stage=None, only=None, force=force, verify=None, environ=switched)
+    roots = open_store(load_settings(config, switched))
+    keys = {stage: key for stage, _, key in record["artifacts"]}
+    if "synthesize" not in keys:
+        raise StageError(
+            "nothing was written: this run kept an earlier model (train.when), which is none of the text as it is now. "
+            "`reticent run --force train` trains one"
+        )
+    found = roots.private_files("synthesize", keys["synthesize"]).json("synthetic.json")
+    return {
+        **{name: found[name] for name in _TOLD},
+        "path": str(_table(roots, keys["synthesize"], is_published=found["is_published"])),
+        "is_published": found["is_published"],
+        "run_id": record["run_id"],
+        "outputs": dict(record["outputs"]),
+    }
+
+
+def _table(roots: Roots, key: str, *, is_published: bool) -> Path:
+    return roots.object_dir("public" if is_published else "private", "synthesize", key) / "synthetic.parquet"
+
+
+def synthesize_text(document: Mapping[str, Any]) -> str:
+    """What there is, for people."""
+    from pipelines.report.numbers import real
+
+    where = "public root" if document["is_published"] else "private root, where its model lies"
+    lines = [
+        f"synthetic text of run {document['run_id']}",
+        f"  rows          {document['num_rows']:,}; {document['num_filtered']:,} dropped by public policies",
+        f"  table         {document['path']} ({where})",
+    ]
+    if document["is_guarantee"]:
+        lines.append(
+            f"  claim         epsilon {real(document['epsilon'], upper=True)} at delta {document['delta']:g} "
+            f"({document['notion'].replace('_', ' ')}): the model's, by post-processing"
+        )
+    else:
+        lines.append(f"  claim         NO GUARANTEE: {'; '.join(document['not_guaranteed_because'])}")
+    return "\n".join(lines)

@@ -1,0 +1,26 @@
+"""Synthetic text: what the released model writes, and what is claimed of it."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from flows.fit import fit
+from flows.running.lifecycle import run_of
+from flows.running.spec import SYNTHESIS
+from flows.running.wiring import Outputs, each, whole
+from tasks.stages import synthesize as publish
+from tasks.stages import synthesize_rows
+
+
+@flow(name="synthesize", persist_result=False)
+def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
+    """Lets a released model write text; skipped unless the settings ask for it (``synthesize.enabled``).
+
+    Args:
+        config: a settings file, or the specification of a run that has begun.
+        trained: outputs of the preparation and the training; looked up in the store if not given.
+    """
+    with run_of(config, SYNTHESIS) as run:
+        t = trained or fit(run)
+        rows = each(synthesize_rows, run, train=t["train"])
+        return whole(publish, run, synthesize_rows=rows, train=t["train"], guarantee=t["guarantee"])

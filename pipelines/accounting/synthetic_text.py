@@ -1,0 +1,67 @@
+"""What is claimed of text that a released model wrote: the model's claim, by post-processing, or that there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+POST_PROCESSING: Final = (
+    "the text was drawn from the released model, public settings and a public seed alone. What is computed from a "
+    "release without another look at the private text has its epsilon and delta (post-processing: Dwork and Roth 2014, "
+    "Proposition 2.1)."
+)
+PUBLIC_SETTINGS: Final = (
+    "the number of rows, the shares of domains, speakers and lengths, the decoding, the seed and the policies that "
+    "drop rows were not chosen after counts of the private text or scores on it."
+)
+NOT_CHOSEN: Final = (
+    "whether the table is given away, and which table of several, follows neither from what was found in it of the "
+    "private text (masked strings, replayed passages) nor from scores on private text, and no row was taken out "
+    "because of them."
+)
+NO_CLAIM: Final = "nothing bounds what the text tells of the private text: the model has no claim"
+NO_NOISE: Final = (
+    "the model was trained without noise: nothing bounds what its text tells of what no policy masked. What is claimed "
+    "of masked secrets alone stands in the model's claims"
+)
+_OF_WHOLE: Final = ("statement", "is_guarantee", "not_guaranteed_because", "unit")
+
+
+def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The claim of synthetic text.
+
+    Args:
+        document: the claims that the public may see (`pipelines.accounting.claims.build_claims`).
+
+    Returns:
+        ``notion``, ``statement``, ``theorem``, ``relation``, ``unit``, ``epsilon``, ``delta`` (of all releases on these
+        files together), ``epsilon_this_model``, ``is_guarantee``, ``not_guaranteed_because``, ``assumptions``. Where
+        the model has no claim, all but the last three are None, and the reasons say why.
+    """
+    claim = None if document["headline"] is None else document["claims"][document["headline"]]
+    if claim is None or _is_without_noise(claim):
+        refused = [claim["refused"] for claim in document["claims"] if claim["refused"] is not None]
+        reasons = [NO_CLAIM, *dict.fromkeys(refused)] if claim is None else [NO_NOISE]
+        none = ("notion", "statement", "theorem", "relation", "unit", "epsilon", "delta", "epsilon_this_model")
+        return {
+            **dict.fromkeys(none),
+            "is_guarantee": False,
+            "not_guaranteed_because": reasons,
+            "assumptions": [],
+        }
+    whole = claim if claim["together"] is None else claim["together"]
+    return {
+        "notion": claim["notion"],
+        "theorem": claim["theorem"],
+        "relation": claim["relation"],
+        **{name: whole[name] for name in _OF_WHOLE},
+        "epsilon": whole["epsilon"],
+        "delta": whole["delta"],
+        "epsilon_this_model": claim["epsilon"],
+        "assumptions": [POST_PROCESSING, PUBLIC_SETTINGS, NOT_CHOSEN, *whole["assumptions"]],
+    }
+
+
+def _is_without_noise(claim: Mapping[str, Any]) -> bool:
+    """Whether the claim is of masked secrets alone, which a model without noise does not read: its epsilon is 0."""
+    return claim["epsilon_unamplified"] is None and claim["epsilon"] == 0

@@ -1,0 +1,153 @@
+"""The ``[synthesize]`` table: text that the released model writes, and to which public mix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+
+if TYPE_CHECKING:
+    from pipelines.synthesis.plan import Lengths, Plan
+    from pipelines.training.trained import TrainedModel
+
+UNIFORM: Final = "uniform"
+_PRIVATE_COUNTS: Final = (
+    'must be "uniform" or shares that you state (NAME = 0.5). Shares that are counted on the private text are refused: '
+    "the model's epsilon does not cover them, each table would be another query on that text"
+)
+_NOT_PUBLIC: Final = (
+    "is no public policy: what it finds follows from patterns, lists or models of your own, which may come from the "
+    "private text, or from other rows. A table that is filtered by the private text loses the claim"
+)
+
+
+class SynthesizeConfig(StageConfig):
+    """The settings of ``[synthesize]``. All of them are public: none may be chosen after counts of the private text."""
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"enabled"})
+
+    enabled: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether `reticent run` writes synthetic text with the model; `reticent synthesize` does so in any "
+        "case.",
+    )
+    rows: int = Field(1_000, ge=1, le=10**9, description="Rows of the table, each a turn; a multiple of turns.")
+    turns: int = Field(
+        1,
+        ge=1,
+        le=1_000,
+        description="Turns of a record. Later ones are given those before them, and speakers alternate.",
+    )
+    domains: str | dict[str, float] = Field(
+        default=UNIFORM,
+        description='Shares of domains (NAME = 0.5); "uniform": the same of each that the model has a token for.',
+    )
+    speakers: str | dict[str, float] = Field(default=UNIFORM, description="Likewise of speakers.")
+    lengths: dict[str, float] = Field(
+        default_factory=dict,
+        description='Shares of lengths in tokens, such as "1-16" = 0.5 and "17-64" = 0.5: the text of a row neither '
+        "ends earlier nor goes on longer. Empty: it ends where the model ends it, or at max_new_tokens.",
+    )
+    temperature: float = Field(
+        1.0, ge=0, le=10, description="What logits are divided by; 0 takes the likeliest token each time."
+    )
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="Draw among the likeliest tokens that have this probability together; 1 for all."
+    )
+    max_new_tokens: int = Field(32, ge=1, description="The longest text of a row, in tokens.")
+    seed: int = Field(0, ge=0, description="Public seed: another one gives another table.")
+    filter: tuple[str, ...] = Field(
+        default=(),
+        description="Public policies (`docs/policies.md`): a row in which one of them finds something is left out. "
+        "None that has patterns, lists, or a model of your own.",
+    )
+    batch_size: int = Field(128, ge=1, le=65_536, description="Rows that are written at a time.")
+    partition_rows: int = Field(
+        2_048,
+        ge=1,
+        description="Rows of a piece of the table: `runtime.workers` write pieces side by side, a thread each.",
+    )
+
+    @field_validator("domains", "speakers")
+    @classmethod
+    def _public_mix(cls, given: str | dict[str, float]) -> str | dict[str, float]:
+        if isinstance(given, str):
+            if given != UNIFORM:
+                raise ValueError(_PRIVATE_COUNTS)
+        else:
+            _check_shares(given)
+        return given
+
+    @field_validator("filter")
+    @classmethod
+    def _public_policies(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        from pipelines.policies.detectors.specs import SPECS
+
+        for name in names:
+            spec = SPECS.get(name)
+            # The models of these two come with the package, and were fitted on public text.
+            is_ours = name in ("noisy_entities", "calibrated")
+            if spec is None or spec.requires or spec.reads_documents or (spec.is_fitted and not is_ours):
+                raise ValueError(f"'{name}' {_NOT_PUBLIC}")
+        return names
+
+    @model_validator(mode="after")
+    def _consistent(self) -> SynthesizeConfig:
+        _check_shares(self.lengths or {"all": 1.0})
+        self.length_mix()
+        if self.rows % self.turns:
+            raise ValueError(f"rows = {self.rows} is no multiple of turns = {self.turns}: rows are whole records")
+        return self
+
+    def length_mix(self) -> Lengths:
+        """The lengths that rows are asked for. Raises ValueError."""
+        from pipelines.synthesis.plan import Lengths
+
+        return Lengths.of(self.lengths, self.max_new_tokens)
+
+    def plan(self, model: TrainedModel, seed: int) -> Plan:
+        """What rows are asked for.
+
+        Args:
+            model: whose tokens of domains and speakers are known.
+            seed: of the stage; public.
+
+        Raises:
+            ConfigError: the model has no token for a name.
+        """
+        from pipelines.synthesis.plan import Mix, Plan
+
+        def given(mix: str | dict[str, float]) -> Mapping[str, float] | None:
+            return None if isinstance(mix, str) else mix
+
+        return Plan(
+            domains=Mix.of(given(self.domains), [*model.control.domains], "domains"),
+            speakers=Mix.of(given(self.speakers), [*model.control.speakers], "speakers"),
+            lengths=self.length_mix(),
+            turns=self.turns,
+            seed=seed + self.seed,
+        )
+
+    def partition_names(self, input_bytes: int) -> tuple[str, ...]:
+        """The pieces of the table; the corpus has no say in them."""
+        from pipelines.synthesis.plan import partitions
+
+        del input_bytes
+        return partitions(self.rows, max(1, self.partition_rows // self.turns) * self.turns)
+
+    def code_references(self, stage: str | None = None) -> tuple[str, ...]:
+        """The modules of the policies that drop rows."""
+        from pipelines.policies import registry
+
+        del stage
+        return (*registry.policy_modules(self.filter), "pipelines.policies.registry") if self.filter else ()
+
+
+def _check_shares(given: Mapping[str, float]) -> None:
+    if not given or not all(0 < share < math.inf for share in given.values()):
+        raise ValueError("every share must be a finite number above 0, and there must be one")

@@ -1,0 +1,107 @@
+"""``reticent synthesize`` on a finished project: killed and gone on with, no planted secret, nothing private."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from increment import drive
+from looked_at import finished_run
+from support.copies import copied
+from support.project import prefect_home, reticent
+from support.shared_server import shared_server
+
+from pipelines.graph import GRAPH
+
+pytestmark = pytest.mark.slow  # trains a model; CI runs it
+SETTINGS = {
+    "RETICENT__SYNTHESIZE__PARTITION_ROWS": "50",
+    "RETICENT__SYNTHESIZE__MAX_NEW_TOKENS": "16",
+    "RETICENT__SYNTHESIZE__BATCH_SIZE": "8",
+}
+CONTRACT = {"schema_version", "num_rows", "path", "epsilon", "delta"}
+USUAL = tuple(name for name, stage in GRAPH.items() if not stage.optional)
+
+
+def project(folder):
+    config = copied(finished_run().parent, folder / "project") / "reticent.toml"
+    drive(config, USUAL)  # the copy is a store of its own
+    return config
+
+
+def synthesized(config, *arguments, **settings):
+    environment = {**SETTINGS, **settings, **shared_server()}
+    done = reticent("synthesize", config, *arguments, "--json", cwd=config.parent, **environment)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def test_killed_and_gone_on_with_by_other_workers_it_is_the_same_table(tmp_path):
+    config = project(tmp_path / "one")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "synthesize", str(config), "--rows", "400"],
+        cwd=config.parent,
+        env={
+            **os.environ,
+            "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
+            **SETTINGS,
+            **shared_server(),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until = time.monotonic() + 240
+    manifests = config.parent / "reticent-store/private/manifests/synthesize_rows"
+    while not (manifests.is_dir() and len(list(manifests.iterdir())) >= 2):
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < until, "no piece was written"
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    left = len(list(manifests.iterdir()))
+    assert left < 8, "all was written before the kill"
+
+    after_kill = synthesized(config, "--rows", "400", RETICENT__RUNTIME__WORKERS="2")
+    assert after_kill.keys() >= CONTRACT
+    assert after_kill["num_rows"] == 400
+    assert len(list(manifests.iterdir())) == 8
+    bytes_after_kill = digest(after_kill["path"])
+    anew = synthesized(config, "--rows", "400", "--force", "synthesize.rows")
+    assert digest(anew["path"]) == bytes_after_kill
+    fewer = synthesized(config, "--rows", "100")
+    assert pl.read_parquet(fewer["path"]).equals(pl.read_parquet(anew["path"]).head(100))
+
+
+def test_no_planted_secret_is_written_and_nothing_private_is_public(tmp_path):
+    config = project(tmp_path)
+    ledger = list((config.parent / "reticent-store/private").glob("ledger*"))
+    before = [path.read_bytes() for path in ledger]
+    found = synthesized(config, "--rows", "300")
+    assert found["is_guarantee"]
+    assert found["epsilon"] > 0
+    assert [path.read_bytes() for path in ledger] == before, "to compute from a release is no release"
+    table = pl.read_parquet(found["path"])
+    rows = [
+        json.loads(line) for path in (config.parent / "corpus").iterdir() for line in path.read_text().splitlines()[:15]
+    ]
+    secrets = {row["text"][span["start"] : span["end"]] for row in rows for span in row["spans"]}
+    secrets = {secret for secret in secrets if len(secret) >= 6}
+    assert len(secrets) > 50
+    everything = "\n".join(table["text"]).lower()
+    assert not [secret for secret in secrets if secret.lower() in everything]
+    document = (Path(found["path"]).with_name("synthetic.json")).read_text().lower()
+    assert not [secret for secret in secrets if secret.lower() in document]
+    sentences = pl.read_parquet(config.parent / "reticent-store/private/latest/sentences/*.parquet")
+    assert not [one for one in sentences["doc_id"].unique() if one in document]
+    assert table.columns == ["record", "turn", "domain", "speaker", "text", "num_tokens"]
+    assert (config.parent / "reticent-store/public/latest/synthetic/part-00000.parquet").exists()
