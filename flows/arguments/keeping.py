@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
+from pipelines.errors import ConfigError
 
 
 @app.command()
@@ -120,15 +121,29 @@ def mirror(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
 @app.command()
 def export(
     name: Annotated[
-        str, typer.Argument(help="A table or stage, report, private_model, or a path below the private root.")
+        str,
+        typer.Argument(
+            help="model or dataset: what is published, signed. Or a private table or stage, report, private_model, or "
+            "a path below the private root."
+        ),
     ],
-    out: Annotated[Path, typer.Option("--out", help="The file or folder to make; it will hold private text in plain.")],
+    out: Annotated[Path, typer.Option("--out", help="The file or folder to make.")],
     config: Annotated[Path, typer.Option("--config", "-c", help="The settings file.")] = DEFAULT_CONFIG,
+    licence: Annotated[
+        str | None, typer.Option("--license", help="Of a model or dataset, for its card, e.g. apache-2.0.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy private tables or files out of the store, without encryption, for the trusted side."""
+    """Write the published model or tables as a signed folder with a card; or copy private files, in plain."""
     from flows.commands.export import export_document, export_text
+    from flows.commands.export_release import KINDS, release_document, release_text
 
+    if name in KINDS:
+        released = release_document(config, os.environ, name, out, licence=licence)
+        emit(released, as_json, release_text(released))
+        return
+    if licence is not None:
+        raise ConfigError("--license is for the cards of model and dataset; private files have none")
     document = export_document(config, os.environ, name, out)
     emit(document, as_json, export_text(document))
 

@@ -35,14 +35,7 @@ def export_document(config: Path, environ: Mapping[str, str], name: str, out: Pa
         StoreError: a file is not as it was written.
     """
     roots = open_store(load_settings(config, environ), create=False)
-    out = out.absolute()
-    for root in (roots.private, roots.public):
-        if out.resolve().is_relative_to(root.resolve()):
-            raise ConfigError("--out lies in the store; choose a place outside of it")
-    if out.exists() or out.is_symlink():
-        raise ConfigError(f"--out {out} is there already; name what is to be made")
-    if not out.parent.is_dir():
-        raise ConfigError(f"--out: the folder {out.parent} has to be there")
+    out = out_path(roots, out)
     with store_lock(roots.private), private_umask():
         sources = _sources(roots, name)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
@@ -69,6 +62,23 @@ def export_text(document: Mapping[str, Any]) -> str:
         f"wrote {document['out']}: {document['num_files']} files in plain, out of the private root. They hold what the "
         "private root holds, and nothing encrypts or cleans them up there"
     )
+
+
+def out_path(roots: Roots, out: Path) -> Path:
+    """Where to make a file or folder outside of the store.
+
+    Raises:
+        ConfigError: it is there already, lies in the store, or its parent is missing.
+    """
+    out = out.absolute()
+    for root in (roots.private, roots.public):
+        if out.resolve().is_relative_to(root.resolve()):
+            raise ConfigError("--out lies in the store; choose a place outside of it")
+    if out.exists() or out.is_symlink():
+        raise ConfigError(f"--out {out} is there already; name what is to be made")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: the folder {out.parent} has to be there")
+    return out
 
 
 def _sources(roots: Roots, name: str) -> list[Path]:

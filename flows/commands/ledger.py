@@ -23,7 +23,7 @@ from pipelines.store.releases import adopted_models
 from pipelines.store.roots import Roots
 
 if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Release
+    from pipelines.accounting.ledger import Release, Scope
 
 _MOST_TRAININGS = 1_000
 """Trainings ahead that are looked at; who can pay for so many need not count them."""
@@ -42,8 +42,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     guarantee: Any = settings.stages["guarantee"]
     releases = read_ledger(roots)
     check_releases(roots, releases)
-    latest = runs.key_in(runs.latest(roots), "train")
-    latest = Releases(adopted=adopted_models(roots)).trained_as(latest) if latest else None
+    latest = _latest_model(roots)
     groups = []
     rows: dict[str, dict[str, Any]] = {}
     for number, members in enumerate(overlapping(releases, guarantee.budget_scope), 1):
@@ -191,17 +190,48 @@ def _credit(roots: Roots, members: Sequence[Release]) -> dict[str, Any]:
         ``epsilon`` and ``delta`` of Bayesian confidentiality, composed first and with credit given once; or None with
         the ``reason`` why no credit is given.
     """
+    none: dict[str, Any] = {"epsilon": None, "delta": None}
+    document, stale = latest_claims(roots, members)
+    return {**none, **(credit_of(document) if stale is None else {"reason": stale})}
+
+
+def latest_claims(roots: Roots, members: Sequence[Release]) -> tuple[dict[str, Any], str | None]:
+    """The claims of the latest run, as ``claims.json`` has them, and why they do not hold now; None where they do.
+
+    Args:
+        members: the releases that they have to be about.
+    """
     from pipelines.accounting.ledger import releases_digest
 
-    none: dict[str, Any] = {"epsilon": None, "delta": None}
     key = runs.key_in(runs.latest(roots), "guarantee")
     manifest = manifests.load(roots, "guarantee", key) if key else None
     if manifest is None or manifests.damage(roots, manifest, full=True):
-        return {**none, "reason": "no run has stated claims about these releases"}
-    document = roots.private_files("guarantee", manifest.key).find_json("claims.json") or {}
+        return {}, "no run has stated claims about these releases"
+    document: dict[str, Any] = roots.private_files("guarantee", manifest.key).find_json("claims.json") or {}
     if document.get("releases") != releases_digest(r for r in members if r.is_claimed):
-        return {**none, "reason": "the latest run's claims are about other releases; run `reticent run` again"}
-    return {**none, **credit_of(document)}
+        return document, "the latest run's claims are about other releases; run `reticent run` again"
+    return document, None
+
+
+def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
+    """The releases that may share records with the latest run's model, itself included; none if it is none.
+
+    Raises:
+        LedgerError: the ledger is not as it was written.
+    """
+    from pipelines.accounting.ledger import overlapping
+
+    releases = read_ledger(roots)
+    check_releases(roots, releases)
+    latest = _latest_model(roots)
+    groups = overlapping([r for r in releases if r.state == "published"], scope)
+    return next((members for members in groups if any(r.key == latest for r in members)), ())
+
+
+def _latest_model(roots: Roots) -> str | None:
+    """The key that the latest run's model was trained under."""
+    key = runs.key_in(runs.latest(roots), "train")
+    return Releases(adopted=adopted_models(roots)).trained_as(key) if key else None
 
 
 def ledger_text(document: Mapping[str, Any]) -> str:

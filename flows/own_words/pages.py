@@ -20,6 +20,7 @@ from pipelines.graph import GRAPH
 from pipelines.miss_rate.estimate import Labelled, measured, not_measured
 from pipelines.miss_rate.review import ReviewTable, SentenceReview
 from pipelines.policies.detectors.specs import SPECS
+from pipelines.report.cards import data_card, model_card_sections
 from pipelines.report.figures import Sources, build
 from pipelines.report.public import public_version
 from pipelines.report.render import render_html
@@ -61,6 +62,8 @@ def texts() -> Iterator[str]:
         public = public_version(full, claims, publishes_counts=is_shown)
         for unit in (*json_units(public), *page_units(render_html(public))):
             yield unit.text
+        yield model_card_sections(public)
+        yield data_card(public)
 
 
 def _titles() -> Iterator[str]:

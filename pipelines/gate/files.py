@@ -25,6 +25,8 @@ SKIPPED_SUFFIXES: Final = frozenset({".safetensors"})
 """Weights: numbers that no search for text can judge. What they may give away is what the guarantee is about."""
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
 _CARD: Final = "README.md"
+_CARD_TEXTS: Final = frozenset({"model_card.md", "data_card.md"})
+"""What the report stage writes for the cards of releases: the sentences and figures of the public report."""
 _OWN_FILES: Final = frozenset({_CARD, "report.json"})
 """Our own documents beside pages; any other text is in a format of ``transformers``."""
 _VERSION: Final = "transformers_version"
@@ -63,6 +65,8 @@ def units_of(path: Path) -> Iterator[Unit]:
             yield from _vocabulary(document) if path.name in _VOCABULARIES else json_units(document, is_format)
     elif path.suffix == ".html":
         yield from page_units(_text_of(path))
+    elif path.name in _CARD_TEXTS:
+        yield Unit(_text_of(path), is_computed=True, is_prose=True)
     elif path.suffix not in SKIPPED_SUFFIXES:
         yield Unit(_text_of(path), is_prose=True, is_format=is_format)
 

@@ -36,6 +36,7 @@ class Sources:
         settings: what may be shown of the settings.
         publishes_rows: whether the rows of the public side are published as a table.
         audit: what attacks found; None where nobody attacked.
+        signed_by: the fingerprint of the key that releases of this store are signed with (`pipelines.signatures`).
     """
 
     split: Sequence[Figures] = ()
@@ -54,6 +55,7 @@ class Sources:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publishes_rows: bool = False
     audit: Any = None
+    signed_by: str | None = None
 
 
 def total(figures: Sequence[Figures], key: str) -> int | None:
@@ -120,6 +122,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "settings": {table: dict(values) for table, values in sources.settings.items()},
         "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],
         "audit": sources.audit,
+        "signed_by": sources.signed_by,
         "withheld": [],
     }
 

@@ -171,6 +171,8 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
         "warnings": [],
         "settings": full["settings"],
         "lineage": [],
+        **({"audit": _audit(full["audit"])} if publishes_counts else {}),
+        "signed_by": full["signed_by"],
         "withheld": [text for text in WITHHELD if not (publishes_counts and text is _RATES_WITHHELD)],
     }
 
@@ -199,6 +201,20 @@ def _metrics(metrics: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
         kept[key] = coarse(kept.get(key), _CLAIM_DIGITS, "up")
     kept["noise_multiplier"] = coarse(kept.get("noise_multiplier"), _CLAIM_DIGITS, "down")
     return kept
+
+
+def _audit(audit: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Of each attack its one figure: lower bound on epsilon, best AUC, largest exposure. None: nobody attacked."""
+    if audit is None:
+        return None
+    lower, membership, exposure = audit["epsilon_lower"], audit["membership"], audit["exposure"]
+    best = membership and membership["best"]
+    largest = max((group["maximum"] for group in exposure["groups"]), default=None) if exposure else None
+    return {
+        "epsilon_lower": coarse(lower["value"], _RATE_DIGITS, "down") if lower else None,
+        "membership_auc": coarse(best["auc"], _RATE_DIGITS) if best else None,
+        "exposure": coarse(largest, _RATE_DIGITS),
+    }
 
 
 def _rates(miss_rate: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Report: one page and one JSON document on what a run did and what it may claim; a public version beside the full one.
 
+With the public version go the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
+``reticent export`` puts them into what it signs, and the gate has searched them here.
+
 Algorithm 1's results, and Just Fine-tune Twice, appendix A.2: learning curves, counts and private losses are releases
 of their own, which the model's epsilon does not cover, so only the full version in the private root has them.
 """
@@ -39,10 +42,15 @@ class ReportConfig(StageConfig):
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root)."""
+    """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
+
+    Beside the public one stand ``model_card.md`` and ``data_card.md``.
+    """
+    from pipelines.report.cards import data_card, model_card_sections
     from pipelines.report.figures import Sources, build, data_warnings
     from pipelines.report.public import public_version
     from pipelines.report.settings import shown_settings
+    from pipelines.signatures import own_fingerprint
     from pipelines.stages.publish import publishes_rows
 
     config: ReportConfig = ctx.configs["report"]
@@ -69,13 +77,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
                 for artifact in artifacts
             ],
             publishes_rows=publishes_rows(ctx.configs, ctx.configs["train"].method),
+            signed_by=own_fingerprint(ctx.run.secret) if ctx.run.secret else None,
             settings=shown_settings({name: table for name, table in ctx.configs.items() if name != "report"}),
         ),
         title=config.title,
     )
     _write(full, ctx.out)
     if config.public:
-        _write(public_version(full, claims["public"], publishes_counts=config.publish_counts), ctx.out.public)
+        public = public_version(full, claims["public"], publishes_counts=config.publish_counts)
+        _write(public, ctx.out.public)
+        ctx.out.public.text("model_card.md", model_card_sections(public))
+        ctx.out.public.text("data_card.md", data_card(public))
     return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
 
 

@@ -92,7 +92,7 @@ pipeline_tag: {use}
 # A language model trained with Reticent
 
 A {kind}, {origin} with the method `{method}`: {described}. {_cost(run)}What this promises, and under which
-assumptions, is stated in the report, not here; a model that is trained on the same files later adds to what is given
+assumptions, is stated in the report; a model that is trained on the same files later adds to what is given
 away, and the newest report says what all of them cost together.
 
 {_LSTM if is_lstm else _AUTO.format(auto)}{_WITH_PREFIX if has_prefix(run.network) else ""}

@@ -50,7 +50,7 @@ def open_folder(
     where = choose_device(device)
     try:
         with memory_files.readable(folder) as opened:
-            tokenizer, is_lstm = _tokenizer_of(opened)
+            tokenizer, is_lstm = tokenizer_of(opened)
             document, control = read_description(opened, tokenizer, task)
             check(document["task"])
             model = load_lstm(opened) if is_lstm else _transformer(opened, kind, attention)
@@ -70,7 +70,8 @@ def open_folder(
     return loaded, document
 
 
-def _tokenizer_of(folder: Path) -> tuple[Any, bool]:
+def tokenizer_of(folder: Path) -> tuple[Any, bool]:
+    """The tokenizer of a model folder, and whether the model is an LSTM."""
     is_lstm = "architecture" in json.loads((folder / "config.json").read_text("utf-8"))
     read = transformers.PreTrainedTokenizerFast if is_lstm else transformers.AutoTokenizer
     with quiet_transformers():

@@ -285,6 +285,8 @@ NOT_PRIVATE = {
     "pipelines/memory_files.py": "links to files in memory",
     "pipelines/encryption/": "reads the store key; seals",
     "pipelines/store/mirror.py": "what is published",
+    "pipelines/release_folder.py": "what is published, in a folder outside of the store",
+    "pipelines/training/plain_loading.py": "likewise",
     "pipelines/store/locks.py": "locks, which are empty",
     "pipelines/store/ledger.py": "a lock, which is empty",
     "pipelines/store/code.py": "source code",

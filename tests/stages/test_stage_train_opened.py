@@ -5,9 +5,12 @@ import shutil
 from itertools import pairwise
 
 import numpy as np
+import peft
 import polars as pl
 import pytest
 import torch
+import transformers
+from safetensors.torch import load_file, save_file
 from support.evaluations import evaluated, figures_of
 from support.old_stores import COMMITS, unpack
 from support.tables import table_at
@@ -23,6 +26,7 @@ from pipelines.training.data.records import target_positions
 from pipelines.training.data.row_store import RowStore
 from pipelines.training.data.rows import original_rows
 from pipelines.training.encoded import Record, targets_of
+from pipelines.training.plain_loading import prepare
 from pipelines.training.trained import open_trained
 
 ONE = {"epochs": 1, "noise_multiplier": 0.5, "target_epsilon": None}
@@ -108,6 +112,60 @@ def test_so_it_does_for_other_tasks(tmp_path, families, name):
     assert losses.perplexity == pytest.approx(figures_of(ctx)["perplexity"], rel=1e-5)
     prompt = "name : The Mill" if name == "table_to_text" else Record(texts=["hello", ""], speakers=["PARTNER", "SELF"])
     assert len(trained.generate([prompt], num=2, max_new_tokens=4, seed=1)[0]) == 2
+
+
+PLAIN = {"gpt2 from scratch": "transformers", "masks asked for": "transformers", "pretrained": "transformers"}
+PLAIN |= {"low-rank additions": "transformers", "prefix": "peft"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PLAIN])
+def test_a_plain_loader_writes_the_same(opened, tmp_path, name):
+    ctx, _, trained = opened(name)
+    folder = tmp_path / "model"
+    shutil.copytree(model_of(ctx), folder)
+    assert prepare(folder)[0] == PLAIN[name]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    if PLAIN[name] == "peft":
+        model = peft.PeftModel.from_pretrained(model, folder / "prefix")
+    prompts = ["hello", "my order is", "thank"]
+    expected = trained.generate(prompts, max_new_tokens=12, temperature=0)
+    for prompt, ([text],) in zip(prompts, ([found] for found in expected), strict=True):
+        ids = torch.tensor([trained._encoder.prompt(prompt)])
+        written = model.generate(input_ids=ids, do_sample=False, max_new_tokens=12)[0, ids.shape[1] :]
+        assert tokenizer.decode(written, skip_special_tokens=True).strip() == text
+    for family in (tokenizer, model):
+        assert type(family).__module__.split(".")[0] in ("transformers", "peft")
+
+
+def test_what_no_text_may_hold_no_loader_writes(opened, tmp_path):
+    ctx, _, trained = opened("gpt2 from scratch")
+    folder = tmp_path / "model"
+    shutil.copytree(model_of(ctx), folder)
+    prompt = trained._encoder.prompt("hello")
+    with torch.no_grad():
+        likeliest = int(trained.model(torch.tensor([prompt])).logits[0, -1].argmax())
+    weights = load_file(folder / "model.safetensors")
+    weights["transformer.wte.weight"][trained.control.mask] = 2 * weights["transformer.wte.weight"][likeliest]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    def written():
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        return model.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=1)[0, -1]
+
+    assert written() == trained.control.mask
+    prepare(folder)
+    assert written() != trained.control.mask
+
+
+def test_an_lstm_says_what_opens_it(opened, tmp_path):
+    ctx, _, _ = opened("lstm")
+    shutil.copytree(model_of(ctx), tmp_path / "model")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
+    loader, (note,) = prepare(tmp_path / "model")
+    assert loader == "lstm"
+    assert "open_trained" in note
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
 
 
 def test_classifiers_and_other_folders_are_refused(tmp_path, families):

@@ -1,0 +1,80 @@
+"""``reticent verify-release``: is a folder what somebody signed? Needs neither a store nor settings."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pipelines.errors import ConfigError
+from pipelines.release_folder import OF_THE_HUB, verify_folder
+
+_DIGITS: Final = 32
+_SHOWN: Final = 20
+
+
+def verify_document(folder: Path, key: str | None) -> dict[str, Any]:
+    """What `pipelines.release_folder.verify_folder` finds, and whether the key is the expected one.
+
+    Args:
+        folder: a release, or a copy of one.
+        key: the fingerprint that the publisher told; spaces and colons do not matter.
+
+    Returns:
+        As there, with ``expected_key``, ``is_expected_key`` (None without a key to compare with), and ``is_verified``:
+        the folder is whole, and the key is not another one.
+
+    Raises:
+        ConfigError: there is no release, or the fingerprint is none.
+    """
+    if not folder.is_dir():
+        raise ConfigError("there is no folder at that path")
+    expected = None if key is None else _fingerprint(key)
+    found = verify_folder(folder)
+    is_expected = None if expected is None else found["signed_by"] == expected
+    return {
+        **found,
+        "expected_key": expected,
+        "is_expected_key": is_expected,
+        "is_verified": found["is_whole"] and is_expected is not False,
+    }
+
+
+def _fingerprint(text: str) -> str:
+    digits = "".join(text.replace(":", " ").split()).lower()
+    if len(digits) != _DIGITS or not set(digits) <= set(string.hexdigits):
+        raise ConfigError(f"--key takes the fingerprint that the publisher tells: {_DIGITS} hexadecimal digits")
+    return digits
+
+
+def verify_text(document: Mapping[str, Any]) -> str:
+    """For people. Names of files are quoted: nobody vouches for those of a folder that does not verify."""
+    lines = []
+    for word in ("missing", "added", "changed"):
+        names = document[word]
+        lines += [f"{word:<8} {name!a}" for name in names[:_SHOWN]]
+        if len(names) > _SHOWN:
+            lines.append(f"{word:<8} and {len(names) - _SHOWN} more")
+    if document["problem"] is not None:
+        lines.append(f"unsigned {document['problem']}")
+    if document["is_whole"]:
+        about = document["about"]
+        lines.append(
+            f"{document['num_files']} files of a {about.get('kind')} as signed on {about.get('released')}, "
+            f"none missing or added (not compared: {', '.join(OF_THE_HUB)})"
+        )
+    signed_by = document["signed_by"]
+    if signed_by is not None:
+        lines.append(f"signed by the key {signed_by}")
+        if document["expected_key"] is None:
+            lines.append(
+                "whose key that is, a signature cannot say: compare it with what the publisher told you by another "
+                "way, or give that as --key"
+            )
+        elif document["is_expected_key"]:
+            lines.append("which is the one that you expect: whoever holds its private half made this folder")
+        else:
+            lines.append(f"which is NOT the one that you expect, {document['expected_key']}")
+    lines.append("VERIFIED" if document["is_verified"] else "NOT VERIFIED")
+    return "\n".join(lines)

@@ -1,0 +1,221 @@
+"""What the cards of a released model and of a released data set say of privacy: Markdown, of the public report.
+
+Beside the claims stands what nobody measured or what is withheld, so that silence does not pass for a good result.
+Rates and figures of audits are in a public report only where the settings publish them (`report.publish_counts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from pipelines.report.claims import (
+    can_be_claimed,
+    cannot_be_claimed,
+    not_together,
+    numbers_of,
+    only_together,
+)
+from pipelines.report.numbers import percent, plain, real
+from pipelines.report.words import CORPORA, RELATIONS, SOURCES
+
+_KINDS: Final = {"issued": "Guarantee", "estimate": "Estimate, not a guarantee", "refused": "Refused"}
+_COUNTED: Final = (
+    "These figures were counted on private text and published without noise (`report.publish_counts`). Every guarantee "
+    "above is about the model alone, and neither about this card nor about the report."
+)
+_WITHHELD_RATES: Final = (
+    "How much redaction missed (m, γ, δ₂). If it was measured, the figures stay where the private text is: they were "
+    "counted on it, and ε does not cover them."
+)
+_WITHHELD_AUDIT: Final = (
+    "Attacks. If somebody attacked this model, what they found stays where the private text is. A guarantee bounds "
+    "attacks; it does not measure them."
+)
+_NEVER: Final = (
+    "Secrets of kinds that no policy looks for, and that nobody labelled.",
+    "What many records say together about one person or one fact: the unit of each claim is named above.",
+    "What the models that this one began with, or that redaction uses, had learnt elsewhere.",
+    "Fitness for any task, bias and harm.",
+)
+
+
+def model_card_sections(report: Mapping[str, Any]) -> str:
+    """The sections of a model card that follow what the training says of itself (`pipelines.training.model_card`).
+
+    Args:
+        report: as `pipelines.report.public.public_version` returns it.
+    """
+    training = report["training"]
+    figures = [
+        ("Perplexity per token on held-out text", real(training.get("perplexity"))),
+        ("The same before training", real(training.get("perplexity_at_initialisation"))),
+        ("Bits per byte", real(training.get("bits_per_byte"))),
+        ("Next-token accuracy", percent(training.get("next_token_accuracy"))),
+        ("Accuracy", percent(training.get("accuracy"))),
+    ]
+    return _joined(
+        *_claims(report),
+        "## Held-out text",
+        f"Evaluated on {training['evaluated_on']}." if training.get("evaluated_on") else "",
+        _table(("figure", "value"), [row for row in figures if row[1] != real(None)]),
+        *_measured(report),
+        *_checking(report),
+    )
+
+
+def data_card(report: Mapping[str, Any]) -> str:
+    """The text of a data set card.
+
+    Args:
+        report: as `pipelines.report.public.public_version` returns it.
+    """
+    redaction, dedup = report["redaction"], report["dedup"]
+    conservative = redaction.get("conservative")
+    return _joined(
+        "# Text released with Reticent",
+        "`public`: rows of the corpus in which the policies found nothing, after deduplication. They are published as "
+        "they were written and are not protected at all: they are here because the rules below let them pass. Their "
+        "order is that of a content hash, and their ids say nothing of where they stood. `synthetic`, where there is "
+        "such a table: text that the released model wrote.",
+        "## How rows were chosen",
+        _list(
+            [
+                f"Masked by: {plain(', '.join(redaction['policies']) or 'nothing')}. A row with a mask is not here.",
+                f"Left out on suspicion by: {plain(conservative or 'nothing')}.",
+                f"Duplicates: {plain(dedup.get('mode') or 'not stated')}.",
+            ]
+        ),
+        *_claims(report),
+        *_measured(report),
+        *_checking(report),
+    )
+
+
+def _claims(report: Mapping[str, Any]) -> Iterable[str]:
+    claims = report["claims"]
+    yield "## What is promised"
+    yield f"**What can be claimed.** {can_be_claimed(claims)}"
+    yield f"**What cannot.** {cannot_be_claimed(claims)}"
+    stated = [claim["assumptions"] for claim in claims if claim["status"] != "refused"]
+    shared = [text for text in stated[0] if all(text in others for others in stated)] if len(stated) > 1 else []
+    if shared:
+        yield "Every claim that is not refused supposes that:"
+        yield _list(shared)
+    for claim in claims:
+        yield from _claim(claim, shared)
+
+
+def _claim(claim: Mapping[str, Any], shared: Sequence[str]) -> Iterable[str]:
+    size = claim["group_size"]
+    yield f"### {claim['title']}{f' ({size} secrets)' if size and size > 1 else ''}"
+    is_refused = claim["status"] == "refused"
+    numbers = "" if is_refused else f": {numbers_of(claim)}"
+    why = f" Why: {_sentence(claim['reason'])}" if claim["reason"] else ""
+    yield f"{_KINDS[claim['status']]}{numbers}.{why}"
+    if is_refused:
+        return
+    whole = only_together(claim)
+    yield claim["statement"] or ""
+    if whole["statement"]:
+        yield f"For all releases together: {whole['statement']}"
+    if reason := not_together(claim):
+        yield f"Why it does not hold for all releases together: {_sentence(reason)}"
+    if claim["beside"]:
+        yield f"Not covered, and published too: {_sentence('; '.join(claim['beside']))}"
+    rows = [
+        ("notion", f"`{claim['notion']}`"),
+        ("about", claim["covers"]),
+        ("theorem", claim["theorem"]),
+        ("unit", claim["unit"] and f"one {claim['unit']}"),
+        ("relation", f"{RELATIONS.get(claim['relation'], claim['relation'])} (`{claim['relation']}`)"),
+        ("corpus", CORPORA.get(claim["corpus"], claim["corpus"])),
+        ("μ", claim["mu"]),
+        ("confidence", percent(claim["confidence"]) if claim["confidence"] not in (None, 1, 1.0) else None),
+    ]
+    yield _table(("", ""), [(name, str(value)) for name, value in rows if value])
+    own = [text for text in claim["assumptions"] if text not in shared]
+    together = [f"(for all releases together) {text}" for text in whole["assumptions"] if text not in shared]
+    if own or together:
+        yield "It supposes also that:" if shared else "It supposes that:"
+        yield _list([*own, *together])
+
+
+def _measured(report: Mapping[str, Any]) -> Iterable[str]:
+    missing = []
+    if report["publishes_counts"]:
+        yield "## Counted on private text"
+        yield _COUNTED
+        yield from _rates(report["miss_rate"])
+        yield from _audit(report.get("audit"))
+        if not _is_measured(report["miss_rate"]):
+            missing.append("How much redaction missed: nobody looked.")
+        if not report.get("audit"):
+            missing.append("Attacks: nobody attacked this model. A guarantee bounds attacks; it does not measure them.")
+    else:
+        missing += [_WITHHELD_RATES, _WITHHELD_AUDIT]
+    yield "## What was not measured, or is not told"
+    yield _list([*missing, *_NEVER])
+
+
+def _is_measured(rates: Mapping[str, Any]) -> bool:
+    return rates.get("source") not in (None, "not_measured")
+
+
+def _rates(rates: Mapping[str, Any]) -> Iterable[str]:
+    if not _is_measured(rates):
+        return
+    rows = []
+    for name, key, bound in (
+        ("γ, share of secrets that redaction missed", "false_negative_rate", "upper"),
+        ("δ₂, chance that a sentence with a missed secret is public", "delta2", "upper"),
+    ):
+        found = rates.get(key) or {}
+        rows.append((name, f"{real(found.get('value'), 3)}, at most {real(found.get(bound), 3, upper=True)}"))
+    yield _table(("rate", "value"), rows)
+    yield f"Who said what was missed: {_sentence(SOURCES.get(rates['source'], rates['source']))}"
+
+
+def _audit(audit: Mapping[str, Any] | None) -> Iterable[str]:
+    if not audit:
+        return
+    lower, best = audit["epsilon_lower"], audit["membership_auc"]
+    rows = [
+        ("ε that attacks showed, at least", real(lower, 3, lower=True) if lower is not None else None),
+        ("best membership attack, AUC", real(best, 3) if best is not None else None),
+        ("largest exposure of a canary, bits", real(audit["exposure"], 3) if audit["exposure"] is not None else None),
+    ]
+    yield _table(("attack", "value"), [(name, value) for name, value in rows if value is not None])
+
+
+def _checking(report: Mapping[str, Any]) -> Iterable[str]:
+    yield "## How to check this folder"
+    yield (
+        "`reticent verify-release FOLDER` compares every file with `release.json`, and that with its signature. It "
+        "needs no account, no network and nothing of the store. A signature says which key signed, and not whose it "
+        "is: ask the publisher by another way for the fingerprint."
+    )
+    if report.get("signed_by"):
+        yield f"Fingerprint of the key, as the report has it: `{report['signed_by']}`"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def _list(texts: Sequence[str]) -> str:
+    return "\n".join(f"* {_plain(text)}" for text in texts)
+
+
+def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
+    cells = [head, ("---", "---"), *rows]
+    return "\n".join("| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in row) + " |" for row in cells)
+
+
+def _plain(text: str) -> str:
+    """Text in which no tag is read; code stays as it is."""
+    return text if "`" in text else text.replace("<", "&lt;")
+
+
+def _joined(*blocks: str) -> str:
+    return "\n\n".join(block for block in blocks if block) + "\n"

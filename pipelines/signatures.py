@@ -1,0 +1,73 @@
+"""Signatures that anybody can check: Ed25519 (RFC 8032), by a key that follows from the store's secret.
+
+The seals and digests of a store are keyed by its secret, so nobody else can check them (`pipelines.store.seals`). What
+leaves the house is signed with a private key instead, whose public half goes with it. The key is derived from the
+secret (`pipelines.context.derived_key`): whoever holds the secret can sign, nobody else can, and there is no other key
+to keep or to lose. A public key tells nothing of the secret.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from pipelines.context import derived_key
+
+_PURPOSE = "signature of releases"
+_CHARACTERS = 32
+
+
+def signing_key(secret: bytes) -> Ed25519PrivateKey:
+    """The private key of the store that has this secret.
+
+    Raises:
+        ValueError: there is no secret.
+    """
+    return Ed25519PrivateKey.from_private_bytes(derived_key(secret, _PURPOSE))
+
+
+def public_pem(key: Ed25519PrivateKey) -> bytes:
+    """The public key as other tools read it: PEM, SubjectPublicKeyInfo."""
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def read_public_key(pem: bytes) -> Ed25519PublicKey:
+    """The inverse of `public_pem`.
+
+    Raises:
+        ValueError: it is no public key of Ed25519.
+    """
+    try:
+        key = load_pem_public_key(pem)
+    except UnsupportedAlgorithm as error:
+        raise ValueError("a key of another kind") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError("a key of another kind")
+    return key
+
+
+def fingerprint_of(key: Ed25519PublicKey) -> str:
+    """What people compare: the first 128 bits of SHA-256 over the raw public key, in hexadecimal.
+
+    To make another key with this fingerprint takes about 2^128 tries (a second preimage). It is one word, since groups
+    of digits in a public report might pass for a masked number (`pipelines.gate`).
+    """
+    raw = key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return hashlib.sha256(raw).hexdigest()[:_CHARACTERS]
+
+
+def own_fingerprint(secret: bytes) -> str:
+    """The fingerprint of the key that a store signs with."""
+    return fingerprint_of(signing_key(secret).public_key())
+
+
+def is_signed(data: bytes, signature: bytes, key: Ed25519PublicKey) -> bool:
+    """Whether the holder of the private key signed these bytes."""
+    try:
+        key.verify(signature, data)
+    except InvalidSignature:
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""What leaves the house: a folder that other programs open, with a card and a signature, and nothing private."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from huggingface_hub import DatasetCard, DatasetCardData, ModelCard, ModelCardData
+from looked_at import finished_run
+from safetensors import safe_open
+from support.copies import copied
+from typer.testing import CliRunner
+
+from flows.arguments import app
+from flows.commands.export_release import release_document
+from flows.running.spec import open_store
+from flows.settings import load_settings
+from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.release_folder import verify_folder
+from pipelines.signatures import own_fingerprint
+from pipelines.store import runs
+from pipelines.store.ledger import append, document_of, locked, published, read_ledger
+from pipelines.store.roots import Roots
+
+OF_VLLM = ("GPT2LMHeadModel", "LlamaForCausalLM")
+"""Architectures of ours that vLLM's registry of models names, as `transformers` writes them."""
+
+
+@pytest.fixture(scope="module")
+def roots() -> Roots:
+    return open_store(load_settings(finished_run(), {}), create=False)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("release") / "model"
+    release_document(finished_run(), {}, "model", out, licence="apache-2.0")
+    return out
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("release") / "dataset"
+    done = CliRunner().invoke(app, ["export", "dataset", "--out", str(out), "-c", str(finished_run()), "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["kind"] == "dataset"
+    return out
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    copied(finished_run().parent, tmp_path / "project")
+    return tmp_path / "project" / "reticent.toml"
+
+
+def test_both_are_signed_by_the_store_and_whole(model: Path, dataset: Path, roots: Roots) -> None:
+    for folder, kind in ((model, "model"), (dataset, "dataset")):
+        found = verify_folder(folder)
+        assert found["is_whole"]
+        assert found["signed_by"] == own_fingerprint(roots.secret)
+        assert found["about"]["kind"] == kind
+        assert {path.stat().st_mode & 0o777 for path in folder.rglob("*") if path.is_file()} == {0o644}
+        assert found["signed_by"] in (folder / "report" / "report.html").read_text("utf-8")
+        assert found["signed_by"] in (roots.private / "latest" / "report" / "report.html").read_text("utf-8")
+
+
+def test_every_file_is_a_public_one_but_card_and_settings_of_generation(
+    model: Path, dataset: Path, roots: Roots
+) -> None:
+    public = {path.read_bytes() for path in (roots.public / "objects").rglob("*") if path.is_file()}
+    made = {"README.md", "generation_config.json", "release.json", "release.sig", "release.pem"}
+    for folder in (model, dataset):
+        for path in folder.rglob("*"):
+            assert path.is_dir() or path.name in made or path.read_bytes() in public
+    private = "".join(row for (row,) in _sentences(roots))
+    assert "frobnix" in private
+    assert not any(b"frobnix" in path.read_bytes() for path in model.rglob("*") if path.is_file())
+
+
+def _sentences(roots: Roots) -> list[tuple[Any, ...]]:
+    return pl.read_parquet(str(roots.private / "latest" / "sentences" / "*.parquet")).select("text").rows()
+
+
+def test_the_model_card_is_valid_for_the_hub_and_states_the_headline(model: Path) -> None:
+    card = ModelCard.load(model / "README.md")
+    data = ModelCardData(**card.data.to_dict())
+    assert (data.library_name, data.pipeline_tag, data.license) == ("transformers", "text-generation", "apache-2.0")
+    assert ModelCard(str(card)).data.to_dict() == card.data.to_dict()
+    claims = json.loads((model / "report" / "report.json").read_text("utf-8"))["claims"]
+    headline = next(claim for claim in claims if claim["is_headline"])
+    privacy = data.to_dict()["privacy"]
+    for name in ("notion", "epsilon", "delta", "relation", "unit", "theorem"):
+        assert privacy[name] == headline[name]
+    assert privacy["num_assumptions"] == len(headline["assumptions"])
+    text = card.text
+    assert "# A language model trained with Reticent" in text
+    assert f"`{headline['notion']}`" in text
+    assert "## What was not measured, or is not told" in text
+    assert all(assumption in text for assumption in headline["assumptions"])
+
+
+def test_the_dataset_card_is_valid_for_the_hub_and_names_tables_that_are_there(dataset: Path, roots: Roots) -> None:
+    card = DatasetCard.load(dataset / "README.md")
+    data = DatasetCardData(**card.data.to_dict()).to_dict()
+    assert data["task_categories"] == ["text-generation"]
+    (table,) = data["configs"]
+    assert table["config_name"] == "public"
+    (files,) = table["data_files"]
+    released = pl.read_parquet(dataset / files["path"])
+    published = pl.read_parquet(str(roots.public / "latest" / "public" / "*.parquet"))
+    assert released.equals(published)
+    assert len(released) > 0
+    assert "are not protected at all" in card.text
+
+
+def test_a_plain_loader_finds_what_it_needs(model: Path) -> None:
+    """The layout that the loaders of transformers and vLLM read: see docs/releasing.md."""
+    settings = json.loads((model / "config.json").read_text())
+    assert settings["architectures"][0] in OF_VLLM
+    with safe_open(model / "model.safetensors", "pt") as weights:
+        names = set(weights.keys())
+    assert all(name.startswith("transformer.") for name in names)
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    ids = {*tokenizer["model"]["vocab"].values(), *(token["id"] for token in tokenizer["added_tokens"])}
+    assert max(ids) < settings["vocab_size"]
+    generation = json.loads((model / "generation_config.json").read_text())
+    own = json.loads((model / "reticent.json").read_text())["control"]
+    assert (generation["eos_token_id"], generation["pad_token_id"]) == (own["eos"], own["pad"])
+    assert set(generation["suppress_tokens"]) >= {own["mask"], own["bos"], *own["speakers"]}
+    assert own["eos"] not in generation["suppress_tokens"]
+
+
+def test_claims_that_do_not_hold_now_are_not_signed(config: Path, tmp_path: Path) -> None:
+    roots = open_store(load_settings(config, {}), create=False)
+    second = replace(read_ledger(roots)[-1], release_id="5e" * 8, key="5e" * 20)  # trained since; no claims yet
+    with locked(roots) as path:
+        append(roots, path, [document_of(second), published(second.release_id)])
+    for kind in ("model", "dataset"):
+        with pytest.raises(PrivacyGateError, match="claims that do not hold now"):
+            release_document(config, {}, kind, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    roots = open_store(load_settings(config, {}), create=False)
+    for place in (roots.public / "release", tmp_path / "none" / "release", config):
+        with pytest.raises(ConfigError, match="--out"):
+            release_document(config, {}, "model", place)
+    (table,) = list((roots.public / "latest" / "model").resolve().glob("config.json"))
+    table.write_text(table.read_text() + " ")
+    with pytest.raises(StoreError, match="gone or damaged"):
+        release_document(config, {}, "model", tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
+    record = runs.latest(roots)
+    monkeypatch.setattr(runs, "latest", lambda _: {**(record or {}), runs.FORGOTTEN: True})
+    with pytest.raises(PrivacyGateError, match="forgotten"):
+        release_document(config, {}, "dataset", tmp_path / "out")
+
+
+def test_without_texts_for_cards_nothing_is_exported(config: Path, tmp_path: Path) -> None:
+    roots = open_store(load_settings(config, {}), create=False)
+    record = dict(runs.latest(roots) or {})
+    shutil.rmtree(roots.private / "manifests" / "report")
+    assert record
+    with pytest.raises(StoreError, match="report is gone"):
+        release_document(config, {}, "dataset", tmp_path / "out")
+
+
+def test_a_licence_is_for_cards(tmp_path: Path) -> None:
+    arguments = ["export", "redacted", "--out", str(tmp_path / "x"), "-c", str(finished_run()), "--license", "mit"]
+    assert isinstance(CliRunner().invoke(app, arguments).exception, ConfigError)

@@ -1,0 +1,73 @@
+"""What cards of releases say: every claim as the public report has it, and what nobody measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from public_reports import published
+
+from pipelines.report.cards import data_card, model_card_sections
+
+CARDS = (model_card_sections, data_card)
+AUDIT = {
+    "epsilon_lower": {"value": 0.123456, "confidence": 0.95},
+    "membership": {"best": {"auc": 0.612345}},
+    "exposure": {"groups": [{"maximum": 3.21987}, {"maximum": 7.65432}]},
+}
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_every_claim_is_stated_with_its_notion_numbers_relation_unit_and_assumptions(
+    full: dict[str, Any], card: Callable[..., str]
+) -> None:
+    report = published(full)
+    text = card(report)
+    assert {claim["status"] for claim in report["claims"]} >= {"issued", "refused"}
+    for claim in report["claims"]:
+        assert f"### {claim['title']}" in text
+        if claim["status"] == "refused":
+            assert claim["reason"] in text
+            continue
+        for said in (f"`{claim['notion']}`", f"`{claim['relation']}`", f"one {claim['unit']}", claim["theorem"]):
+            assert said in text
+        for assumption in claim["assumptions"]:
+            assert assumption.replace("<", "&lt;") in text or assumption in text
+    issued = next(claim for claim in report["claims"] if claim["status"] == "issued")
+    assert f"ε = {issued['epsilon']:g}" in text
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_rates_and_attacks_are_told_only_where_the_settings_publish_them(
+    raw: dict[str, Any], make_report: Callable[..., dict[str, Any]], card: Callable[..., str]
+) -> None:
+    full = make_report(raw, audit=AUDIT)
+    without, within = (card(published(full, publishes_counts=counts)) for counts in (False, True))
+    rate = full["miss_rate"]["false_negative_rate"]["upper"]
+    assert "share of secrets that redaction missed" not in without
+    assert "0.612" not in without
+    assert "How much redaction missed (m, γ, δ₂). If it was measured" in without
+    assert "what they found stays where the private text is" in without
+    assert "share of secrets that redaction missed" in within
+    assert f"at most {rate:.3g}"[:10] in within
+    assert "Every guarantee above is about the model alone" in within
+    for figure in ("| 0.123 |", "| 0.612 |", "| 7.65 |"):
+        assert figure in within
+    assert "nobody attacked this model" in card(published(make_report(raw)))
+
+
+def test_audits_are_in_the_public_report_only_where_counts_are(
+    raw: dict[str, Any], make_report: Callable[..., dict[str, Any]]
+) -> None:
+    full = make_report(raw, audit=AUDIT)
+    assert "audit" not in published(full, publishes_counts=False)
+    assert published(full)["audit"] == {"epsilon_lower": 0.123, "membership_auc": 0.612, "exposure": 7.65}
+
+
+def test_text_of_claims_is_no_markup(full: dict[str, Any]) -> None:
+    report = published(full)
+    report["claims"][0] |= {"assumptions": ["a <MASK> stands | there"], "covers": "a | b", "status": "issued"}
+    text = model_card_sections(report)
+    assert "<MASK>" not in text
+    assert "a \\| b" in text
