@@ -29,14 +29,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipelines.dp.attach import Problem
 from pipelines.dp.clipping import ClippingName
 from pipelines.dp.errors import IsolationError, LossError, NotFiniteError, UnsupportedLayerError
 from pipelines.dp.gradients import ModeName
 from pipelines.dp.language import causal_lm_losses
 from pipelines.dp.optimizer import PrivateOptimizer
+from pipelines.dp.parameters import ExampleParameter
 from pipelines.dp.privacy import ASSUMPTIONS, PrivacyEngine
 from pipelines.dp.sampling import PoissonLoader
+from pipelines.dp.schedules import StepSchedule
 from pipelines.dp.uses import MemoryBudget
+from pipelines.dp.validation import find_problems
 from reticent._lazy import lazy
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ASSUMPTIONS",
     "ClippingName",
+    "ExampleParameter",
     "IsolationError",
     "LossError",
     "MemoryBudget",
@@ -54,8 +59,11 @@ __all__ = [
     "PrivacyCallback",
     "PrivacyEngine",
     "PrivateOptimizer",
+    "Problem",
+    "StepSchedule",
     "UnsupportedLayerError",
     "causal_lm_losses",
+    "find_problems",
 ]
 
 __getattr__, __dir__ = lazy(__name__, {"PrivacyCallback": "pipelines.dp.callback"})  # transformers is slow to import

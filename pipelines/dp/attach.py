@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 
 from pipelines.dp import layers
+from pipelines.dp.advice import change
+from pipelines.dp.attention import attention
+from pipelines.dp.by_autograd import MOST_PARAMETERS, by_autograd
+from pipelines.dp.convolutions import convolution, group_norm
 from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.gru import gru
 from pipelines.dp.layers import Site
 from pipelines.dp.lstm import lstm
+from pipelines.dp.parameters import example_parameter
 from pipelines.dp.rules import LayerRule, Rule, installed_rules, layer_name
 from pipelines.dp.tape import Tape
 
@@ -28,9 +35,20 @@ RULES: Final[Mapping[str, Rule]] = {
     f"{_HF}.qwen2.modeling_qwen2.Qwen2RMSNorm": layers.rms_norm_hf,
     f"{_HF}.qwen3.modeling_qwen3.Qwen3RMSNorm": layers.rms_norm_hf,
     "torch.nn.modules.rnn.LSTM": lstm,
+    "torch.nn.modules.rnn.GRU": gru,
+    "torch.nn.modules.conv.Conv1d": convolution,
+    "torch.nn.modules.conv.Conv2d": convolution,
+    "torch.nn.modules.conv.Conv3d": convolution,
+    "torch.nn.modules.normalization.GroupNorm": group_norm,
+    "torch.nn.modules.activation.MultiheadAttention": attention,
+    "pipelines.dp.parameters.ExampleParameter": example_parameter,
 }
 """Exact classes, by name: a subclass may compute something else."""
 
+_NOT_RUN_ALONE: Final = (
+    torch.nn.RNNBase, torch.nn.EmbeddingBag, torch.nn.ParameterList, torch.nn.ParameterDict,
+    torch.nn.utils.parametrize.ParametrizationList,
+)  # fmt: skip
 _sites: weakref.WeakKeyDictionary[torch.nn.Module, Site] = weakref.WeakKeyDictionary()
 
 
@@ -52,36 +70,15 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
     Raises:
         UnsupportedLayerError: a trainable parameter without a rule, or an engine is attached already.
     """
-    sites: dict[torch.nn.Module, tuple[Site, Rule]] = {}
-    problems: list[tuple[str, torch.nn.Module, str]] = []
-    for name, module in model.named_modules():
-        parameters = dict(module.named_parameters(recurse=False, remove_duplicate=False))
-        if not parameters:
-            continue
-        rule = rule_for(module)
-        problem = "no rule for this kind of layer" if rule is None else _unsupported(module, rule.parameters)
-        if problem is None and rule is not None:
-            if "forward" in module.__dict__:
-                problem = "its forward method is replaced already (by another engine?)"
-            else:
-                sites[module] = (Site(name, module, tape, parameters), rule.rule)
-        if problem is not None:
-            problems.append((name, module, problem))
-    # RoBERTa's head, for one, holds the bias of its decoder a second time.
-    covered = {parameter for module in sites for parameter in module.parameters(recurse=False)}
-    refused = []
-    for name, module, problem in problems:
-        own = {p: value for p, value in module.named_parameters(recurse=False) if value.requires_grad}
-        if not covered.issuperset(own.values()):
-            listed = ", ".join(f"{name}.{p}" if name else p for p in own)
-            refused.append(f"{listed} ({type(module).__name__}: {problem})")
-    if refused:
+    found, problems = layers_of(model)
+    if problems:
         raise UnsupportedLayerError(
             "the engine cannot take the gradients of single examples for these trainable parameters: "
-            + "; ".join(refused)
-            + ". Freeze them (requires_grad_(False)), or build the model of Linear, Conv1D, Embedding, LayerNorm, "
-            "RMSNorm and batch-first LSTM layers, or install a rule (docs/extending.md)"
+            + "; ".join(map(str, problems))
+            + ". Freeze them (requires_grad_(False)), build the model of layers with a rule (docs/engine.md), or "
+            "install a rule (docs/extending.md)"
         )
+    sites = {module: (Site(layer.name, module, tape, layer.parameters), layer.rule) for module, layer in found.items()}
     for site, function in sites.values():
         _replace_forward(site, function)
         _sites[site.module] = site
@@ -92,6 +89,93 @@ def attach(model: torch.nn.Module, tape: Tape) -> Callable[[], None]:
             _sites.pop(module, None)
 
     return detach
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A module that a rule runs, with its parameters: those below it too, where it has no rule of its own."""
+
+    name: str
+    rule: Rule
+    parameters: Mapping[str, torch.nn.Parameter]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What keeps a module from being trained privately.
+
+    Attributes:
+        name: of the module in the model.
+        kind: its class.
+        why: what is wrong, in words.
+        change: the line of code to write, for a model that is called ``model``.
+    """
+
+    name: str
+    kind: str
+    why: str
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.name or 'the model'} ({self.kind}): {self.why}. Write {self.change}"
+
+
+def layers_of(model: torch.nn.Module) -> tuple[dict[torch.nn.Module, _Layer], list[Problem]]:
+    """The modules of a model that rules run, and what keeps others from it."""
+    found: dict[torch.nn.Module, _Layer] = {}
+    without: list[tuple[str, torch.nn.Module, str | None]] = []
+    for name, module in model.named_modules():
+        parameters = dict(module.named_parameters(recurse=False, remove_duplicate=False))
+        if not parameters:
+            continue
+        rule = rule_for(module)
+        problem = None if rule is None else _unsupported(module, rule.parameters)
+        if rule is not None and problem is None:
+            if "forward" in module.__dict__:
+                problem = "its forward method is replaced already (by another engine?)"
+            else:
+                found[module] = _Layer(name, rule.rule, parameters)
+                continue
+        without.append((name, module, problem))
+    # RoBERTa's head, for one, holds the bias of its decoder a second time.
+    covered = {parameter for layer in found.values() for parameter in layer.parameters.values()}
+    problems: list[Problem] = []
+    inside: set[torch.nn.Module] = set()
+    for name, module, problem in without:
+        own = {p: value for p, value in module.named_parameters(recurse=False) if value.requires_grad}
+        if covered.issuperset(own.values()) or module in inside:
+            continue
+        why = problem or _not_by_autograd(module)
+        if why is None:
+            inside.update(module.modules())
+            below = dict(module.named_parameters(remove_duplicate=False))
+            found[module] = _Layer(name, by_autograd, below)
+        else:
+            listed = ", ".join(f"{name}.{p}" if name else p for p in own)
+            problems.append(Problem(name, type(module).__name__, f"{listed}: {why}", change(name, module)))
+    kept = {m: layer for m, layer in found.items() if m not in inside or layer.rule is by_autograd}
+    return kept, problems
+
+
+def _not_by_autograd(module: torch.nn.Module) -> str | None:
+    """Why the gradients of a module without a rule cannot be taken by ``torch.func``; None where they may be."""
+    if isinstance(module, _NOT_RUN_ALONE) or type(module).forward is torch.nn.Module.forward:
+        return "no rule for this kind of layer"
+    for below in module.modules():
+        if below._forward_pre_hooks or torch.nn.utils.parametrize.is_parametrized(below):
+            return "no rule for this kind of layer, and its weights may be computed from others, in a hook"
+        if "forward" in below.__dict__:
+            return "its forward method is replaced already (by another engine?)"
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in trained):
+        return "it is lazy, and has no shape yet: run a batch through the model first"
+    count = sum(p.numel() for p in trained)
+    if count > MOST_PARAMETERS:
+        return (
+            f"a parameter that is in no layer with a rule, in a module with {count:,} trainable numbers: too many for "
+            "the gradients of single examples. Put it into a layer of its own: reticent.dp.ExampleParameter"
+        )
+    return None
 
 
 def rule_for(module: torch.nn.Module) -> LayerRule | None:
@@ -114,7 +198,11 @@ def foreign_rules(model: torch.nn.Module) -> tuple[str, ...]:
 
 
 def _parameters_of(module: torch.nn.Module) -> tuple[str, ...]:
-    return tuple(module._flat_weights_names) if isinstance(module, torch.nn.LSTM) else ("weight", "bias")
+    if isinstance(module, torch.nn.RNNBase):
+        return tuple(module._flat_weights_names)
+    if isinstance(module, torch.nn.MultiheadAttention):
+        return ("in_proj_weight", "in_proj_bias", *(f"{x}_proj_weight" for x in "qkv"), "bias_k", "bias_v")
+    return ("weight", "bias")
 
 
 def _unsupported(module: torch.nn.Module, known: Sequence[str]) -> str | None:
@@ -127,11 +215,10 @@ def _unsupported(module: torch.nn.Module, known: Sequence[str]) -> str | None:
         for setting in ("max_norm", "scale_grad_by_freq", "sparse"):
             if getattr(module, setting):
                 return f"{setting} is set"
-    if isinstance(module, torch.nn.LSTM):
-        if not module.batch_first:
-            return "batch_first must be True"
-        if module.proj_size:
-            return "proj_size must be 0"
+    if isinstance(module, torch.nn.RNNBase | torch.nn.MultiheadAttention) and not module.batch_first:
+        return "batch_first must be True"
+    if isinstance(module, torch.nn.LSTM) and module.proj_size:
+        return "proj_size must be 0"
     return None
 
 
@@ -140,10 +227,10 @@ def _replace_forward(site: Site, rule: Rule) -> None:
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if site.tape.is_recording and not torch.is_grad_enabled():  # a first, unrecorded run of a checkpointed layer
-            site.tape.called(site.module._parameters.values())
+            site.tape.called(site.called)
         if not (site.tape.is_recording and torch.is_grad_enabled()):
             return original(site.module, *args, **kwargs)
-        if not any(p.requires_grad for p in site.module.parameters(recurse=False)):
+        if not any(p.requires_grad for p in site.parameters.values()):
             return original(site.module, *args, **kwargs)
         return rule(site, *args, **kwargs)
 

@@ -7,7 +7,7 @@ of the function only so that its output requires a gradient.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,8 @@ class Site:
         name: of the layer, for messages.
         module: the layer.
         tape: where its uses go.
-        parameters: the layer's own, by name, as they were when the engine was attached.
+        parameters: the layer's own, by name, as they were when the engine was attached; those of the layers below it
+            too, where it is a site for them all.
     """
 
     name: str
@@ -47,11 +48,13 @@ class Site:
         Raises:
             UnsupportedLayerError: something else has taken the place of a parameter.
         """
-        for name, parameter in self.parameters.items():
+        for path, parameter in self.parameters.items():
+            owner, _, name = path.rpartition(".")
+            module = self.module.get_submodule(owner) if owner else self.module
             # A computed value lies in the instance's dictionary (hooks), or in that of parameters (functional_call).
-            if self.module._parameters.get(name) is not parameter or name in self.module.__dict__:
+            if module._parameters.get(name) is not parameter or name in module.__dict__:
                 raise UnsupportedLayerError(
-                    f"layer {self.name!r}: something else is in the place of its parameter {name!r} in the forward "
+                    f"layer {self.name!r}: something else is in the place of its parameter {path!r} in the forward "
                     "pass (a value that a hook computes, functional_call, a parameter that was put there after "
                     "make_private), whose gradients are not known. Take it away, or freeze the layer"
                 )
@@ -59,7 +62,14 @@ class Site:
             self.tape.first_rows = len(inputs)
         if self.tape.batch_size is None:
             self.tape.batch_size = len(inputs)
-        self.tape.called(self.module._parameters.values())  # one under two names is used twice
+        self.tape.called(self.called)
+
+    @property
+    def called(self) -> Iterable[torch.nn.Parameter | None]:
+        """The parameters that a run of the layer uses: one under two names of a layer twice, of a whole module once."""
+        if any("." in name for name in self.parameters):
+            return dict.fromkeys(self.parameters.values())
+        return list(self.module._parameters.values())
 
     def add_elementwise(self, name: str, gradients: torch.Tensor, inputs: torch.Tensor | None) -> None:
         """Takes in a parameter that is multiplied with ``inputs`` (added, without), at every position.
@@ -83,7 +93,8 @@ def _positions(values: torch.Tensor) -> torch.Tensor:
     return values[:, None] if values.dim() == 2 else values.flatten(1, -2)
 
 
-def _applied(function: type[torch.autograd.Function], *arguments: Any) -> torch.Tensor:
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> torch.Tensor:
+    """The output of an autograd function that has one."""
     out: torch.Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]
     return out
 
@@ -121,13 +132,13 @@ class _Linear(torch.autograd.Function):
 def linear(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.Linear``."""
     site.enter(x)
-    return _applied(_Linear, site, False, x, site.module.weight, site.module.bias)
+    return applied(_Linear, site, False, x, site.module.weight, site.module.bias)
 
 
 def conv1d(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``transformers.pytorch_utils.Conv1D``: a linear layer whose weight is stored as (inputs, outputs)."""
     site.enter(x)
-    return _applied(_Linear, site, True, x, site.module.weight, site.module.bias)
+    return applied(_Linear, site, True, x, site.module.weight, site.module.bias)
 
 
 class _Embedding(torch.autograd.Function):
@@ -172,7 +183,7 @@ def embedding(site: Site, ids: torch.Tensor) -> torch.Tensor:
     if size is not None and len(ids) == 1 and size != 1:
         ids = ids.expand(size, *ids.shape[1:])
     site.enter(ids)
-    return _applied(_Embedding, site, ids, site.module.weight)
+    return applied(_Embedding, site, ids, site.module.weight)
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -213,7 +224,7 @@ class _LayerNorm(torch.autograd.Function):
 def layer_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.LayerNorm``."""
     site.enter(x)
-    return _applied(_LayerNorm, site, x, site.module.weight, site.module.bias)
+    return applied(_LayerNorm, site, x, site.module.weight, site.module.bias)
 
 
 class _Scale(torch.autograd.Function):
@@ -239,7 +250,7 @@ def rms_norm(site: Site, x: torch.Tensor) -> torch.Tensor:
     """``torch.nn.RMSNorm``."""
     site.enter(x)
     normalised = functional.rms_norm(x, site.module.normalized_shape, None, site.module.eps)
-    return _applied(_Scale, site, normalised, site.module.weight)
+    return applied(_Scale, site, normalised, site.module.weight)
 
 
 def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
@@ -247,4 +258,4 @@ def rms_norm_hf(site: Site, x: torch.Tensor) -> torch.Tensor:
     site.enter(x)
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     normalised = wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + site.module.variance_epsilon)
-    return _applied(_Scale, site, normalised.to(x.dtype), site.module.weight)
+    return applied(_Scale, site, normalised.to(x.dtype), site.module.weight)

@@ -13,9 +13,8 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from pipelines.dp.errors import UnsupportedLayerError
 from pipelines.dp.layers import Site
-from pipelines.dp.uses import DenseUse, OuterUse, compute_dtype
+from pipelines.dp.recurrent import add_uses, run_layers
 
 
 class _Recurrence(torch.autograd.Function):
@@ -83,61 +82,18 @@ class _Recurrence(torch.autograd.Function):
         rows = gate_gradients.transpose(0, 1).contiguous()  # (B, T, 4H)
         site: Site = ctx.site
         site.tape.check_examples(site.name, rows)
-        _add(site, ctx.suffix, rows, x, hidden[:length].transpose(0, 1))
+        add_uses(site, ctx.suffix, rows, rows, x, hidden[:length].transpose(0, 1))
         to_x = rows @ weight_ih if ctx.needs_input_grad[2] else None
         return None, None, to_x, hidden_gradient, cell_gradient, None, None, None, None
-
-
-def _add(site: Site, suffix: str, rows: torch.Tensor, x: torch.Tensor, hidden: torch.Tensor) -> None:
-    for name, columns in ((f"weight_ih_{suffix}", x.detach()), (f"weight_hh_{suffix}", hidden)):
-        parameter = site.parameter(name)
-        if parameter is not None:
-            site.tape.add(site.name, parameter, OuterUse(rows, columns.contiguous()))
-    summed = rows.sum(dim=1, dtype=compute_dtype(rows))
-    for name in (f"bias_ih_{suffix}", f"bias_hh_{suffix}"):
-        parameter = site.parameter(name)
-        if parameter is not None:
-            site.tape.add(site.name, parameter, DenseUse(summed))
 
 
 def lstm(
     site: Site, x: torch.Tensor, hx: tuple[torch.Tensor, torch.Tensor] | None = None
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """``torch.nn.LSTM`` with the example axis first: any number of layers, both directions, dropout between layers.
-
-    Under autocast the recurrence runs in the dtype of the weights.
+    """``torch.nn.LSTM`` with the example axis first.
 
     Raises:
         UnsupportedLayerError: a packed sequence, or an input without example axis.
     """
-    if not isinstance(x, torch.Tensor) or x.dim() != 3:
-        raise UnsupportedLayerError(
-            f"LSTM {site.name!r}: give it a padded tensor (examples, positions, width), not a packed sequence, and "
-            "leave padding out of the loss by its label"
-        )
-    site.enter(x)
-    module: torch.nn.LSTM = site.module
-    num_directions = 2 if module.bidirectional else 1
-    dtype: torch.dtype = module.get_parameter("weight_hh_l0").dtype
-    x = x.to(dtype)
-    if hx is None:
-        zeros = x.new_zeros(module.num_layers * num_directions, len(x), module.hidden_size)
-        hx = (zeros, zeros)
-    last_hidden, last_cells = [], []
-    with torch.autocast(x.device.type, enabled=False):
-        for layer in range(module.num_layers):
-            outputs = []
-            for direction in range(num_directions):
-                suffix = f"l{layer}" + ("_reverse" if direction else "")
-                at = layer * num_directions + direction
-                weights = [getattr(module, f"{kind}_{suffix}") for kind in ("weight_ih", "weight_hh")]
-                biases = [getattr(module, f"{kind}_{suffix}", None) for kind in ("bias_ih", "bias_hh")]
-                source = x.flip(1) if direction else x
-                out, cell = _Recurrence.apply(site, suffix, source, hx[0][at], hx[1][at], *weights, *biases)  # type: ignore[no-untyped-call]
-                last_hidden.append(out[:, -1])
-                last_cells.append(cell)
-                outputs.append(out.flip(1) if direction else out)
-            x = outputs[0] if num_directions == 1 else torch.cat(outputs, dim=2)
-            if module.dropout and layer < module.num_layers - 1:
-                x = functional.dropout(x, module.dropout, module.training)
-    return x, (torch.stack(last_hidden), torch.stack(last_cells))
+    out, (hidden, cells) = run_layers(site, x, hx, 2, _Recurrence.apply)
+    return out, (hidden, cells)

@@ -30,6 +30,7 @@ FOREIGN_RULES: Final = (
 """What a guarantee rests on where a model has such layers."""
 
 Rule = Callable[..., Any]
+Refused = Callable[["LayerRule", Site, str], UnsupportedLayerError]
 _EXAMPLES: Final = 4
 _TOLERANCES: Final = {torch.float64: 1e-9, torch.float32: 1e-4}
 _COARSE: Final = 3e-2
@@ -84,22 +85,34 @@ def _checked(rule: LayerRule) -> Rule:
     compared: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
     def apply(site: Site, *inputs: Any, **others: Any) -> Any:
-        if site.module not in compared and _compare(rule, site, inputs, others):
-            compared.add(site.module)
+        if site.module not in compared:
+            tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+            if others or len(tensors) != len(inputs) or not tensors or len({len(value) for value in tensors}) != 1:
+                raise _refused(
+                    rule, site, "a layer with a rule of another package takes tensors with an example axis alone"
+                )
+            if compare(rule, site, tensors, type(site.module).forward, _refused):
+                compared.add(site.module)
         return rule.rule(site, *inputs, **others)
 
     return apply
 
 
-def _compare(rule: LayerRule, site: Site, inputs: Sequence[Any], others: Mapping[str, Any]) -> bool:
+def compare(
+    rule: LayerRule, site: Site, tensors: Sequence[torch.Tensor], forward: Callable[..., Any], refused: Refused
+) -> bool:
     """Compares a rule with autograd on the first examples of a batch; False where there are none.
 
+    Args:
+        rule: what is compared.
+        site: the layer.
+        tensors: its inputs, each with the axis of examples.
+        forward: what the layer computes, from itself and its inputs.
+        refused: makes the error for a rule that differs.
+
     Raises:
-        UnsupportedLayerError: they differ, or what the layer is given or gives back cannot be compared.
+        UnsupportedLayerError: they differ, or what the layer gives back cannot be compared.
     """
-    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-    if others or len(tensors) != len(inputs) or not tensors or len({len(value) for value in tensors}) != 1:
-        raise _refused(rule, site, "a layer with a rule of another package takes tensors with an example axis alone")
     first = [value.detach()[:_EXAMPLES].clone() for value in tensors]
     if not len(first[0]):
         return False
@@ -109,8 +122,8 @@ def _compare(rule: LayerRule, site: Site, inputs: Sequence[Any], others: Mapping
         with torch.enable_grad():
             for parameter in held:
                 parameter.grad = None
-            expected = _by_autograd(site, first, states)
-            found = _by_rule(rule, site, first, expected, states)
+            expected = _by_autograd(site, forward, first, states)
+            found = _by_rule(rule, site, first, expected, states, refused)
     finally:
         set_random_states(states)
         for parameter, gradient in held.items():
@@ -122,7 +135,7 @@ def _compare(rule: LayerRule, site: Site, inputs: Sequence[Any], others: Mapping
         if ours.shape != theirs.shape or not float((ours - theirs).abs().max() if ours.numel() else 0.0) <= (
             tolerance * scale
         ):
-            raise _refused(rule, site, f"{what} are not those of autograd, one example at a time")
+            raise refused(rule, site, f"{what} are not those of autograd, one example at a time")
     return True
 
 
@@ -136,8 +149,7 @@ class _Expected:
     parameters: dict[torch.nn.Parameter, torch.Tensor]
 
 
-def _by_autograd(site: Site, first: Sequence[torch.Tensor], states: Any) -> _Expected:
-    forward = type(site.module).forward
+def _by_autograd(site: Site, forward: Callable[..., Any], first: Sequence[torch.Tensor], states: Any) -> _Expected:
     trained = list(dict.fromkeys(p for p in site.parameters.values() if p.requires_grad))
     outputs, directions, of_inputs, of_parameters = [], [], [], []
     generator = torch.Generator().manual_seed(0)
@@ -166,7 +178,12 @@ def _by_autograd(site: Site, first: Sequence[torch.Tensor], states: Any) -> _Exp
 
 
 def _by_rule(
-    rule: LayerRule, site: Site, first: Sequence[torch.Tensor], expected: _Expected, states: Any
+    rule: LayerRule,
+    site: Site,
+    first: Sequence[torch.Tensor],
+    expected: _Expected,
+    states: Any,
+    refused: Refused,
 ) -> list[tuple[str, torch.Tensor, torch.Tensor]]:
     """What the rule gives, beside what it should give."""
     tape = Tape(site.tape.budget)
@@ -176,14 +193,14 @@ def _by_rule(
     set_random_states(states)
     out = rule.rule(replace(site, tape=tape), *given)
     if not isinstance(out, torch.Tensor) or not out.requires_grad:
-        raise _refused(rule, site, "its output is no tensor with a gradient")
+        raise refused(rule, site, "its output is no tensor with a gradient")
     if not tape.was_called:
-        raise _refused(rule, site, "it does not call site.enter first")
+        raise refused(rule, site, "it does not call site.enter first")
     tape.phase = Phase.KEEP
     with torch.autocast(out.device.type, enabled=False):
         (out * expected.directions).sum().backward()  # type: ignore[no-untyped-call]
     if any(p.grad is not None for p in expected.parameters):
-        raise _refused(rule, site, "a parameter got a gradient that the rule did not catch")
+        raise refused(rule, site, "a parameter got a gradient that the rule did not catch")
     found = [("outputs", out.detach(), expected.outputs)]
     inputs = [torch.zeros_like(v) if v.grad is None else v.grad for v in given if v.requires_grad]
     found += [("gradients of inputs", ours, theirs) for ours, theirs in zip(inputs, expected.inputs, strict=True)]
@@ -191,10 +208,10 @@ def _by_rule(
     for parameter, theirs in expected.parameters.items():
         uses = tape.uses_of(parameter)
         if not uses:
-            raise _refused(rule, site, "it hands over no gradient of a trainable parameter")
+            raise refused(rule, site, "it hands over no gradient of a trainable parameter")
         ours = SumOfUses(uses).instantiate(0, len(out), dtype=torch.float64).reshape(theirs.shape)
         found.append(("gradients of parameters", ours, theirs.double()))
-        squares += theirs.double().flatten(1).square().sum(dim=1)
+        squares += theirs.double().reshape(len(theirs), -1).square().sum(dim=1)
     with torch.no_grad():
         found.append(("norms", tape.norms(len(out), out.device), squares.sqrt()))
         weights = torch.linspace(0.5, 1.0, len(out), device=out.device, dtype=torch.float32)

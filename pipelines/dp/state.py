@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import torch
 
+from pipelines.dp.advice import change
 from pipelines.dp.errors import IsolationError
 
 _DISCARD: Final = "What it holds now comes from private records: do not publish this model"
@@ -45,9 +46,11 @@ class StateGuard:
             IsolationError: one does.
         """
         for name, module in self._watched:
-            problem = _problem(module)
+            problem = mode_problem(module)
             if problem is not None:
-                raise IsolationError(f"layer {name!r} ({type(module).__name__}) {problem}")
+                raise IsolationError(
+                    f"layer {name!r} ({type(module).__name__}) {problem}. Write {change(name, module)}"
+                )
 
     def start(self, *, contents: bool = False) -> None:
         """Notes how buffers are before a forward pass.
@@ -116,13 +119,14 @@ def _total(tensor: torch.Tensor) -> torch.Tensor:
     return values.sum(dtype=torch.int64)
 
 
-def _problem(module: Any) -> str | None:
+def mode_problem(module: Any) -> str | None:
+    """Why a module mixes or remembers examples as it is set now; None where it is not known to."""
     if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
         if module.training or module.running_mean is None:
             return (
                 "normalises with the mean of the batch, so that each example depends on all others, and publishes "
-                "running statistics without noise. Replace it by LayerNorm or GroupNorm, or keep fixed statistics: "
-                "eval() on this layer, after model.train()"
+                "running statistics without noise. Replace it by GroupNorm, or keep fixed statistics: eval() on this "
+                "layer, after model.train()"
             )
     elif isinstance(module, torch.nn.modules.instancenorm._InstanceNorm):
         if module.training and module.track_running_stats:

@@ -132,7 +132,8 @@ class Direction:
         """Standard normal; the same for the same seed and shape."""
         generator = torch.Generator().manual_seed(seed)
         rest = math.prod(parameter.shape[1:])
-        left, right = (torch.randn(size, generator=generator) for size in (parameter.shape[0], rest))
+        first = parameter.shape[0] if parameter.dim() else 1
+        left, right = (torch.randn(size, generator=generator) for size in (first, rest))
         dtype, device = compute_dtype(parameter), parameter.device
         return cls(left.to(device, dtype), right.to(device, dtype))
 
@@ -377,3 +378,10 @@ class DenseUse:
         gradients = self.gradients.to(compute_dtype(parameter)).flatten(1)
         weights = torch.ones_like(gradients[:, 0]) if factors is None else factors.to(gradients.dtype)
         sums.add_product(parameter, weights[None], gradients)
+
+
+def dense_use(gradients: torch.Tensor) -> DenseUse:
+    """A `DenseUse` of (B, *shape), as the other uses write it: with all axes but a parameter's first as one."""
+    if gradients.dim() == 1:  # a parameter that is one number
+        return DenseUse(gradients[:, None])
+    return DenseUse(gradients.flatten(2) if gradients.dim() > 3 else gradients)

@@ -122,6 +122,7 @@ def test_a_faulty_rule_is_refused(monkeypatch, how, why):
         clipped(monkeypatch, how)
 
 
-def test_without_a_rule_the_layer_is_refused():
-    with pytest.raises(UnsupportedLayerError, match="no rule for this kind of layer"):
-        GradientEngine(nn.Sequential(Scale(3)), max_grad_norm=1.0)
+def test_without_a_rule_the_layer_is_run_example_by_example():
+    model = nn.Sequential(Scale(3))
+    GradientEngine(model, max_grad_norm=1.0).detach()
+    assert attach.foreign_rules(model) == ()

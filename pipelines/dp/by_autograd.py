@@ -1,0 +1,193 @@
+"""Modules without a rule of their own: gradients of single examples by ``torch.func``, for a module and all below it.
+
+A module that holds trainable parameters itself (a learnt scale, positions, a layer of one's own) is run on each example
+alone, mapped over the batch, and the gradients are instantiated: as much memory as examples times parameters. Before
+its first batch it is compared with autograd as rules of other packages are. Exact where the module computes one tensor
+from tensors whose first axis is the examples', without random numbers; anything else is refused.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch.autograd.function import once_differentiable
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from pipelines.dp.errors import UnsupportedLayerError
+from pipelines.dp.layers import Site, applied
+from pipelines.dp.rules import LayerRule, compare, layer_name
+from pipelines.dp.uses import dense_use
+
+MOST_PARAMETERS: Final = 4_000_000
+"""Trainable numbers of a module whose gradients are taken so: more would take B times their memory unasked."""
+
+_PLAIN: Final = (type(None), bool, int, float, str, torch.dtype, torch.device)
+_compared: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+
+
+class _Direct(torch.nn.Module):
+    """Calls a module's own forward method, past the engine's."""
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return type(self.inner).forward(self.inner, *args, **kwargs)
+
+
+class _Call:
+    """One call of a module: its arguments other than tensors stay as they are."""
+
+    def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        leaves, self._spec = tree_flatten((args, kwargs))
+        self._site = site
+        self._others = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self._places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[at] for at in self._places]
+        strange = next((leaf for leaf in self._others if not isinstance(leaf, _PLAIN)), None)
+        if strange is not None:
+            raise refused(site, f"it is given a {type(strange).__name__}, which may hold parameters of others")
+        if not self.tensors or len({len(tensor) if tensor.dim() else -1 for tensor in self.tensors}) != 1:
+            raise refused(site, "the first axis of each of its inputs must be the examples'")
+        self._direct = _Direct(site.module)
+
+    def arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The call's arguments with these tensors."""
+        leaves = list(self._others)
+        for at, tensor in zip(self._places, tensors, strict=True):
+            leaves[at] = tensor
+        spec: TreeSpec = self._spec
+        args, kwargs = tree_unflatten(leaves, spec)
+        return args, kwargs
+
+    def plain(self, module: torch.nn.Module, *tensors: torch.Tensor) -> Any:
+        """The module's own forward."""
+        args, kwargs = self.arguments(tensors)
+        return type(module).forward(module, *args, **kwargs)
+
+    def alone(self, parameters: dict[str, torch.Tensor], tensors: Any) -> torch.Tensor:
+        """The output of one example, from tensors without the axis of examples."""
+        args, kwargs = self.arguments([tensor[None] for tensor in tensors])
+        named = {f"inner.{name}": value for name, value in parameters.items()}
+        out: torch.Tensor = torch.func.functional_call(self._direct, named, args, kwargs)
+        return out[0]
+
+
+class _ByAutograd(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, site: Site, call: _Call, out: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+        ctx.site, ctx.call, ctx.num_inputs = site, call, len(call.tensors)
+        ctx.autocast = torch.is_autocast_enabled(out.device.type), torch.get_autocast_dtype(out.device.type)
+        ctx.save_for_backward(*tensors[: ctx.num_inputs])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        site: Site = ctx.site
+        call: _Call = ctx.call
+        site.tape.check_examples(site.name, gradient)
+        inputs = [tensor.detach() for tensor in ctx.saved_tensors]
+        real = [at for at, tensor in enumerate(inputs) if tensor.is_floating_point()]
+        trained = _trained(site)
+
+        def one(tensors: list[torch.Tensor], direction: torch.Tensor) -> tuple[Any, ...]:
+            def run(parameters: dict[str, torch.Tensor], floats: list[torch.Tensor]) -> torch.Tensor:
+                given = list(tensors)
+                for at, value in zip(real, floats, strict=True):
+                    given[at] = value
+                return call.alone(parameters, given)
+
+            values = {name: parameter.detach() for name, parameter in trained.items()}
+            pull = torch.func.vjp(run, values, [tensors[at] for at in real])[1]
+            found: tuple[Any, ...] = pull(direction)
+            return found
+
+        try:
+            with torch.enable_grad(), torch.autocast(gradient.device.type, ctx.autocast[1], enabled=ctx.autocast[0]):
+                of_parameters, of_inputs = torch.func.vmap(one, randomness="error")(inputs, gradient)
+        except RuntimeError as error:  # values are not quoted: only what torch.func says of an operation
+            raise refused(site, "torch.func cannot run it on single examples") from error
+        for name, parameter in trained.items():
+            site.tape.add(site.name, parameter, dense_use(of_parameters[name]))
+        back: list[torch.Tensor | None] = [None] * ctx.num_inputs
+        for at, value in zip(real, of_inputs, strict=True):
+            back[at] = value
+        return None, None, None, *back, *([None] * len(trained))
+
+
+def by_autograd(site: Site, *args: Any, **kwargs: Any) -> Any:
+    """Any module that computes one tensor, example by example.
+
+    Raises:
+        UnsupportedLayerError: it takes or gives something else, draws random numbers, uses parameters that are not its
+            own, or its gradients are not those of one example at a time.
+    """
+    call = _Call(site, args, kwargs)
+    if not len(call.tensors[0]):
+        return call.plain(site.module, *call.tensors)
+
+    def rule(at: Site, *tensors: torch.Tensor) -> torch.Tensor:
+        at.enter(tensors[0])
+        out = _run(at, call, tensors)
+        return applied(_ByAutograd, at, call, out, *tensors, *_trained(at).values())
+
+    if site.module not in _compared:
+        described = LayerRule(layer=layer_name(site.module), rule=rule, parameters=tuple(site.parameters))
+        compare(described, site, call.tensors, call.plain, lambda _, at, why: refused(at, why))
+        _compared.add(site.module)
+    return rule(site, *call.tensors)
+
+
+def _run(site: Site, call: _Call, tensors: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """The output for the batch, once it is known which parameters it comes from."""
+    inputs = [t.detach().requires_grad_(t.is_floating_point()) for t in tensors]
+    states = [torch.get_rng_state()]
+    if inputs[0].is_cuda:
+        states.append(torch.cuda.get_rng_state(inputs[0].device))
+    out = call.plain(site.module, *inputs)
+    if not torch.equal(states[0], torch.get_rng_state()) or (
+        inputs[0].is_cuda and not torch.equal(states[1], torch.cuda.get_rng_state(inputs[0].device))
+    ):
+        raise refused(site, "it draws random numbers; put dropout into a module beside it")
+    if not isinstance(out, torch.Tensor) or len(out) != len(inputs[0]):
+        raise refused(site, "it does not give back one tensor whose first axis is the examples'")
+    own = {id(value) for value in (*inputs, *site.parameters.values())}
+    if any(id(leaf) not in own for leaf in _leaves(out)):
+        raise refused(site, "it uses parameters, or values with a gradient, that are neither its own nor its inputs")
+    return out.detach()
+
+
+def _leaves(out: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors that the graph of a value begins at."""
+    todo, seen = [out.grad_fn], set()
+    while todo:
+        node: Any = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        todo += [following for following, _ in node.next_functions]
+
+
+def _trained(site: Site) -> dict[str, torch.nn.Parameter]:
+    """The trainable parameters of the module and those below it, each once, under one of their names."""
+    found: dict[torch.nn.Parameter, str] = {}
+    for name, parameter in site.parameters.items():
+        if parameter.requires_grad:
+            found.setdefault(parameter, name)
+    return {name: parameter for parameter, name in found.items()}
+
+
+def refused(site: Site, why: str) -> UnsupportedLayerError:
+    """The error for a module whose gradients cannot be taken so."""
+    return UnsupportedLayerError(
+        f"module {site.name!r} ({type(site.module).__name__}) has trainable parameters and no rule, and its gradients "
+        f"cannot be taken by torch.func either: {why}. Put its parameters into layers with a rule (one that is added, "
+        "multiplied or joined: reticent.dp.ExampleParameter), install a rule (docs/extending.md), or freeze them"
+    )

@@ -1,0 +1,24 @@
+"""What keeps a model from being trained privately, all at once, with the lines of code to change."""
+
+from __future__ import annotations
+
+import torch
+
+from pipelines.dp.advice import change
+from pipelines.dp.attach import Problem, layers_of
+from pipelines.dp.state import mode_problem
+
+
+def find_problems(model: torch.nn.Module) -> list[Problem]:
+    """What `PrivacyEngine.make_private` would refuse in a model, as it is set now; empty where nothing is known.
+
+    Each problem, printed, names the module, says why, and gives the line to write. What only a batch shows (examples
+    that are mixed in code, a weight that is read outside its layer) is found in the first ones.
+    """
+    found = layers_of(model)[1]
+    named = {problem.name for problem in found}
+    for name, module in model.named_modules():
+        why = mode_problem(module)
+        if why is not None and name not in named:
+            found.append(Problem(name, type(module).__name__, why, change(name, module)))
+    return found
