@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("build/reproduce"))
     parser.add_argument("--results", type=Path, default=results.RESULTS)
     parser.add_argument("--scale", choices=SCALES, default="small")
+    parser.add_argument(
+        "--model", action="append", default=[], metavar="NAME=FOLDER", help="where a model of the hub lies, or made"
+    )
     parser.add_argument("--only", action="append", default=[], help="PAPER[/PLACE[/CELL]]; may be given again")
     parser.add_argument("--headline", action="store_true", help="headline cells alone")
     parser.add_argument("--quick", action="store_true", help="only what needs no training")
@@ -60,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.data_dir is None and not given.quick:
         parser.error("--data-dir: the folder of data sets")
     place = Workplace(
-        data_dir=given.data_dir or Path(), work=given.work.absolute(), results=given.results, minutes=given.minutes
+        data_dir=given.data_dir or Path(), work=given.work.absolute(), results=given.results, minutes=given.minutes,
+        models=dict(text.split("=", 1) for text in given.model),
     )
     if given.base:
         folder = base.starting_point(place.data_dir, place.work, base.RECIPES[given.scale], given.minutes)

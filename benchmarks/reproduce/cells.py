@@ -11,6 +11,12 @@ from typing import Any, Final, Literal
 Scale = Literal["small", "paper"]
 SCALES: Final[tuple[Scale, ...]] = ("small", "paper")
 SEEDS: Final = 3
+PAPER_MODELS: Final[Mapping[str, str]] = {
+    "base": "openai-community/gpt2",
+    "minilm": "FacebookAI/roberta-base",
+    "masked": "FacebookAI/roberta-base",
+}
+"""What the papers start from, by what stands for it at small scale; names on the hub."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +27,9 @@ class Train:
         corpus: a name in `corpora.CORPORA`.
         method: as ``reticent compare`` takes it.
         small, paper: settings by ``table.field``, beside those of the corpus; ``paper`` adds to ``small``.
-        model: ``base`` (the pre-trained GPT-2 of this benchmark), or as `train.model` takes it.
+        model: ``base`` (the pre-trained GPT-2 of this benchmark), ``masked`` (MiniLM with a head that fills blanks), or
+            as `train.model` takes it.
+        paper_model: that of the paper, where it is not the one of `PAPER_MODELS`.
     """
 
     corpus: str
@@ -29,10 +37,15 @@ class Train:
     small: Mapping[str, str] = field(default_factory=dict)
     paper: Mapping[str, str] = field(default_factory=dict)
     model: str = "base"
+    paper_model: str | None = None
 
     def settings(self, scale: Scale) -> dict[str, str]:
         """Those of a scale."""
         return {**self.small, **(self.paper if scale == "paper" else {})}
+
+    def model_at(self, scale: Scale) -> str:
+        """What it starts from at a scale."""
+        return self.model if scale == "small" else self.paper_model or PAPER_MODELS.get(self.model, self.model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,4 +186,4 @@ def expected_hours(left: Iterable[tuple[Cell, int]]) -> float:
 def settings_of(run: Train, scale: Scale) -> dict[str, Any]:
     """What decides a result, for its record."""
     more = {"copies": run.copies, "canaries": run.canaries, "detected": run.detected} if isinstance(run, Audit) else {}
-    return {"corpus": run.corpus, "method": run.method, "model": run.model, **run.settings(scale), **more}
+    return {"corpus": run.corpus, "method": run.method, "model": run.model_at(scale), **run.settings(scale), **more}

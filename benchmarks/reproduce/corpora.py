@@ -32,16 +32,16 @@ proxy = ["presidio"]
 microbatch_size = 32
 [train]
 context_length = 128
-public_batch_size = 32
-public_learning_rate = 5e-4
-private_learning_rate = 1e-3
-expected_batch_size = 256
+public_batch_size = 16
+public_learning_rate = {public_rate}
+private_learning_rate = {private_rate}
+expected_batch_size = {batch}
 epochs = {epochs}
-jft_phase1_epochs = {epochs}
+jft_phase1_epochs = 1
 target_epsilon = 3
+target_delta = 8e-5
 max_eval_sentences = {held_out}
 """
-"""Fixed before the first training: nothing was tuned. ε and C are JFT's; AdamW's step sizes are usual ones."""
 TASK: Final = """
 [corpus]
 inputs = ["corpus.jsonl"]
@@ -115,7 +115,7 @@ def prepared(name: str, data_dir: Path, work: Path, scale: Scale) -> Path:
     return folder / "reticent.toml"
 
 
-def wikitext(data_dir: Path, scale: Scale, num_sentences: int = 2_500, held_out: int = 400) -> list[Row]:
+def wikitext(data_dir: Path, scale: Scale, num_sentences: int = 3_000, held_out: int = 300) -> list[Row]:
     """Paragraphs of articles that the starting point did not see, until so many sentences; at paper scale, all."""
     _, private = split_articles(data_dir)
     test = (data_dir / "wikitext2" / "wiki.test.raw").read_text("utf-8").splitlines()
@@ -136,7 +136,7 @@ def wikitext(data_dir: Path, scale: Scale, num_sentences: int = 2_500, held_out:
     return found
 
 
-def customersim(data_dir: Path, scale: Scale, num_turns: int = 2_500, held_out: int = 400) -> list[Row]:
+def customersim(data_dir: Path, scale: Scale, num_turns: int = 6_000, held_out: int = 400) -> list[Row]:
     """Dialogues in their order, until so many turns."""
     found: list[Row] = []
     for fold, most in (("train", num_turns), ("test", held_out)):
@@ -163,16 +163,30 @@ def sst2(data_dir: Path, scale: Scale) -> list[Row]:
     return list(sst2_rows(data_dir, num_train=67_349 if scale == "paper" else 10_000))
 
 
-def _language(policy: str, conservative: str, format_line: str = "", epochs: int = 6) -> str:
-    return LANGUAGE.format(policy=policy, conservative=conservative, format=format_line, epochs=epochs, held_out=400)
+def _language(policy: str, conservative: str, **more: str | int) -> str:
+    usual: dict[str, str | int] = {
+        "format": "",
+        "public_rate": "3e-4",
+        "private_rate": "1e-3",
+        "batch": 300,
+        "epochs": 2,
+        "held_out": 300,
+    }
+    return LANGUAGE.format(policy=policy, conservative=conservative, **{**usual, **more})
 
 
-_DIALOGUE: Final = 'format = "dialogue"'
+_DIALOGUE: Final[Mapping[str, str | int]] = {
+    "format": 'format = "dialogue"',
+    "public_rate": "1e-3",
+    "private_rate": "3e-3",
+    "batch": 600,
+    "held_out": 400,
+}
 CORPORA: Final[Mapping[str, Corpus]] = {
     "wikitext": Corpus(
         rows=wikitext,
         settings=_language("high_entity", "high_entity"),
-        title="2,500 sentences of WikiText-2 articles that the starting point did not see; 400 of its test file",
+        title="3,000 sentences of WikiText-2 articles that the starting point did not see; 300 of its test file",
     ),
     "wikitext_100": Corpus(
         rows=lambda data, scale: wikitext(data, "small", num_sentences=100),
@@ -184,8 +198,8 @@ CORPORA: Final[Mapping[str, Corpus]] = {
     ),
     "customersim": Corpus(
         rows=customersim,
-        settings=_language("customersim", "conservative", _DIALOGUE),
-        title="the first 2,500 turns of CustomerSim; 400 turns of its test file",
+        settings=_language("customersim", "conservative", **_DIALOGUE),
+        title="the first 6,000 turns of CustomerSim; 400 turns of its test file",
     ),
     "e2e": Corpus(rows=e2e, settings=TASK.format(format="e2e", train=E2E), title="2,000 rows of E2E; 60 test tables"),
     "sst2": Corpus(

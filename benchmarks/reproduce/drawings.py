@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from .verdicts import Results, values_of
 
 Point = tuple[float, float]
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 60, 20, 46
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 560, 300, 60, 26, 46
 COLOURS: Final = ("#b34700", "#1f5c46", "#2a5db0", "#7b3f98", "#8a6d00", "#c2185b", "#59636e", "#00838f")
 
 
@@ -35,6 +35,7 @@ class Figure:
         x_name, y_name: of the axes.
         series: by name, the cells of a line, each with its x, or with the name of the figure that is its x.
         joined: whether points of a series are joined.
+        is_log2: whether x is a logarithm to the base of two, of what the axis shows.
     """
 
     paper: str
@@ -44,6 +45,7 @@ class Figure:
     y_name: str
     series: Mapping[str, Sequence[tuple[str, float | str]]]
     joined: bool = True
+    is_log2: bool = False
 
 
 def _gammas(place: str, name: str) -> list[tuple[str, float | str]]:
@@ -101,7 +103,8 @@ FIGURES: Final = (
         paper="strong",
         place="figure3",
         title="Li et al., Figure 3 (left): noise multiplier over batch size, ε = 3",
-        x_name="log₂ of the batch size",
+        x_name="batch size",
+        is_log2=True,
         y_name="σ over batch size",
         series={
             "400 steps, rows of E2E": [
@@ -113,7 +116,8 @@ FIGURES: Final = (
         paper="strong",
         place="figure7",
         title="Li et al., Figure 7: the square-root rule over the noise that is needed",
-        x_name="log₂ of the batch size",
+        x_name="batch size",
+        is_log2=True,
         y_name="share",
         series={
             "50,000 rows, 50 epochs": [
@@ -168,24 +172,26 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
     )
     SubElement(picture, "rect", {"width": str(WIDTH), "height": str(height), "fill": "#fff"})
     points = [point for row in lines.values() for point in row]
-    low_x, high_x = _bounds([x for x, _ in points])
-    low_y, high_y = _bounds([0.0, *(y for _, y in points)])
+    across_ticks = ticks([x for x, _ in points])
+    level_ticks = ticks([0.0, *(y for _, y in points)])
+    (low_x, high_x), (low_y, high_y) = ((marks[0], marks[-1]) for marks in (across_ticks, level_ticks))
     right = WIDTH - 20
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = LEFT + (right - LEFT) * (x - low_x) / (high_x - low_x)
         return round(across, 1), round(HEIGHT - (HEIGHT - TOP) * (y - low_y) / (high_y - low_y), 1)
 
-    for part in range(5):
-        x, y = low_x + (high_x - low_x) * part / 4, low_y + (high_y - low_y) * part / 4
-        across, level = place(x, y)
+    for y in level_ticks:
+        _, level = place(low_x, y)
         SubElement(
             picture, "line", {"x1": str(LEFT), "x2": str(right), "y1": str(level), "y2": str(level), "stroke": "#ddd"}
         )
-        _text(picture, LEFT - 6, level + 4, f"{y:.3g}", "end")
-        _text(picture, across, HEIGHT + 18, f"{x:.3g}", "middle")
+        _text(picture, LEFT - 6, level + 4, f"{y:,.6g}", "end")
+    for x in across_ticks:
+        across, _ = place(x, low_y)
+        _text(picture, across, HEIGHT + 18, f"{2**x:,.6g}" if figure.is_log2 else f"{x:,.6g}", "middle")
     _text(picture, right, HEIGHT + 36, figure.x_name, "end")
-    _text(picture, LEFT, TOP - 6, figure.y_name)
+    _text(picture, 6, TOP - 12, figure.y_name)
     for number, (name, row) in enumerate(lines.items()):
         colour = COLOURS[number % len(COLOURS)]
         spots = [place(*point) for point in row]
@@ -200,9 +206,17 @@ def drawn(figure: Figure, lines: Mapping[str, Sequence[Point]]) -> Element:
     return picture
 
 
-def _bounds(values: Sequence[float]) -> Point:
+def ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers, a step of 1, 2 or 5 times a power of ten apart, from below the least value to above the largest.
+
+    Three to seven of them; values that are all alike lie between two.
+    """
     low, high = min(values), max(values)
-    return low, high if high > low else low + 1.0
+    span = high - low or abs(high) or 1.0
+    power = 10.0 ** math.floor(math.log10(span / 5))
+    step = next(power * factor for factor in (1, 2, 5, 10) if span / (power * factor) <= 5)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
 def _text(picture: Element, x: float, y: float, said: str, anchor: str = "start") -> None:

@@ -62,7 +62,7 @@ def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()
     for paper, title in TITLES.items():
         cells = [cell for cell in CELLS if cell.paper == paper]
         yield from ("", f"## {title}", "")
-        yield from _claims([one for one in judged if one[0].paper == paper])
+        yield from _claims([one for one in judged if one[0].paper == paper], known)
         for picture in pictures:
             if picture.paper == paper:
                 yield from ("", f"![{picture.title}](images/{picture.file})", "", picture.title + ".")
@@ -73,7 +73,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
     ran = [result for _, found in known.values() for result in found]
     of = Counter(str(result["device"]) for result in ran)
     recipe = RECIPES[scale]
-    bases = {str(r["starting_point"]["perplexity_a_word"]) for r in ran if r.get("starting_point")}
+    bases = {f"{point['perplexity_a_word']:,.0f}" for r in ran if (point := r.get("starting_point")) and "key" in point}
     perplexity = f" ({', '.join(sorted(bases))} a word on held-out sentences)" if bases else " (not made yet)"
     commits = sorted({str(result["commit"]) for result in ran})
     told = (
@@ -114,11 +114,12 @@ def _short(paper: str) -> str:
     return TITLES[paper].split(" (")[0]
 
 
-def _claims(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:
+def _claims(judged: Sequence[tuple[Claim, Verdict]], known: Results) -> Iterator[str]:
     yield from ("| claim | verdict | why |", "|---|---|---|")
     for claim, verdict in judged:
         note = f". Note: {claim.note}" if claim.note else ""
-        yield f"| {claim.text} | **{verdict.word}** | {_cut(verdict.reason)}{note} |"
+        told = f". What there is to gain: {told}" if (told := claim.background(known)) else ""
+        yield f"| {claim.text} | **{verdict.word}** | {_cut(verdict.reason)}{told}{note} |"
 
 
 def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:

@@ -49,6 +49,7 @@ def write(
     settings: Mapping[str, Any],
     seconds: float,
     base: Mapping[str, Any] | None = None,
+    same_run_as: str | None = None,
     again: bool = False,
 ) -> Path:
     """Writes a result with the machine and commit that made it.
@@ -68,6 +69,7 @@ def write(
         "settings": dict(settings),
         "starting_point": None if base is None else dict(base),
         "wall_seconds": round(seconds, 1),
+        **({"same_run_as": same_run_as} if same_run_as else {}),
         **machine(),
     }
     write_json(path, document)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ from flows.running.fetching import fetch
 from flows.settings import ENV_PREFIX, load_settings
 
 from . import base, computed, corpora, recorded, results
-from .cache import cached, content_key
+from .cache import DONE, cached, content_key
 from .cells import Audit, Cell, Compute, Impossible, Recorded, Scale, Train, settings_of
+from .papers import CELLS
 
 CANDIDATES: Final = 10_000
 
@@ -37,12 +38,15 @@ class Workplace:
         work: artifacts and stores.
         results: finished results.
         minutes: that the starting point may take in this call.
+        models: folders, by the name on the hub of the model that lies there; ``made`` stands for the starting point
+            of this benchmark.
     """
 
     data_dir: Path
     work: Path
     results: Path = results.RESULTS
     minutes: float = 60.0
+    models: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bool = False) -> Path:
@@ -54,12 +58,14 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
     """
     if results.read(place.results, cell, scale, seed) is not None and not again:
         raise FileExistsError(f"{cell.identity}, seed {seed}: there is a result; --again makes it anew")
-    started, about = time.monotonic(), None
+    started, about, same = time.monotonic(), None, None
     if isinstance(cell.run, Train):
-        folder = model_of(cell.run.model, scale, place)
-        about = starting_point_of(folder) if folder is not None and cell.run.model == "base" else None
-        figures = trained(cell.run, scale, seed, place, folder)
+        name = cell.run.model_at(scale)
+        folder = model_of(name, scale, place)
+        about = starting_point_of(name, folder)
         settings = settings_of(cell.run, scale)
+        same = None if again else of_same_run(cell, scale, seed, place, about)
+        figures = same["figures"] if same else trained(cell.run, scale, seed, place, folder)
     elif isinstance(cell.run, Compute):
         figures = computed.FUNCTIONS[cell.run.function](**cell.run.arguments)
         settings = asdict(cell.run)
@@ -75,15 +81,35 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
         seed,
         figures=figures,
         settings=settings,
-        seconds=time.monotonic() - started,
+        seconds=same["wall_seconds"] if same else time.monotonic() - started,
         base=about,
+        same_run_as=same["cell"] if same else None,
         again=again,
     )
 
 
+def of_same_run(
+    cell: Cell, scale: Scale, seed: int, place: Workplace, about: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """A finished result of another cell that is another figure of the same run."""
+    for other in CELLS:
+        if other.identity == cell.identity or type(other.run) is not type(cell.run):
+            continue
+        found = results.read(place.results, other, scale, seed)
+        if (
+            found is not None
+            and found["settings"] == settings_of(cell.run, scale)  # type: ignore[arg-type]
+            and found["starting_point"] == about
+            and found["figures"].get(cell.measure) is not None
+        ):
+            return found
+    return None
+
+
 def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:
-    """The folder of a model that this benchmark makes; None where the pipeline knows it by name."""
-    if name == "base":
+    """The folder of a model; None where the pipeline knows it by name."""
+    given = place.models.get(name)
+    if name == "base" or given == "made":
         folder = base.starting_point(place.data_dir, place.work, base.RECIPES[scale], place.minutes)
         if folder is None:
             raise NotReadyError("the starting point is not complete; the same command goes on with it")
@@ -96,22 +122,26 @@ def model_of(name: str, scale: Scale, place: Workplace) -> Path | None:
             return {"name": "MiniLM with a masked head learnt on WikiText-2"}
 
         return cached(place.work / "masked", content_key({"version": 1}), make)
-    return None
+    return Path(given).absolute() if given is not None else None
 
 
-def starting_point_of(folder: Path) -> dict[str, Any]:
-    """What a result says of the model that it began with."""
-    known = base.written(folder)
-    return {"key": folder.name, "perplexity_a_word": round(known["perplexity_a_word_of_sentences"], 1)}
+def starting_point_of(name: str, folder: Path | None) -> dict[str, Any] | None:
+    """What a result says of the model that it began with; None where that is one that comes as a package."""
+    if folder is not None and (folder / DONE).exists():
+        known = base.written(folder)
+        if "perplexity_a_word_of_sentences" not in known:
+            return None
+        return {"key": folder.name, "perplexity_a_word": round(known["perplexity_a_word_of_sentences"], 1)}
+    return {"name": name} if "/" in name else None
 
 
 def environment(run: Train, scale: Scale, folder: Path | None) -> dict[str, str]:
     """The settings of a run, by environment variable."""
-    settings = {"train.model": str(folder) if folder is not None else run.model, **run.settings(scale)}
+    settings = {"train.model": str(folder) if folder is not None else run.model_at(scale), **run.settings(scale)}
     if folder is not None:
         settings["train.model_is_public"] = "true"
-        if settings.get("train.adaptation") == "scratch":
-            settings["train.tokenizer"] = "pretrained"
+    if settings.get("train.adaptation") == "scratch":
+        settings["train.tokenizer"] = "pretrained"
     if isinstance(run, Audit):
         settings |= {
             "audit.enabled": "true",
@@ -142,25 +172,48 @@ def trained(run: Train, scale: Scale, seed: int, place: Workplace, folder: Path 
     variant = variant_of(run, scale, seed, config, folder, os.environ)
     if isinstance(run, Audit):
         return audited(variant)
+    if run.method == "jft/manual_screening":
+        from methods_table import screen
+
+        screen(run.corpus, config, {**os.environ, **variant.environment})
     row = run_variant(variant, os.environ)
     if row["state"] != "completed":
         raise FailedError(str(row.get("reason")))
     figures = {name: value for name, value in row.items() if isinstance(value, int | float)}
     if row.get("accuracy") is not None:
         figures["accuracy_percent"] = 100 * row["accuracy"]
-    return figures
+    return figures | more_figures(variant)
 
 
-def audited(variant: Variant) -> dict[str, Any]:
-    """What canaries and held-out text say of a run."""
-    environ = {**os.environ, **variant.environment}
-    session, keys = fetch(load_settings(variant.config, environ), "evaluate", "audit_canaries")
+def documents(variant: Variant, *stages: str) -> Callable[[str, str], dict[str, Any]]:
+    """JSON files of stages, by stage and name; what is not in the store is made."""
+    session, keys = fetch(load_settings(variant.config, {**os.environ, **variant.environment}), *stages)
 
     def document(stage: str, name: str) -> dict[str, Any]:
         ((_, key),) = keys[stage]
         found: dict[str, Any] = session.roots.private_files(stage, key).json(name)
         return found
 
+    return document
+
+
+def more_figures(variant: Variant) -> dict[str, float]:
+    """Perplexity of what the policies find in held-out text; of jft, also before and after its first phase."""
+    is_jft = variant.method.startswith("jft")
+    document = documents(variant, "train_utility", *(("train_phase1",) if is_jft else ()))
+    private = document("train_utility", "figures.json")["groups"]["private"]
+    found = {"private_perplexity": private.get("perplexity")}
+    if is_jft:
+        phase = document("train_phase1", "phase.json")
+        after = phase["curve"][-1]["evaluation"] if phase["curve"] else phase["before"]
+        for when, scored in (("before", phase["before"]), ("after", after)):
+            found[f"perplexity_per_word_{when}_phase_1"] = scored["perplexity_per_word"]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def audited(variant: Variant) -> dict[str, Any]:
+    """What canaries and held-out text say of a run."""
+    document = documents(variant, "evaluate", "audit_canaries")
     exposure, evaluated = document("audit_canaries", "exposure.json"), document("evaluate", "figures.json")
     groups = {group["name"]: group for group in exposure["groups"]}
     figures: dict[str, Any] = {
@@ -191,7 +244,7 @@ def checked(cell: Cell, scale: Scale, config: Path, folder: Path) -> None:
         functions[cell.run.function]
     elif isinstance(cell.run, Train):
         corpora.CORPORA[cell.run.corpus]
-        made_here = cell.run.model in ("base", "masked")
+        made_here = cell.run.model_at(scale) in ("base", "masked")
         variant_of(cell.run, scale, 0, config, folder if made_here else None, {})
     elif not isinstance(cell.run, Impossible):
         raise TypeError(cell.identity)

@@ -256,6 +256,7 @@ class Claim:
         text: the claim.
         rules: all of which it takes.
         headline: whether the paper's abstract or introduction makes it.
+        context: rules that are told beside the reasons, and not judged by: what explains a verdict.
         note: what a reader has to know beside the rules' reasons.
     """
 
@@ -263,7 +264,13 @@ class Claim:
     text: str
     rules: tuple[Rule, ...]
     headline: bool = False
+    context: tuple[Rule, ...] = ()
     note: str = ""
+
+    def background(self, known: Results) -> str:
+        """What the context says, as far as it has run; no sign of a difference is expected."""
+        found = [rule.judge(known) for rule in self.context]
+        return "; ".join(verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here"))
 
     def judge(self, known: Results) -> Verdict:
         return together([rule.judge(known) for rule in self.rules])
