@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.data_dir is None and not given.quick:
         parser.error("--data-dir: the folder of data sets")
     place = Workplace(
-        data_dir=given.data_dir or Path(), work=given.work.absolute(), results=given.results, minutes=given.minutes,
+        data_dir=given.data_dir or Path(),
+        work=given.work.absolute(),
+        results=given.results,
+        minutes=given.minutes,
         models=dict(text.split("=", 1) for text in given.model),
     )
     if given.base:

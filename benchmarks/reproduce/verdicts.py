@@ -270,7 +270,9 @@ class Claim:
     def background(self, known: Results) -> str:
         """What the context says, as far as it has run; no sign of a difference is expected."""
         found = [rule.judge(known) for rule in self.context]
-        return "; ".join(verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here"))
+        return "; ".join(
+            verdict.reason for verdict in found if verdict.word not in ("not run here", "not possible here")
+        )
 
     def judge(self, known: Results) -> Verdict:
         return together([rule.judge(known) for rule in self.rules])

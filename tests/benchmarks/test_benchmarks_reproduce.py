@@ -1,6 +1,7 @@
 """The reproduction of the papers: what is declared, how it resumes, and how verdicts follow from results."""
 
 import json
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -163,6 +164,73 @@ def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monke
     assert len(list(place.results.rglob("*.json"))) == 3
 
 
+def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, monkeypatch):
+    ran = []
+
+    def trained(run, scale, seed, place, folder):
+        ran.append(run.method)
+        return {"perplexity_per_word": 3.0, "perplexity_per_word_after_phase_1": 4.0}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    level = "WikiText-2, {}, high contextual"
+    jft, redacted = (f"jft/table2/{level.format(name)}" for name in ("jft", "redacted"))
+    found = {}
+    for name in (jft, redacted):
+        (cell,) = command.chosen([name])
+        found[name] = json.loads(running.run_cell(cell, "small", 0, place).read_text("utf-8"))
+    assert ran == ["jft/direct"]
+    assert (found[jft]["value"], found[redacted]["value"]) == (3.0, 4.0)
+    assert found[redacted]["same_run_as"] == jft
+    assert "same_run_as" not in found[jft]
+    (another,) = command.chosen(["jft/table2/WikiText-2, jft, low contextual"])
+    running.run_cell(another, "small", 0, place)
+    (cell,) = command.chosen([redacted])
+    running.run_cell(cell, "small", 1, place)
+    running.run_cell(cell, "small", 0, place, again=True)
+    assert len(ran) == 4
+
+
+def test_at_paper_scale_models_have_the_names_of_the_hub(place, tmp_path):
+    models = {cell.run.model_at("paper") for cell in CELLS if isinstance(cell.run, Train)}
+    assert {"openai-community/gpt2", "distilbert/distilgpt2", "FacebookAI/roberta-base"} <= models
+    assert not {"base", "masked", "minilm"} & models
+    assert running.model_of("openai-community/gpt2", "paper", place) is None
+    here = replace(place, models={"openai-community/gpt2": str(tmp_path)})
+    assert running.model_of("openai-community/gpt2", "paper", here) == tmp_path
+    assert running.starting_point_of("openai-community/gpt2", tmp_path) == {"name": "openai-community/gpt2"}
+
+
+@pytest.mark.slow
+def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypatch):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path / "gpt2"
+    base._tokenizer(["the cat sat on the mat ."] * 9, 300, folder)
+    GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=8, n_layer=1, n_head=1, n_positions=64)).save_pretrained(folder)
+    rows = [
+        {"id": f"{fold}-{number}", "text": f"Anna Miller met {number} friends in Paris .", "fold": fold}
+        for fold, most in (("train", 40), ("test", 8))
+        for number in range(most)
+    ]
+    corpus = replace(corpora.CORPORA["wikitext"], rows=lambda *_: rows)
+    monkeypatch.setitem(corpora.CORPORA, "wikitext", corpus)
+    short = {"train.epochs": "1", "train.expected_batch_size": "20", "train.context_length": "64"}
+    short["train.public_learning_rate"] = "3e-3"
+    run = Train(corpus="wikitext", method="jft/direct", small=short)
+    here = replace(place, models={"openai-community/gpt2": str(folder)})
+    found = json.loads(running.run_cell(replace(TRAINED, run=run), "paper", 0, here).read_text("utf-8"))
+    assert found["starting_point"] == {"name": "openai-community/gpt2"}
+    redacted = replace(run, method="redacted")
+    alone = json.loads(running.run_cell(replace(TRAINED, name="b", run=redacted), "paper", 0, here).read_text("utf-8"))
+    # The redacted model is jft's after its first phase.
+    before, after = (math.log(found["figures"][f"perplexity_per_word_{when}_phase_1"]) for when in ("before", "after"))
+    learnt = before - math.log(alone["value"])  # but for the order of rows, which is drawn for each stage
+    assert learnt > 0.2
+    assert before - after == pytest.approx(learnt, rel=0.1)
+    assert found["figures"]["private_perplexity"] > 1
+
+
 def test_headline_cells_come_first_and_one_seed_of_all_before_the_next(tmp_path):
     cells = [replace(TRAINED, name="b"), replace(TRAINED, name="a", headline=True)]
     order = [(cell.name, seed) for cell, seed in results.unfinished(tmp_path, cells, "small")]
@@ -293,6 +361,14 @@ def test_a_claim_is_as_good_as_its_rules():
     assert words("not", "not possible here", "not run here") == "not run here"
 
 
+def test_what_explains_a_verdict_is_told_and_not_judged_by():
+    some = known(a=[10.0, 10.1, 10.2], b=[20.0, 20.1, 20.2], c=[9.0, 9.1, 9.2], d=[])
+    claim = Claim(paper="jft", text="", rules=(Ordering("a", "b"),), context=(Ordering("a", "c"), Ordering("a", "d")))
+    assert claim.judge(some).word == "reproduced"
+    assert claim.background(some).startswith("a < c: -0.10")
+    assert "a < d" not in claim.background(some)
+
+
 def test_what_cannot_run_is_not_possible_and_says_why():
     cell = replace(TRAINED, run=Impossible(reason="no data"))
     some = {cell.identity: (cell, [])}
@@ -334,6 +410,21 @@ def test_the_page_shows_means_intervals_and_verdicts(tmp_path, monkeypatch):
     text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
     assert "| low | 27.05 perplexity | 10.1 (9.852 to 10.35) | 3 of 3 | reproduced |" in text
     assert "| low is lower | **reproduced** | low < high: +0.688 (+0.676 to +0.7) |" in text
+
+
+@pytest.mark.parametrize(
+    ("values", "marks"),
+    [
+        ([0.0, 0.1, 0.5], [0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        ([0.0, 13.3], [0, 5, 10, 15]),
+        ([6.0, 12.0], [6, 8, 10, 12]),
+        ([612.0, 655.0], [610, 620, 630, 640, 650, 660]),
+        ([-0.4, 3.1], [-1, 0, 1, 2, 3, 4]),
+    ],
+)
+def test_axes_have_round_numbers_that_hold_every_point(values, marks):
+    assert drawings.ticks(values) == pytest.approx(marks)
+    assert drawings.ticks([5.0])[0] <= 5.0 <= drawings.ticks([5.0])[-1]
 
 
 def test_drawings_have_the_points_of_the_results(place):

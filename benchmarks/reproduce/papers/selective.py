@@ -92,9 +92,7 @@ def _attack(place: str, corpus: str, method: str, measure: str = "exposure_found
         differs=f"{LSTM}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, "
         "for one",
         minutes=2 * MINUTES[method],
-        run=Audit(
-            corpus=source, method=method, model="lstm", small=_settings(corpus, method), copies=10, detected=60
-        ),
+        run=Audit(corpus=source, method=method, model="lstm", small=_settings(corpus, method), copies=10, detected=60),
     )
 
 
@@ -274,7 +272,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         text="A canary that the policy misses is exposed less by S-DPSGD than by anonymised text",
         rules=(
             Ordering(
-                _t("figure6/exposure of a missed canary, S-DPSGD"), _t("figure6/exposure of a missed canary, anonymised")
+                _t("figure6/exposure of a missed canary, S-DPSGD"),
+                _t("figure6/exposure of a missed canary, anonymised"),
             ),
         ),
         note="the paper: where perplexity is middling; where it is low, both are exposed",
