@@ -6,8 +6,11 @@
 
 What is done is kept, one JSON for each cell and seed below ``benchmarks/results/reproduce``: stop the command and give
 it again. Models and corpora are kept in the work folder. Nothing finished is made anew without ``--again``.
-``--base`` makes the starting point and no cell; ``--minutes`` stops after so long, between two cells. Cells that share
-a training train it once. ``--render`` writes docs/reproductions.md and its drawings.
+``--base`` makes the starting point and no cell; ``--minutes`` stops after so long, between two cells. Figures of one
+run are of one run. ``--render`` writes docs/reproductions.md and its drawings. At ``--scale paper`` models are those of
+the papers, from the local cache of the hub (`hf download openai-community/gpt2`, `distilbert/distilgpt2`,
+`FacebookAI/roberta-base`); ``--model openai-community/gpt2=FOLDER`` takes one from a folder, and ``=made`` stands for
+one that is pre-trained here.
 """
 
 from __future__ import annotations

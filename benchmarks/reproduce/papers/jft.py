@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from benchmarks.reproduce.cells import Audit, Cell, Impossible, Run, Train
+from benchmarks.reproduce.cells import Audit, Cell, Impossible, Train
 from benchmarks.reproduce.verdicts import Alike, Below, Claim, Ordering
 
 P: Final = "jft"
 BASE: Final = (
-    "the small GPT-2 for GPT-2; a sample for all of WikiText-2; sentences for blocks as records; step sizes chosen on "
-    "a half-trained start; one pass without noise, two with (batches of 300)"
+    "the small GPT-2 for GPT-2; a sample for all of WikiText-2; sentences for blocks as records; nothing tuned; one "
+    "pass without noise, two with (batches of 300)"
 )
-DIALOGUE: Final = "CustomerSim for ABCD; the small GPT-2, which saw no dialogue, for GPT-2; a sample; turns as records"
+DIALOGUE: Final = (
+    "CustomerSim for ABCD; the small GPT-2, which saw no dialogue, for GPT-2; a sample; turns as records; one pass "
+    "without noise, two with, in batches of 600 at 3e-3 (chosen once, by what DPSGD learnt on a half-trained start)"
+)
 REDACTED: Final = "the redacted model is jft's after its first phase, scored in the same run"
 AUDIT: Final = (
     f"{BASE}; sixty canaries that the policy misses and sixty that it finds, of which a coin inserts half, for one; "
@@ -28,7 +31,7 @@ AT_PAPER: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.
 LOW: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "50"}
 MINUTES: Final[Mapping[str, Mapping[str, float]]] = {
     "wikitext": {"no_dp": 2.5, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
-    "customersim": {"no_dp": 2.0, "dpsgd": 3.0, "crt": 3.0, "jft/direct": 4.0, "redacted": 4.0, "jft/light_noise": 5.0},
+    "customersim": {"no_dp": 1.3, "dpsgd": 1.7, "crt": 2.5, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
     "wikitext_100": {"dpsgd": 2.0, "jft/direct": 3.0, "redacted": 3.0},
     "audit": {"no_dp": 4.0, "redacted": 5.0, "dpsgd": 6.0, "crt": 6.0, "jft/direct": 8.0},
 }

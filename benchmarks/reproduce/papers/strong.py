@@ -15,8 +15,8 @@ E2E_DIFFERS: Final = (
     "for 10 (without privacy one), in batches of 600"
 )
 SST2_DIFFERS: Final = (
-    "MiniLM (22 million weights, LoRA) for RoBERTa-base; 20,000 phrases for 67,349; 5 passes in batches of 500 for 3 of "
-    "1,024: two hundred noisy steps"
+    "MiniLM (22 million weights, LoRA) for RoBERTa-base; 20,000 phrases for 67,349; 5 passes in batches of 500 for "
+    "3 of 1,024: two hundred noisy steps"
 )
 NO_DATA: Final = Impossible(reason="the data set is not at hand")
 NO_RGP: Final = Impossible(reason="this project has no RGP")

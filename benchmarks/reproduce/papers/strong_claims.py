@@ -8,7 +8,6 @@ from benchmarks.reproduce.verdicts import Above, Claim, Number, Ordering
 
 from .strong import P
 
-
 CHANCE: Final = 50.9
 
 

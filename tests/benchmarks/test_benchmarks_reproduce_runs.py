@@ -1,0 +1,162 @@
+"""The reproduction of the papers: how cells run, share runs, and resume."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from support.reproduced import COMPUTED, TRAINED
+
+from benchmarks.reproduce import __main__ as command
+from benchmarks.reproduce import base, cache, corpora, results, running
+from benchmarks.reproduce.cells import Train
+from benchmarks.reproduce.papers import CELLS
+
+
+@pytest.fixture
+def place(tmp_path):
+    return running.Workplace(data_dir=tmp_path, work=tmp_path / "work", results=tmp_path / "results")
+
+
+def test_a_result_says_how_it_was_made_and_is_not_made_again(place):
+    path = running.run_cell(COMPUTED, "small", 0, place)
+    found = json.loads(path.read_text("utf-8"))
+    assert found["value"] == pytest.approx(0.1586, abs=1e-4)
+    assert {"device", "cpus", "commit", "seed", "wall_seconds", "settings", "scale"} <= set(found)
+    path.write_text(json.dumps({**found, "value": 7.0, "commit": "another"}), "utf-8")
+    with pytest.raises(FileExistsError, match="--again"):
+        running.run_cell(COMPUTED, "small", 0, place)
+    assert json.loads(path.read_text("utf-8"))["value"] == 7.0
+    running.run_cell(COMPUTED, "small", 0, place, again=True)
+    assert json.loads(path.read_text("utf-8"))["value"] == found["value"]
+
+
+def test_the_command_goes_on_where_it_was(place, monkeypatch, capsys):
+    ran = []
+
+    def trained(run, scale, seed, place, folder):
+        ran.append((run.method, seed))
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        return {"perplexity_per_word": 100.0 + seed}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    arguments = ["--data-dir", str(place.data_dir), "--results", str(place.results), "--only", "jft/table7"]
+    with pytest.raises(KeyboardInterrupt):
+        command.main([*arguments, "--seeds", "1"])
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert len(ran) == 6  # five cells, and the one that was interrupted a second time
+    assert command.main([*arguments, "--seeds", "1"]) == 0
+    assert len(ran) == 6
+    assert "jft/table7/batch 256, 200 epochs, seed 0: 100.0 perplexity" in capsys.readouterr().out
+
+
+def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monkeypatch):
+    def trained(run, scale, seed, place, folder):
+        if run.settings(scale)["train.expected_batch_size"] == "512":
+            raise running.FailedError("no memory")
+        if run.settings(scale)["train.expected_batch_size"] == "256":
+            raise ConnectionError("the server is gone")
+        return {"perplexity_per_word": 1.0}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    only = ["--only", "jft/table7", "--seeds", "1"]
+    assert command.main(["--data-dir", str(place.data_dir), "--results", str(place.results), *only]) == 1
+    assert len(list(place.results.rglob("*.json"))) == 3
+
+
+def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, monkeypatch):
+    ran = []
+
+    def trained(run, scale, seed, place, folder):
+        ran.append(run.method)
+        return {"perplexity_per_word": 3.0, "perplexity_per_word_after_phase_1": 4.0}
+
+    monkeypatch.setattr(running, "trained", trained)
+    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    level = "WikiText-2, {}, high contextual"
+    jft, redacted = (f"jft/table2/{level.format(name)}" for name in ("jft", "redacted"))
+    found = {}
+    for name in (jft, redacted):
+        (cell,) = command.chosen([name])
+        found[name] = json.loads(running.run_cell(cell, "small", 0, place).read_text("utf-8"))
+    assert ran == ["jft/direct"]
+    assert (found[jft]["value"], found[redacted]["value"]) == (3.0, 4.0)
+    assert found[redacted]["same_run_as"] == jft
+    assert "same_run_as" not in found[jft]
+    (another,) = command.chosen(["jft/table2/WikiText-2, jft, low contextual"])
+    running.run_cell(another, "small", 0, place)
+    (cell,) = command.chosen([redacted])
+    running.run_cell(cell, "small", 1, place)
+    running.run_cell(cell, "small", 0, place, again=True)
+    assert len(ran) == 4
+
+
+def test_at_paper_scale_models_have_the_names_of_the_hub(place, tmp_path):
+    models = {cell.run.model_at("paper") for cell in CELLS if isinstance(cell.run, Train)}
+    assert {"openai-community/gpt2", "distilbert/distilgpt2", "FacebookAI/roberta-base"} <= models
+    assert not {"base", "masked", "minilm"} & models
+    assert running.model_of("openai-community/gpt2", "paper", place) is None
+    here = replace(place, models={"openai-community/gpt2": str(tmp_path)})
+    assert running.model_of("openai-community/gpt2", "paper", here) == tmp_path
+    assert running.starting_point_of("openai-community/gpt2", tmp_path) == {"name": "openai-community/gpt2"}
+
+
+@pytest.mark.slow
+def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypatch):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    folder = tmp_path / "gpt2"
+    base._tokenizer(["the cat sat on the mat ."] * 9, 300, folder)
+    GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=8, n_layer=1, n_head=1, n_positions=64)).save_pretrained(folder)
+    rows = [
+        {"id": f"{fold}-{number}", "text": f"Anna Miller met {number} friends in Paris .", "fold": fold}
+        for fold, most in (("train", 40), ("test", 8))
+        for number in range(most)
+    ]
+    corpus = replace(corpora.CORPORA["wikitext"], rows=lambda *_: rows)
+    monkeypatch.setitem(corpora.CORPORA, "wikitext", corpus)
+    short = {"train.epochs": "1", "train.expected_batch_size": "20", "train.context_length": "64"}
+    short["train.public_learning_rate"] = "3e-3"
+    run = Train(corpus="wikitext", method="jft/direct", small=short)
+    here = replace(place, models={"openai-community/gpt2": str(folder)})
+    found = json.loads(running.run_cell(replace(TRAINED, run=run), "paper", 0, here).read_text("utf-8"))
+    assert found["starting_point"] == {"name": "openai-community/gpt2"}
+    redacted = replace(run, method="redacted")
+    alone = json.loads(running.run_cell(replace(TRAINED, name="b", run=redacted), "paper", 0, here).read_text("utf-8"))
+    # The redacted model is jft's after its first phase.
+    before, after = (math.log(found["figures"][f"perplexity_per_word_{when}_phase_1"]) for when in ("before", "after"))
+    learnt = before - math.log(alone["value"])  # but for the order of rows, which is drawn for each stage
+    assert learnt > 0.2
+    assert before - after == pytest.approx(learnt, rel=0.1)
+    assert found["figures"]["private_perplexity"] > 1
+
+
+def test_headline_cells_come_first_and_one_seed_of_all_before_the_next(tmp_path):
+    cells = [replace(TRAINED, name="b"), replace(TRAINED, name="a", headline=True)]
+    order = [(cell.name, seed) for cell, seed in results.unfinished(tmp_path, cells, "small")]
+    assert order == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1), ("b", 2)]
+
+
+def test_only_names_papers_tables_and_cells():
+    assert command.chosen(["jft/table7"])[0].identity == "jft/table7/batch 256, 200 epochs"
+    assert command.chosen(["crt/figure6/ε' = 1, γ = 0.1"])[0].printed == "0.2"
+    with pytest.raises(SystemExit, match="no cell"):
+        command.chosen(["jft/table70"])
+    assert not any(isinstance(cell.run, Train) for cell in command.chosen([], quick=True))
+
+
+def test_an_artifact_that_is_not_complete_is_gone_on_with(tmp_path):
+    calls = []
+
+    def make(folder):
+        calls.append(folder)
+        return None if len(calls) == 1 else {"num": len(calls)}
+
+    key = cache.content_key({"b": 1, "a": [2]})
+    assert key == cache.content_key({"a": [2], "b": 1}) != cache.content_key({"a": [2], "b": 2})
+    assert cache.cached(tmp_path, key, make) is None
+    assert cache.cached(tmp_path, key, make) == cache.cached(tmp_path, key, make) == tmp_path / key
+    assert len(calls) == 2
