@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -141,10 +141,21 @@ def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
                 f"| {cell.name} | {_printed(cell)} | {_ours(cell, known)} | {_seeds(cell, found)} "
                 f"| {_of_cell(cell, verdict)} |"
             )
-        differs = dict.fromkeys(cell.differs for cell in mine if cell.differs)
-        yield from ("", *(f"What differs: {text}." for text in differs))
+        if differs := list(_differences(cell.differs for cell in mine)):
+            yield from ("", "What differs:", "", *(f"- {text}." for text in differs))
         recorded = dict.fromkeys(cell.run.command for cell in mine if isinstance(cell.run, Recorded))
-        yield from (f"Measured by `{command}`." for command in recorded)
+        if recorded:
+            yield from ("", *(f"Measured by `{command}`." for command in recorded))
+
+
+def _differences(of_cells: Iterable[str]) -> Iterator[str]:
+    """What differs from the paper, each part once, in the order of the cells."""
+    told: set[str] = set()
+    for text in of_cells:
+        new = [part for part in text.split("; ") if part and part not in told]
+        told.update(new)
+        if new:
+            yield "; ".join(new)
 
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
