@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 DEMO ?= reticent-demo
 DIALOGUES ?= 1000
 TORCH := torch==2.13.0
+SITE := .venv-site
 
 export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench      the benchmarks"
 	@echo "make golden     regenerate the golden files; review the diff"
 	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
+	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -76,8 +78,21 @@ docs: setup
 	$(BIN)/python -m flows.docs.api > docs/api.md
 	$(BIN)/python -m flows.docs.architecture
 
+# mkdocs-material has an environment of its own: it needs nothing of ours, and we nothing of it.
+$(SITE)/.installed: requirements-site.lock
+	test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements-site.lock
+	touch $@
+
+site: $(SITE)/.installed
+	$(SITE)/bin/python -m flows.docs.site build
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet --config-file build/mkdocs.json
+	@echo "read it: $(SITE)/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8001"
+
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock
+	printf "mkdocs-material\n" | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		- -o requirements-site.lock
 	printf "distributed\nkubernetes-validate\n" | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		-c requirements.lock $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock) - -o requirements-slow.lock
 

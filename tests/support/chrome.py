@@ -93,6 +93,8 @@ class Chrome:
             self.requests.append(parameters["request"]["url"])
         elif message.get("method") == "Log.entryAdded":
             self.console.append(parameters["entry"]["text"])
+        elif message.get("method") == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert"):
+            self.console.append(json.dumps(parameters["args"])[:500])
         elif message.get("method") == "Runtime.exceptionThrown":
             self.console.append(json.dumps(parameters["exceptionDetails"])[:500])
 

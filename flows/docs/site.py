@@ -1,0 +1,153 @@
+"""The pages of the documentation site, gathered for mkdocs: ``make site``.
+
+``docs/`` and the pages of the root are read as they lie in the repository, where their links work as well. Needs
+nothing but Python, since mkdocs has an environment of its own (``requirements-site.lock``).
+
+    python -m flows.docs.site build
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path(__file__).parents[2]
+ROOT_PAGES: Final = {
+    "README.md": "index.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+}
+"""Pages of the repository's root, and what they are called on the site."""
+
+COPIES: Final = "files"
+"""Where the site has files of the repository that pages link."""
+
+GUIDES: Final = "How to"
+SECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "Start": ("index.md",),
+    "Understand": ("security.md",),
+    "Tutorials": ("tutorials/*",),
+    GUIDES: (
+        "corpora.md",
+        "policies.md",
+        "detectors.md",
+        "reviewing.md",
+        "methods.md",
+        "models.md",
+        "audit.md",
+        "inspecting.md",
+        "engine.md",
+        "extending.md",
+        "operations.md",
+        "encryption.md",
+        "deploying.md",
+        "scale.md",
+        "no-network.md",
+    ),
+    "Reference": ("settings.md", "api.md", "promises.md", "sharp_edges.md"),
+    "Evidence": ("reproductions.md", "orderings.md"),
+    "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
+}
+"""What stands where. ``*`` is every page of a folder; a page that stands nowhere comes last among the guides."""
+
+_LINK: Final = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
+_FENCE: Final = re.compile(r"\s*```")
+_ITEM: Final = re.compile(r"(-|\d+\.) ")
+
+
+def sources() -> dict[str, Path]:
+    """Every file of the site by its name there: what ``docs/`` holds, and pages of the root."""
+    docs = {p.relative_to(_ROOT / "docs").as_posix(): p for p in (_ROOT / "docs").rglob("*") if p.is_file()}
+    return {**docs, **{name: _ROOT / source for source, name in ROOT_PAGES.items()}}
+
+
+def navigation(pages: list[str]) -> list[dict[str, list[str]]]:
+    """mkdocs' ``nav``: every page once.
+
+    Args:
+        pages: names on the site.
+    """
+    left = sorted(pages)
+    nav: dict[str, list[str]] = {}
+    for section, names in SECTIONS.items():
+        nav[section] = []
+        for name in names:
+            taken = [p for p in left if (p.startswith(name[:-1]) if name.endswith("*") else p == name)]
+            nav[section] += taken
+            left = [p for p in left if p not in taken]
+    nav[GUIDES] += left
+    return [{section: found} for section, found in nav.items() if found]
+
+
+def page(text: str, source: Path, names: dict[Path, str]) -> str:
+    """A page as the site has it.
+
+    Links are those of the repository; on the site, they lead to the page of that name, or to a copy of the file. Lists
+    are written as Python-Markdown needs them and others do not: a blank line before, four spaces inside an item.
+
+    Args:
+        text: Markdown.
+        source: where it lies.
+        names: where the site has which file; files of the repository that the page links are added.
+    """
+    here = posixpath.dirname(names[source]) or "."
+
+    def link(match: re.Match[str]) -> str:
+        target = (source.parent / match[1]).resolve()
+        if "://" in match[1] or not target.is_file():
+            return match[1]  # what leads nowhere, mkdocs refuses
+        name = names.setdefault(target, f"{COPIES}/{target.relative_to(_ROOT).as_posix()}")
+        return posixpath.relpath(name, here)
+
+    lines = [""]
+    is_code, inside = False, 0  # inside: by how much the text of the current list's items is indented
+    for line in text.split("\n"):
+        is_code ^= bool(_FENCE.match(line))
+        item = None if is_code else _ITEM.match(line)
+        if item and not inside and lines[-1]:
+            lines.append("")
+        if item:
+            inside = item.end()
+        elif line and not line.startswith(" " * inside):
+            inside = 0
+        shown = line if is_code else _LINK.sub(link, line)
+        lines.append(" " * (4 - inside) + shown if inside and line and not item else shown)
+    return "\n".join(lines[1:])
+
+
+def gather(out: Path) -> None:
+    """Writes ``out/site-pages`` and ``out/mkdocs.json``, which adds the navigation to ``mkdocs.yml``.
+
+    Args:
+        out: a folder; what these two were before is removed.
+    """
+    pages, found = out / "site-pages", sources()
+    names = {path.resolve(): name for name, path in found.items()}
+    shutil.rmtree(pages, ignore_errors=True)
+    written: set[Path] = set()
+    while left := [path for path in names if path not in written]:
+        for source in left:
+            to = pages / names[source]
+            to.parent.mkdir(parents=True, exist_ok=True)
+            if source.suffix == ".md":
+                to.write_text(page(source.read_text("utf-8"), source, names), "utf-8")
+            else:
+                shutil.copyfile(source, to)
+        written.update(left)
+    settings = {
+        "INHERIT": str(_ROOT / "mkdocs.yml"),
+        "docs_dir": str(pages.resolve()),
+        "site_dir": str((out / "site").resolve()),
+        "nav": navigation([name for name in found if name.endswith(".md")]),
+    }
+    (out / "mkdocs.json").write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    gather(Path(sys.argv[1]))
