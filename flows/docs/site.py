@@ -31,7 +31,7 @@ COPIES: Final = "files"
 GUIDES: Final = "How to"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Start": ("index.md",),
-    "Understand": ("security.md",),
+    "Understand": ("concepts.md", "faq.md", "glossary.md", "threat-model.md", "security.md", "comparison.md"),
     "Tutorials": ("tutorials/*",),
     GUIDES: (
         "corpora.md",
@@ -40,6 +40,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "reviewing.md",
         "methods.md",
         "models.md",
+        "synthesizing.md",
+        "releasing.md",
         "audit.md",
         "inspecting.md",
         "engine.md",
