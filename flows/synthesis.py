@@ -1,4 +1,4 @@
-"""Synthetic text: what the released model writes, and what is claimed of it."""
+"""Synthetic text: what the released model writes, what is claimed of it, and what the trusted side finds in it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flows.running.lifecycle import run_of
 from flows.running.spec import SYNTHESIS
 from flows.running.wiring import Outputs, each, whole
 from tasks.stages import synthesize as publish
-from tasks.stages import synthesize_rows
+from tasks.stages import synthesize_check, synthesize_rows
 
 
 @flow(name="synthesize", persist_result=False)
@@ -23,4 +23,7 @@ def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None
     with run_of(config, SYNTHESIS) as run:
         t = trained or fit(run)
         rows = each(synthesize_rows, run, train=t["train"])
-        return whole(publish, run, synthesize_rows=rows, train=t["train"], guarantee=t["guarantee"])
+        table = whole(publish, run, synthesize_rows=rows, train=t["train"], guarantee=t["guarantee"])
+        # The trusted side counts when the table is published: what it finds decides nothing.
+        whole(synthesize_check, run, synthesize=table, train=t["train"], gate=t["gate"], split=t["split"])
+        return table

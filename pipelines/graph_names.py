@@ -35,6 +35,7 @@ HELD_BY_LABEL = "held_by_label.json"
 PRIVATE = "private.parquet"
 PUBLIC = "public.parquet"
 SYNTHETIC = "synthetic.parquet"
+PRIVATE_SYNTHETIC = "private_synthetic.parquet"
 
 READ_OPTIONS = (
     "txt_document",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipelines.graph_names import MODEL_PACKAGES, STAGES, SYNTHESIZE, SYNTHETIC, TRAIN
+from pipelines.graph_names import MODEL_PACKAGES, PRIVATE_SYNTHETIC, SENTENCES, STAGES, SYNTHESIZE, SYNTHETIC, TRAIN
 from pipelines.stage import Input, Stage, Table
 
 _OF_ROWS = (
@@ -31,11 +31,31 @@ SYNTHESIS_STAGES = (
         table="synthesize",
         module=f"{STAGES}.synthesize",
         configs=_CONFIGS,
+        fields={"synthesize": _OF_ROWS},
         inputs=(Input("synthesize_rows", partitions="all"), Input("train", ("events.json",)), Input("guarantee")),
         roots=("private", "public"),
         is_post_processed=True,
         packages=("pyarrow",),
-        tables=(Table("synthetic", SYNTHETIC, "public"), Table("private_synthetic", SYNTHETIC)),
+        tables=(Table("synthetic", SYNTHETIC, "public"), Table("private_synthetic", PRIVATE_SYNTHETIC)),
+        optional=True,
+    ),
+    # Nothing that is published reads it: what it counts is of the private text.
+    Stage(
+        name="synthesize_check",
+        title="Count, on the trusted side, what of the private text stands in the synthetic table.",
+        table="synthesize",
+        step="check",
+        module=f"{STAGES}.synthesize_check",
+        configs=_CONFIGS,
+        fields={"synthesize": (*_OF_ROWS, "rows", "replay_words", "baseline_rows")},
+        inputs=(
+            Input("synthesize", (SYNTHETIC, PRIVATE_SYNTHETIC)),
+            Input("train"),
+            Input("gate", ("index.parquet", "figures.json")),
+            Input("split", (SENTENCES,), "all"),
+        ),
+        packages=(*MODEL_PACKAGES, "scipy", "pyarrow"),
+        tables=(Table("synthetic_finds", "finds.parquet"),),
         optional=True,
     ),
 )

@@ -27,7 +27,8 @@ def synthesize_document(
         force: stages to build anew.
 
     Returns:
-        ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``, ``is_published``, ….
+        ``num_rows``, ``path`` (of the Parquet file), ``epsilon``, ``delta``, ``is_guarantee``, ``is_published``, …; and
+        of the private text, ``replayed``, ``gate_hits`` and what a model that never saw it would give.
 
     Raises:
         ReticentError: as the stages raise it.
@@ -45,6 +46,7 @@ def synthesize_document(
     found = roots.private_files("synthesize", keys["synthesize"]).json("synthetic.json")
     return {
         **{name: found[name] for name in _TOLD},
+        **_counted(roots.private_files("synthesize_check", keys["synthesize_check"]).json("check.json")),
         "path": str(_table(roots, keys["synthesize"], is_published=found["is_published"])),
         "is_published": found["is_published"],
         "run_id": record["run_id"],
@@ -52,8 +54,27 @@ def synthesize_document(
     }
 
 
+def _counted(check: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the private text stands in the table: for the operator's terminal, for epsilon does not cover it."""
+    replay, finds = check["replay"], check["finds"]
+
+    def rows(found: Mapping[str, Any] | None, name: str) -> Any:
+        return None if found is None or found["start"] is None else found["start"]["rows"][name]
+
+    return {
+        "replayed": replay["table"]["rows"]["num_hits"],
+        "replayed_rate": replay["table"]["rows"]["value"],
+        "replayed_rate_at_start": [rows(replay, "low"), rows(replay, "value"), rows(replay, "high")],
+        "replayed_p_value": replay["table"]["p_value"],
+        "gate_hits": None if finds is None else finds["table"]["rows"]["num_hits"],
+        "gate_hits_rate_at_start": [rows(finds, "low"), rows(finds, "value"), rows(finds, "high")],
+    }
+
+
 def _table(roots: Roots, key: str, *, is_published: bool) -> Path:
-    return roots.object_dir("public" if is_published else "private", "synthesize", key) / "synthetic.parquet"
+    if is_published:
+        return roots.object_dir("public", "synthesize", key) / "synthetic.parquet"
+    return roots.object_dir("private", "synthesize", key) / "private_synthetic.parquet"
 
 
 def synthesize_text(document: Mapping[str, Any]) -> str:
@@ -73,4 +94,10 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
         )
     else:
         lines.append(f"  claim         NO GUARANTEE: {'; '.join(document['not_guaranteed_because'])}")
+    finds = "not searched" if document["gate_hits"] is None else f"{document['gate_hits']:,} rows with a masked string"
+    lines.append(
+        f"  trusted side  {document['replayed']:,} rows replay a passage of one training document (p = "
+        f"{document['replayed_p_value']:.2g} against held-out documents); {finds}. Counted on private text: do not "
+        "pass it on, and let it decide nothing (docs/synthesizing.md)"
+    )
     return "\n".join(lines)

@@ -1,10 +1,11 @@
 """Synthesize, step 2: the table of synthetic text, and what is claimed of it.
 
-``synthetic.parquet`` (`pipelines.synthesis.tables.SYNTHETIC`) lies in the public root where the model does, else in the
-private one. ``synthetic.json`` lies beside it, and says how it was made and what is claimed: the model's claim, by
-post-processing, or that there is none. Whether it is published follows from the settings alone: the store does not
-search it for masked strings (`pipelines.stage.Stage.is_post_processed`), for a table that the private text could stop
-would tell of it. What stands in it of the private text is counted by ``synthesize_check``, on the trusted side.
+The table (`pipelines.synthesis.tables.SYNTHETIC`) is ``synthetic.parquet`` in the public root, if the model lies there,
+and else ``private_synthetic.parquet`` in the private one; the other of the two has no row. ``synthetic.json`` beside it
+says how it was made and what is claimed: the model's claim, by post-processing, or that there is none. Whether it is
+published follows from the settings alone: the store does not search it for masked strings
+(`pipelines.stage.Stage.is_post_processed`), for a table that the private text could stop would tell of it. What stands
+in it of the private text is counted by ``synthesize_check``, on the trusted side.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     is_published = train.method_spec().publishes_model
     counts: Counter[str] = Counter()
     pieces = ctx.inputs["synthesize_rows"]
-    with ctx.out.table(SYNTHETIC) as private, ctx.out.public.table(SYNTHETIC) as public:
+    with ctx.out.table(SYNTHETIC, "private_synthetic") as private, ctx.out.public.table(SYNTHETIC) as public:
         writer = public if is_published else private
         for number, piece in enumerate(pieces):
             for batch in piece.table(SYNTHETIC).batches():

@@ -73,6 +73,16 @@ class SynthesizeConfig(StageConfig):
         description="Rows of a piece of the table: `runtime.workers` write pieces side by side, a thread each.",
     )
 
+    replay_words: int = Field(
+        8, ge=3, le=64, description="Words of a passage that counts as replayed if one training document holds it."
+    )
+    baseline_rows: int = Field(
+        500,
+        ge=0,
+        description="Rows that the model writes at its start weights, to the same plan: how much is replayed, and "
+        "found, in what never saw the text. 0: none.",
+    )
+
     @field_validator("domains", "speakers")
     @classmethod
     def _public_mix(cls, given: str | dict[str, float]) -> str | dict[str, float]:

@@ -18,6 +18,7 @@ from support.project import prefect_home, reticent
 from support.shared_server import shared_server
 
 from flows.commands.ledger import ledger_document
+from flows.running.spec import SYNTHESIS
 from pipelines.graph import GRAPH
 
 pytestmark = pytest.mark.slow  # trains a model; CI runs it
@@ -26,7 +27,7 @@ SETTINGS = {
     "RETICENT__SYNTHESIZE__MAX_NEW_TOKENS": "16",
     "RETICENT__SYNTHESIZE__BATCH_SIZE": "8",
 }
-CONTRACT = {"schema_version", "num_rows", "path", "epsilon", "delta"}
+CONTRACT = {"schema_version", "num_rows", "path", "epsilon", "delta", "replayed"}
 USUAL = tuple(name for name, stage in GRAPH.items() if not stage.optional)
 
 
@@ -77,10 +78,10 @@ def test_killed_and_gone_on_with_by_other_workers_it_is_the_same_table(tmp_path)
     assert after_kill["num_rows"] == 300
     assert len(list(manifests.iterdir())) == 6
     bytes_after_kill = digest(after_kill["path"])
-    anew = synthesized(config, "--rows", "300", "--force", "synthesize.rows")
-    assert digest(anew["path"]) == bytes_after_kill
-    fewer = synthesized(config, "--rows", "100")
-    assert pl.read_parquet(fewer["path"]).equals(pl.read_parquet(anew["path"]).head(100))
+    told = {**SETTINGS, "RETICENT__SYNTHESIZE__ENABLED": "true", "RETICENT__SYNTHESIZE__ROWS": "300"}
+    outcomes = drive(config, (*USUAL, *SYNTHESIS), forced=("synthesize_rows", "synthesize"), **told)
+    assert [o.state for o in outcomes if o.stage == "synthesize_rows"] == ["completed"] * 6
+    assert digest(after_kill["path"]) == bytes_after_kill
 
 
 def test_no_planted_secret_is_written_and_nothing_private_is_public(tmp_path):
@@ -88,6 +89,7 @@ def test_no_planted_secret_is_written_and_nothing_private_is_public(tmp_path):
     before = ledger_document(config, {})["releases"]
     found = synthesized(config, "--rows", "300")
     assert found["is_guarantee"]
+    assert (found["replayed"], found["gate_hits"]) == (0, 0)
     assert found["epsilon"] > 0
     assert ledger_document(config, {})["releases"] == before, "to compute from a release is no release"
     table = pl.read_parquet(found["path"])

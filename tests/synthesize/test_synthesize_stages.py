@@ -70,7 +70,7 @@ def test_the_public_document_states_settings_and_the_models_claim(tmp_path, monk
     table = pl.read_parquet(folder / "public/synthetic.parquet")
     assert table.height == told["num_rows"] == 30 - told["num_filtered"] < 30
     assert not table["text"].str.contains(r"\d").any()
-    assert pl.read_parquet(folder / "out/synthetic.parquet").is_empty()
+    assert pl.read_parquet(folder / "out/private_synthetic.parquet").is_empty()
 
 
 def synthesize_document(folder):
@@ -84,7 +84,7 @@ def test_text_of_a_model_that_stays_private_stays_private_and_says_that_nothing_
     told = synthesize_document(folder / "out")
     assert (told["is_published"], told["is_guarantee"], told["epsilon"]) == (False, False, None)
     assert told["not_guaranteed_because"]
-    assert pl.read_parquet(folder / "out/synthetic.parquet").height == 30
+    assert pl.read_parquet(folder / "out/private_synthetic.parquet").height == 30
     assert pl.read_parquet(folder / "public/synthetic.parquet").is_empty()
     assert [path.name for path in (folder / "public").iterdir()] == ["synthetic.parquet"]
 
@@ -96,6 +96,11 @@ def test_what_is_published_is_computed_from_the_release_alone():
     assert [edge.stage for edge in rows.inputs] == ["train"]
     assert read == {"synthesize_rows", "train", "guarantee"}, "claims are made of settings and events (claims.json)"
     assert not {"gate", "split", "redact", "synthesize_check"} & read
+
+
+def test_nothing_that_is_published_reads_what_was_counted():
+    assert not [stage.name for stage in GRAPH.values() if stage.reads("synthesize_check")]
+    assert GRAPH["synthesize_check"].roots == ("private",)
 
 
 def test_a_model_that_writes_no_rows_is_refused():

@@ -1,0 +1,133 @@
+"""Synthesize, step 3: what of the private text stands in the table, counted on the trusted side, when it is published.
+
+Nothing that is published follows from it. ``check.json`` and ``finds.parquet`` are private: ε does not cover them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.context import StageContext, derived_key
+from pipelines.tables import schema
+
+if TYPE_CHECKING:
+    from pipelines.stages.synthesize_config import SynthesizeConfig
+    from pipelines.tables import Table
+    from pipelines.training.trained import TrainedModel
+
+FINDS: Final = schema("finds", "row: uint32, string: string, label: string")
+"""Masked strings that stand in rows of the table, counted from 0, in the form in which they are compared. Private."""
+_PURPOSE: Final = "passages of synthetic text"
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``check.json``: replay, finds of the gate's strings, and how far the text is from real text."""
+    import numpy as np
+
+    from pipelines.corpus.tables import SENTENCES
+    from pipelines.gate.tables import GATE_INDEX
+    from pipelines.stages.audit_opening import open_audited
+    from pipelines.synthesis.finds import finds_in
+    from pipelines.synthesis.quality import distances
+    from pipelines.synthesis.replay import Passages, lines_of, replayed
+
+    config: SynthesizeConfig = ctx.configs["synthesize"]
+    table = _table(ctx)
+    columns = ("doc_id", "text", "fold")
+    rows = [artifact.table(SENTENCES) for artifact in ctx.inputs["split"]]
+    ctx.run.progress(0, None, "reading the private text")
+    passages = Passages(
+        (line for sentences in rows for line in lines_of(sentences.rows(columns))),
+        derived_key(ctx.run.secret, _PURPOSE),
+        config.replay_words,
+    )
+    ctx.run.progress(0, None, "writing with the start weights")
+    expected = _written_at_the_start(ctx, config, open_audited(ctx, "train")) if config.baseline_rows else []
+    ctx.run.progress(0, None, "looking for replay")
+    replay: dict[str, Any] = {
+        "words": config.replay_words,
+        "table": replayed(_texts(table), passages).document(),
+        "start": replayed(expected, passages).document() if expected else None,
+    }
+    ctx.run.progress(0, None, "looking for masked strings")
+    figures = ctx.input("gate").json("figures.json")
+    finds: dict[str, Any] | None = None
+    with ctx.out.table(FINDS) as writer:
+        if figures["enabled"]:
+            how = {"index": ctx.input("gate").table(GATE_INDEX, "index"), "case_sensitive": figures["case_sensitive"]}
+
+            def tell(row: int, string: str, label: str) -> None:
+                writer.append(row=row, string=string, label=label)
+
+            found = finds_in(lambda: _texts(table), **how, tell=tell)
+            at_start = finds_in(lambda: expected, **how) if expected else None
+            finds = {"table": found.document(), "start": at_start.document() if at_start else None}
+    ctx.run.progress(0, None, "comparing with real text")
+    real = (row["text"] for sentences in rows for row in sentences.rows(columns) if row["fold"] != "train")
+    distance = distances(real, _texts(table), np.random.default_rng(ctx.seed))
+    ctx.out.json(
+        "check.json",
+        {
+            "schema_version": 1,
+            "num_baseline_rows": len(expected),
+            "replay": replay,
+            "finds": finds,
+            "distance": distance,
+        },
+    )
+    return {
+        "num_replayed": replay["table"]["rows"]["num_hits"],
+        "num_finds": None if finds is None else finds["table"]["rows"]["num_hits"],
+    }
+
+
+def _table(ctx: StageContext) -> Table:
+    from pipelines.synthesis.tables import SYNTHETIC
+
+    is_published = ctx.configs["train"].method_spec().publishes_model
+    made = ctx.input("synthesize")
+    return made.public.table(SYNTHETIC) if is_published else made.table(SYNTHETIC, "private_synthetic")
+
+
+def _texts(table: Table) -> Iterator[str]:
+    for batch in table.batches(("text",)):
+        yield from batch.column("text").to_pylist()
+
+
+def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel) -> list[str]:
+    """What the model would have written to the same plan before it was trained: the first rows."""
+    from pipelines.synthesis.writing import Decoding, write
+
+    start = _at_the_start(ctx, model)
+    plan = config.plan(model, ctx.seed)
+    num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
+    how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
+    return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], how)]
+
+
+def _at_the_start(ctx: StageContext, model: TrainedModel) -> TrainedModel:
+    """The model with the weights that a training of it begins with: pretrained ones, or random ones."""
+    import torch
+
+    from pipelines.dp.language import base_of
+    from pipelines.stages.train import open_network
+    from pipelines.training.models.lstm import LSTMLanguageModel, build_lstm
+    from pipelines.training.trained import TrainedModel
+
+    config, vocabulary = ctx.configs["train"], model.vocabulary
+    base = base_of(model.model)
+    if isinstance(base, LSTMLanguageModel):
+        network: Any = build_lstm(vocabulary.backend.get_vocab_size(), ctx.seed)
+    elif config.is_pretrained() and config.adaptation != "scratch":
+        opened = open_network(ctx, config, ctx.seed)
+        vocabulary = opened.vocabulary(sorted(model.control.speakers), sorted(model.control.domains), None)
+        network = opened.build()
+    else:
+        with torch.random.fork_rng():
+            torch.manual_seed(ctx.seed % 2**63)
+            network = type(base)(copy.deepcopy(base.config))
+    network.requires_grad_(False).to(model.device).eval()
+    told = {"method": model.method, "task": model.task, "context_length": model.context_length, "marks_tokens": False}
+    return TrainedModel(network, vocabulary, told)

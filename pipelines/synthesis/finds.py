@@ -1,0 +1,78 @@
+"""Masked strings that stand in synthetic rows: what the gate would find there. Private: counted on private text.
+
+The gate does not search the table before it is published (`pipelines.stages.synthesize`). A find is no proof of a leak:
+a model that never saw the text writes common names, too. So the same is counted in what it writes at its start weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.attacks.rates import Rate
+from pipelines.gate.search import read_index
+from pipelines.gate.strings import words_of
+from pipelines.tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finds:
+    """What was found.
+
+    Attributes:
+        rows: rows with a find.
+        num_by_label: rows with a find of each label.
+        num_distinct: distinct strings that were found.
+    """
+
+    rows: Rate
+    num_by_label: dict[str, int]
+    num_distinct: int
+
+    def document(self) -> dict[str, Any]:
+        """As JSON holds it: labels and counts."""
+        return {
+            "rows": self.rows.document(),
+            "num_by_label": dict(sorted(self.num_by_label.items())),
+            "num_distinct": self.num_distinct,
+        }
+
+
+def finds_in(
+    texts: Callable[[], Iterable[str]],
+    index: Table,
+    *,
+    case_sensitive: bool,
+    confidence: float = 0.95,
+    tell: Callable[[int, str, str], None] | None = None,
+) -> Finds:
+    """Looks for the strings of the gate's index in texts.
+
+    Args:
+        texts: gives them, once for each part of the index that fits into memory.
+        index: the table that the gate wrote.
+        case_sensitive: as the index was made.
+        confidence: of the interval.
+        tell: is told the number of the text, the string and its label. Private.
+    """
+    hit: set[int] = set()
+    by_label: Counter[tuple[int, str]] = Counter()
+    distinct: set[str] = set()
+    num = 0
+    for strings, _ in read_index(index):
+        num = 0
+        for number, text in enumerate(texts()):
+            num += 1
+            for string in sorted(strings.find(words_of(text, case_sensitive=case_sensitive))):
+                hit.add(number)
+                distinct.add(string)
+                by_label[number, strings.labels[string]] += 1
+                if tell is not None:
+                    tell(number, string, strings.labels[string])
+    return Finds(
+        rows=Rate.of(len(hit), num, confidence),
+        num_by_label=dict(Counter(label for _, label in by_label)),
+        num_distinct=len(distinct),
+    )
