@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -118,18 +118,21 @@ class Stage:
         """The stage's name for users, ``dedup.keys`` for a step."""
         return f"{self.table}.{self.step}" if self.step else self.table
 
-    def input_keys(self, partition: str | None, known: Mapping[str, Sequence[Keyed]]) -> dict[str, tuple[Keyed, ...]]:
-        """The artifacts that it reads for a partition: of its own one, or all, as the edges say.
+    def input_keys(
+        self, partitions: Iterable[str | None], known: Mapping[str, Sequence[Keyed]]
+    ) -> Iterator[dict[str, tuple[Keyed, ...]]]:
+        """The artifacts that it reads for each of some partitions: of its own one, or all, as the edges say.
 
         Args:
-            partition: None for a whole-corpus stage.
+            partitions: None for a whole-corpus stage.
             known: (partition, key) of every artifact of the stages before it, in corpus order.
         """
-        return {
-            edge.stage: tuple((p, key) for p, key in known[edge.stage] if edge.partitions != "same" or p == partition)
-            for edge in self.inputs
-            if edge.stage not in OUTSIDE and not (edge.optional and edge.stage not in known)
-        }
+        edges = [e for e in self.inputs if e.stage not in OUTSIDE and not (e.optional and e.stage not in known)]
+        own = {edge.stage: dict(known[edge.stage]) for edge in edges if edge.partitions == "same"}
+        of_all = {edge.stage: tuple(known[edge.stage]) for edge in edges if edge.partitions != "same"}
+        for p in partitions:
+            of_own = {stage: ((p, keys[p]),) if p in keys else () for stage, keys in own.items()}
+            yield {edge.stage: of_own.get(edge.stage, of_all.get(edge.stage, ())) for edge in edges}
 
     def reads(self, name: str) -> bool:
         """Whether it has this stage, or pseudo-stage, among its inputs."""

@@ -229,16 +229,20 @@ class Table:
     path: Path
     schema: Schema
 
-    def open(self) -> pq.ParquetFile:
+    def open(self, as_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
         """The file, after checking its schema.
+
+        Args:
+            as_dictionary: columns of strings that come as dictionary arrays.
 
         Raises:
             StoreError: the file holds another table, another version, or other columns than the schema.
         """
         # pre_buffer would hold a whole file's columns in memory; on a local file it also costs time.
-        file = pq.ParquetFile(to_be_read(self.path), pre_buffer=False)
-        found = (file.schema_arrow.metadata or {}).get(_VERSION_KEY, b"").decode()
-        if found != self.schema.mark or not file.schema_arrow.equals(self.schema.columns):
+        file = pq.ParquetFile(to_be_read(self.path), read_dictionary=list(as_dictionary), pre_buffer=False)
+        columns = file.schema_arrow
+        found = (columns.metadata or {}).get(_VERSION_KEY, b"").decode()
+        if found != self.schema.mark or not columns.equals(_with_dictionaries(self.schema.columns, as_dictionary)):
             file.close()
             raise StoreError(
                 f"a {self.schema.name} table was expected, found {found or 'an unknown table'} in {self.path.name}"
@@ -254,7 +258,7 @@ class Table:
     def read(self) -> pa.Table:
         """The whole table in memory. Raises as `open`."""
         with self.open() as file:
-            return file.read()
+            return file.read(use_threads=False)
 
     def rows(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
         """The rows one by one, as `batches` reads them."""
@@ -277,17 +281,20 @@ class Table:
             near: a column of numbers and a half-open range: row groups without a value in it are left out, and other
                 rows of the rest are not.
         """
-        with self.open() as file:
+        with self.open(as_dictionary) as file:
             options: dict[str, Any] = {"columns": list(columns) if columns is not None else None, "use_threads": False}
             if near is not None:
                 options["row_groups"] = _row_groups(file, *near)
-            if not as_dictionary:
-                yield from file.iter_batches(batch_size=batch_rows, **options)
-                return
-            with pq.ParquetFile(
-                to_be_read(self.path), metadata=file.metadata, read_dictionary=list(as_dictionary), pre_buffer=False
-            ) as encoded:
-                yield from encoded.iter_batches(batch_size=batch_rows, **options)
+            yield from file.iter_batches(batch_size=batch_rows, **options)
+
+
+def _with_dictionaries(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """A schema as Arrow reads it when some columns come as dictionary arrays."""
+    for name in names:
+        at = columns.get_field_index(name)
+        field = columns.field(at)
+        columns = columns.set(at, field.with_type(pa.dictionary(pa.int32(), field.type)))
+    return columns
 
 
 def _row_groups(file: pq.ParquetFile, column: str, first: int, end: int) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import repeat
 
 from pipelines.config import StageConfig
 from pipelines.graph import GRAPH
@@ -60,8 +61,10 @@ def walk(
             continue
         can_read = all(edge.stage in keys or edge.optional for edge in stage.inputs if edge.stage not in OUTSIDE)
         made: list[Keyed] = []
-        for partition in partition_names(stage.name):
-            key = visit(stage, partition, stage.input_keys(partition, keys) if can_read else None)
+        partitions = tuple(partition_names(stage.name))
+        read = stage.input_keys(partitions, keys) if can_read else repeat(None)
+        for partition, inputs in zip(partitions, read, strict=False):
+            key = visit(stage, partition, inputs)
             if key is None:
                 return None
             made.append((partition, key))

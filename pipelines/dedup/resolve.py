@@ -19,10 +19,12 @@ written stays as it is, and so does every byte.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -43,6 +45,9 @@ from pipelines.tables import arrow_file
 MARK_BITS = 2
 """With so many bits a row, 1 % of the rows whose key is not marked go to disk for nothing where a fifth of all rows
 is nominated, and 6 % where three tenths are."""
+
+POOLED_ROWS = 65_536
+"""Duplicates that are merged at a time, some 7 MB: as many as the batches of most files of candidates."""
 
 _ROW_BYTES = 400  # twice what a candidate takes while its bucket is decided, about
 
@@ -277,36 +282,40 @@ def _read(path: Path) -> Iterator[pa.RecordBatch]:
         yield from reader
 
 
-class _Cursor:
-    """Reads duplicates up to the end of a partition, and then from there on."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._batch = next(batches, None)
-
-    def read(self, partition: int) -> Iterator[pa.RecordBatch]:
-        while self._batch is not None:
-            taken = int(np.searchsorted(self._batch["partition"].to_numpy(), partition, side="right"))
-            if taken:
-                yield self._batch.slice(0, taken)
-            if taken < len(self._batch):
-                self._batch = self._batch.slice(taken)
-                return
-            self._batch = next(self._batches, None)
-
-
-def merge(streams: Iterable[Iterator[pa.RecordBatch]], num_partitions: int) -> Iterator[pa.Table]:
+def merge(
+    streams: Sequence[Iterator[pa.RecordBatch]], num_partitions: int, pooled_rows: int = POOLED_ROWS
+) -> Iterator[pa.Table]:
     """Brings together what was found apart.
 
+    Work goes by rows and batches: to look into every stream for every partition would take the square of the corpus,
+    for both grow with it.
+
     Args:
-        streams: rows of `pipelines.dedup.key_tables.FOUND`, each by partition. One batch of each is in memory.
+        streams: rows of `pipelines.dedup.key_tables.FOUND`, each by partition.
         num_partitions: how many there are.
+        pooled_rows: rows that are sorted at a time, or a batch of each stream where that is more, or a partition.
 
     Yields:
         The ``duplicates`` of each partition, by row, in corpus order.
     """
-    cursors = [_Cursor(batches) for batches in streams]
-    for partition in range(num_partitions):
-        batches = [batch for cursor in cursors for batch in cursor.read(partition)]
-        found = pa.Table.from_batches(batches, schema=FOUND.columns)
-        yield found.select(DUPLICATES.names).sort_by("row")
+    pool = FOUND.columns.empty_table()
+    behind = [(0, n) for n in range(len(streams))]  # the partition up to which each stream was read
+    first = 0
+    while first < num_partitions:
+        added: list[pa.RecordBatch] = []
+        num_rows = len(pool)
+        while behind and (num_rows < pooled_rows or behind[0][0] <= first):
+            _, n = heapq.heappop(behind)
+            batch = next((batch for batch in streams[n] if len(batch)), None)
+            if batch is not None:
+                added.append(batch)
+                num_rows += len(batch)
+                heapq.heappush(behind, (batch["partition"][-1].as_py(), n))
+        end = behind[0][0] if behind else num_partitions
+        pool = pa.concat_tables([pool, pa.Table.from_batches(added, schema=FOUND.columns)])
+        pool = pool.take(np.lexsort((pool["row"].to_numpy(), pool["partition"].to_numpy())))
+        edges = np.searchsorted(pool["partition"].to_numpy(), np.arange(first, end + 1)).tolist()
+        found = pool.select(DUPLICATES.names)
+        for start, stop in pairwise(edges):
+            yield found.slice(start, stop - start)
+        pool, first = pool.slice(edges[-1]), end

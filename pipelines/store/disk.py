@@ -101,10 +101,15 @@ def data_files(folder: Path) -> Iterator[Path]:
     yield from sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.relative_to(folder).as_posix())
 
 
-def fsync_tree(folder: Path) -> None:
-    """Flushes every file and folder below ``folder``, and ``folder`` itself."""
+def fsync_below(folder: Path) -> None:
+    """Flushes every file and folder below ``folder``."""
     for path in sorted(folder.rglob("*"), reverse=True):
         fsync_path(path)
+
+
+def fsync_tree(folder: Path) -> None:
+    """Flushes every file and folder below ``folder``, and ``folder`` itself."""
+    fsync_below(folder)
     fsync_path(folder)
 
 

@@ -14,7 +14,7 @@ from pipelines.files import canonical_json, read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.stage import Root
 from pipelines.store import versions
-from pipelines.store.disk import DAMAGED, data_files, digest_file, fsync_tree, sha256_file, size_of
+from pipelines.store.disk import DAMAGED, data_files, digest_file, fsync_below, sha256_file, size_of
 from pipelines.store.roots import Roots
 from pipelines.store.seals import fingerprint
 
@@ -223,10 +223,10 @@ def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> d
 
 
 def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
-    """Puts the manifest of one root's own files beside them, and flushes the folder."""
+    """Flushes a folder's files, and puts the manifest of those of one root beside them; every file is flushed once."""
     files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
+    fsync_below(folder)
     write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
-    fsync_tree(folder)
 
 
 def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:

@@ -207,7 +207,16 @@ class Session:
         """The partitions of a stage in corpus order; a single None for a whole-corpus stage."""
         if GRAPH[stage].own_partitions:
             return self.configs[GRAPH[stage].table].partition_names(self._input_bytes)
-        return tuple(p.name for p in self.spec.partitions) if GRAPH[stage].partitioned else (None,)
+        return self._names if GRAPH[stage].partitioned else (None,)
+
+    @functools.cached_property
+    def _pieces(self) -> Mapping[str, tuple[Piece, ...]]:
+        return {plan.name: plan.pieces for plan in self.spec.partitions}
+
+    @functools.cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Made once: every partition asks for them, which would take the square of their number."""
+        return tuple(self._pieces)
 
     @functools.cached_property
     def _input_bytes(self) -> int:
@@ -221,10 +230,9 @@ class Session:
         Raises:
             LookupError: the run has no such partition.
         """
-        for plan in self.spec.partitions:
-            if plan.name == partition:
-                return plan.pieces
-        raise LookupError(f"this run has no partition {partition}")
+        if partition not in self._pieces:
+            raise LookupError(f"this run has no partition {partition}")
+        return self._pieces[partition]
 
 
 def make_session(spec: RunSpec, *, create: bool = True) -> Session:

@@ -164,7 +164,7 @@ class Builder:
             ReticentError: a partition failed; the others were finished first.
         """
         partitions = self._session.partition_names(stage)
-        wanted = [(p, GRAPH[stage].input_keys(p, inputs)) for p in partitions]
+        wanted = list(zip(partitions, GRAPH[stage].input_keys(partitions, inputs), strict=True))
         return self._build(stage, wanted, progress)
 
     def build(

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pipelines.artifacts import Target
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
-from pipelines.dedup.resolve import KeyBatch, Tally, resolve, resolve_unverified
+from pipelines.dedup.key_tables import FOUND
+from pipelines.dedup.resolve import KeyBatch, Tally, merge, resolve, resolve_unverified
 
 # A row: (doc_id, sentence_index, key, in_scope).
 
@@ -193,3 +194,46 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
         results.append([listed(part) for part in found])
     assert results[0] == results[1] == results[2]
     assert [row for part in results[0] for row in part] == oracle(rows, "mask_later")
+
+
+def found_in(places):
+    """Batches of one stream of `merge`: (partition, row) of each."""
+    numbers = [np.array(column, dtype=np.uint64) for column in zip(*places, strict=True)] or [np.empty(0)] * 2
+    names = [f"{partition}-{row}" for partition, row in places]
+    zeros = np.zeros(len(places), dtype=np.uint32)
+    columns = dict(zip(FOUND.names, (*numbers, names, zeros, names, zeros), strict=True))
+    return pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in FOUND.columns], schema=FOUND.columns)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    places=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=60),
+    num_streams=st.integers(1, 5),
+    batch_rows=st.integers(1, 8),
+    pooled_rows=st.integers(0, 30),
+    data=st.data(),
+)
+def test_what_was_found_apart_comes_together_by_partition_and_row(places, num_streams, batch_rows, pooled_rows, data):
+    streams = [[] for _ in range(num_streams)]
+    for place in sorted(places):
+        streams[data.draw(st.integers(0, num_streams - 1))].append(place)
+    batches = [iter([found_in(s[at : at + batch_rows]) for at in range(0, len(s), batch_rows)]) for s in streams]
+    merged = list(merge(batches, 8, pooled_rows))
+    assert [table["row"].to_pylist() for table in merged] == [
+        [row for partition, row in sorted(places) if partition == p] for p in range(8)
+    ]
+    assert [name for table in merged for name in table["doc_id"].to_pylist()] == [f"{p}-{r}" for p, r in sorted(places)]
+
+
+def test_merging_reads_no_further_ahead_than_it_must():
+    taken = [0, 0]
+
+    def stream(number):
+        for partition in range(100):
+            taken[number] += 1
+            yield found_in([(partition, 2 * row + number) for row in range(10)])
+
+    merged = merge([stream(0), stream(1)], 100, 50)
+    assert [len(next(merged)) for _ in range(3)] == [20] * 3
+    assert max(taken) <= 5  # some 50 rows, and a batch of each
+    assert [len(table) for table in merged] == [20] * 97

@@ -12,7 +12,7 @@ import pytest
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
-from pipelines.store import runs
+from pipelines.store import execute, runs
 from pipelines.store.maintenance import adopt, gc, verify
 from pipelines.store.plan import make_plan
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, open_roots
@@ -385,3 +385,47 @@ def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
     path.unlink()
     with pytest.raises(StoreError, match="vanished"):
         manifests.of_input(roots, "count", key)
+
+
+def test_every_file_of_an_artifact_is_flushed_once_before_the_artifact_exists(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut then loses none; on a busy disk, flushing is what a small partition takes longest for."""
+    flushed: list[int] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.append(os.fstat(descriptor).st_ino), real(descriptor)))
+    drive(toy.session())
+    monkeypatch.undo()
+    roots = toy.session().roots
+    files = [path for root in (roots.private, roots.public) for path in (root / "objects").rglob("*") if path.is_file()]
+    assert files
+    assert {flushed.count(path.stat().st_ino) for path in files} == {1}
+
+
+def test_what_all_partitions_ask_for_is_made_once(toy: Toy) -> None:
+    """To make it for each would take the square of their number."""
+    session = toy.session()
+    assert session.partition_names("letters") is session.partition_names("upper")
+    assert session.pieces("p-b")[0].name == "b.txt"
+    with pytest.raises(LookupError, match="no partition p-x"):
+        session.pieces("p-x")
+
+
+class Counted(list):  # type: ignore[type-arg]
+    """Counts how often it is gone through."""
+
+    gone_through = 0
+
+    def __iter__(self):  # type: ignore[no-untyped-def]
+        self.gone_through += 1
+        return super().__iter__()
+
+
+def test_the_keys_that_partitions_read_are_gone_through_once(toy: Toy) -> None:
+    names = [f"p-{letter}" for letter in "abc"]
+    keys = Counted((name, f"key of {name}") for name in names)
+    of_upper = list(execute.GRAPH["upper"].input_keys(names, {"letters": keys}))
+    assert of_upper == [{"letters": ((name, f"key of {name}"),)} for name in names]
+    (of_count,) = execute.GRAPH["count"].input_keys([None], {"letters": keys})
+    assert of_count == {"letters": tuple(keys)}
+    assert keys.gone_through == 3  # by upper, by count, and by this test

@@ -85,7 +85,9 @@ def run_stages(
     found: dict[str, tuple[Outcome, ...]] = {}
     for name in names:
         stage = GRAPH[name]
-        found[name] = tuple(execute(session, name, p, stage.input_keys(p, keys)) for p in session.partition_names(name))
+        partitions = session.partition_names(name)
+        read = stage.input_keys(partitions, keys)
+        found[name] = tuple(execute(session, name, p, inputs) for p, inputs in zip(partitions, read, strict=True))
         keys[name] = [(outcome.partition, outcome.key or "") for outcome in found[name]]
         session.outcomes.extend(found[name])
     if tuple(names) == usual():
