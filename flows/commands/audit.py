@@ -12,6 +12,7 @@ from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, load_settings
 from pipelines.errors import StageError
 from pipelines.store import runs
+from pipelines.store.unlocking import in_plain
 
 CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm")
 
@@ -113,6 +114,6 @@ def audit_text(document: Mapping[str, Any]) -> str:
             f"{low}"
         )
     lines.append("  ALARM         the claim is refuted" if document["alarm"] else "  alarm         none")
-    if "report" in document["outputs"]:
-        lines.append(f"  report        {document['outputs']['report']}")
+    if report := document["outputs"].get("report"):
+        lines += [f"  report        {report}", *in_plain(Path(report))]
     return "\n".join(lines)

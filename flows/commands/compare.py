@@ -23,6 +23,7 @@ from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
 from pipelines.store import runs
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
+from pipelines.store.unlocking import in_plain
 
 FIGURES = (
     *("perplexity_per_word", "bits_per_byte", "perplexity"),
@@ -269,8 +270,8 @@ def compare_text(document: Mapping[str, Any]) -> str:
     failed = [row for row in document["variants"] if row["state"] == "failed"]
     shown += [f"failed: {row['method']}, repetition {row['repetition']}: {row['reason']}" for row in failed]
     shown.append("* of the training as a whole, replace-one, no credit for redaction; none: a part of it has no noise")
-    shown.append(f"page: {document['outputs']['html']}")
-    return "\n".join(shown)
+    page = document["outputs"]["html"]
+    return "\n".join([*shown, f"page: {page}", *in_plain(Path(page))])
 
 
 def _cost(whole: Mapping[str, Any] | None) -> list[str]:

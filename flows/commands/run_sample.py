@@ -24,7 +24,7 @@ from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
 from pipelines.store.inputs import CorpusState
 from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
-from pipelines.store.unlocking import is_encrypted
+from pipelines.store.unlocking import in_plain, is_encrypted
 
 _MIN_DOCUMENTS = 50
 _MAX_TOKENS = 60_000
@@ -286,7 +286,6 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
     lines += [
         f"  examples             {found['examples']}  (private: it quotes your text)",
     ]
-    if found["is_encrypted"]:
-        lines.append(f"  it is encrypted: `reticent export {FIRST_LOOK}/examples.txt --out FILE` gives it in plain")
+    lines += in_plain(Path(found["examples"]))
     lines.append(f"nothing was published, trained or entered in the ledger. All of it: reticent run {config}")
     return "\n".join(lines)

@@ -35,6 +35,14 @@ def is_encrypted(private: Path) -> bool:
     return ring_path(private).exists()
 
 
+def in_plain(path: Path) -> list[str]:
+    """How a file is read that a command names, a line for people: none where the file is in plain."""
+    root = next((folder for folder in path.parents if is_encrypted(folder)), None)
+    if root is None:
+        return []
+    return [f"  it is encrypted: `reticent export {path.relative_to(root).as_posix()} --out FILE` gives it in plain"]
+
+
 def private_root_of(shown: Path) -> Path:
     """The private root that a path below its ``latest`` lies in; for other paths, one that is no encrypted root."""
     return next((folder.parent for folder in shown.parents if folder.name == "latest"), shown)

@@ -9,6 +9,7 @@ import pytest
 from support.project import small_project
 
 from flows import cli
+from flows.commands.compare import compare_text
 from flows.commands.export import export_document
 from flows.commands.rotate_key import rotate_document
 from flows.commands.run_sample import run_sample, sample_text
@@ -20,6 +21,7 @@ from pipelines.files import read_file, write_atomic
 from pipelines.store import rotation, unlocking
 from pipelines.store.roots import Roots
 from pipelines.store.rotation import rotate
+from pipelines.store.unlocking import in_plain
 
 OLD, NEW = "ab" * 32, "cd" * 32
 TEXT = b"Call Hartmann. " * 9000
@@ -136,3 +138,14 @@ def test_a_first_look_says_how_its_examples_are_read(config: Path, tmp_path: Pat
     assert "`reticent export first_look/examples.txt" in sample_text(found, config)
     export_document(config, {}, "first_look/examples.txt", tmp_path / "examples.txt")
     assert (tmp_path / "examples.txt").read_text().strip()
+
+
+def test_what_a_comparison_and_an_audit_name_says_how_it_is_read(config: Path, tmp_path: Path) -> None:
+    pages = put(store(config), "comparisons/c/comparison.html"), put(store(config), "objects/report/k/report.html")
+    compared = {"methods": [], "variants": [], "together": None, "outputs": {"html": str(pages[0])}}
+    text = compare_text(compared)
+    assert text.splitlines()[-1].split("`")[1] == "reticent export comparisons/c/comparison.html --out FILE"
+    (hint,) = in_plain(pages[1])
+    export_document(config, {}, hint.split("`")[1].split()[2], tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_bytes() == TEXT
+    assert in_plain(tmp_path / "report.html") == []
