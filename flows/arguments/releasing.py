@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flows.arguments.common import JsonOption, app, emit
+from flows.arguments.common import DEFAULT_CONFIG, ConfigArgument, JsonOption, app, emit
 
 
 @app.command("verify-release")
@@ -25,3 +26,16 @@ def verify_release(
     emit(document, as_json, verify_text(document))
     if not document["is_verified"]:
         raise typer.Exit(5)
+
+
+@app.command()
+def sign(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    name: Annotated[str | None, typer.Option("--name", help="Who signs; without, only the page is written.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the page for the person who signs; with --name, enter name, date and digest in the ledger."""
+    from flows.commands.sign import sign_document, sign_text
+
+    document = sign_document(config, os.environ, name)
+    emit(document, as_json, sign_text(document, config))

@@ -316,9 +316,9 @@ def diff_text(document: Mapping[str, Any]) -> str:
         ],
     )
     for part, title in (("counts", "count"), ("miss_rate", "miss rate")):
-        lines += _section(title, _changed_pairs(document[part]))
+        lines += _section(title, changed_pairs(document[part]))
     lines += _section("guarantee", [_claim_line(claim) for claim in document["guarantee"] if claim["changed"]])
-    lines += _section("utility", _changed_pairs(document["utility"]))
+    lines += _section("utility", changed_pairs(document["utility"]))
     return "\n".join(lines)
 
 
@@ -339,7 +339,8 @@ def _named(inputs: Mapping[str, Any]) -> list[str]:
     return rows
 
 
-def _changed_pairs(pairs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def changed_pairs(pairs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Those figures that differ, a line each."""
     return [f"{n}: {_value(p['before'])} → {_value(p['after'])}" for n, p in pairs.items() if p["before"] != p["after"]]
 
 

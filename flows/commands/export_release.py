@@ -23,6 +23,7 @@ from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import copy_file
 from pipelines.release_folder import sign_folder
+from pipelines.report.cards import synthetic_section
 from pipelines.report.claims import headline_claim
 from pipelines.signatures import signing_key
 from pipelines.store import manifest as manifests
@@ -36,6 +37,7 @@ KINDS: Final[tuple[Kind, ...]] = ("model", "dataset")
 _HUB_NAME: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _CARD: Final = "README.md"
 _LIBRARY: Final = "reticent"
+_SYNTHETIC: Final = "synthetic.parquet"
 
 
 @dataclass(frozen=True)
@@ -175,9 +177,15 @@ def _dataset(run: _Run, made: Path) -> tuple[dict[str, Any], str, list[str]]:
         for number, folder in enumerate(run.folders("publish")):
             _copy(folder, made / "public", ("public.parquet",), f"part-{number:05d}.parquet")
         configs.append(_table("public"))
-    if not configs:
-        raise ConfigError("the latest run published no table: see shard.publish and redact.conservative")
     text = (run.folders("report")[0] / "data_card.md").read_text("utf-8")
+    for folder in run.folders("synthesize"):
+        if (folder / _SYNTHETIC).is_file():  # of a model that is not published there is no public table
+            _copy(folder, made / "synthetic", (_SYNTHETIC,), "part-00000.parquet")
+            _copy(folder, made / "synthetic", ("synthetic.json",))
+            configs.append(_table("synthetic"))
+            text += synthetic_section(json.loads((folder / "synthetic.json").read_text("utf-8")))
+    if not configs:
+        raise ConfigError("the latest run published no table: see shard.publish, redact.conservative and [synthesize]")
     tasks = {"task_categories": ["text-generation"], "configs": configs}
     return tasks, text, []
 

@@ -21,6 +21,7 @@ from pipelines.store.ledger_check import check_releases
 from pipelines.store.moving import accept_retired, acknowledge_copy
 from pipelines.store.releases import adopted_models
 from pipelines.store.roots import Roots
+from pipelines.store.sign_offs import page_state, signatures
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release, Scope
@@ -70,6 +71,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
         "tables": [rows[r.release_id] for r in releases if r.is_table],
         "groups": groups,
         "copies": copies_of(roots),
+        "signatures": [{**signed, "page": page_state(roots, signed)} for signed in signatures(roots)],
         "budget": {
             "epsilon": guarantee.budget_epsilon,
             "delta": guarantee.budget_delta,
@@ -240,6 +242,11 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         f"a copy of this store may have spent more, which is not counted here (acknowledged {copy['at']}: "
         f"{copy['reason']})"
         for copy in document["copies"]
+    ]
+    lines += [
+        f"run {signed['run_id']} was signed by {signed['name']}, {signed['at']}; its page is {signed['page']}, digest "
+        f"{signed['digest']}"
+        for signed in document["signatures"]
     ]
     if not document["releases"] and not document["tables"]:
         return "\n".join([*lines, "no release yet: nothing was trained on private records"])

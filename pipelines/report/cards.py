@@ -16,7 +16,7 @@ from pipelines.report.claims import (
     numbers_of,
     only_together,
 )
-from pipelines.report.numbers import percent, plain, real
+from pipelines.report.numbers import count, percent, plain, real
 from pipelines.report.words import CORPORA, RELATIONS, SOURCES
 
 _KINDS: Final = {"issued": "Guarantee", "estimate": "Estimate, not a guarantee", "refused": "Refused"}
@@ -32,12 +32,13 @@ _WITHHELD_AUDIT: Final = (
     "Attacks. If somebody attacked this model, what they found stays where the private text is. A guarantee bounds "
     "attacks; it does not measure them."
 )
-_NEVER: Final = (
+NEVER: Final = (
     "Secrets of kinds that no policy looks for, and that nobody labelled.",
     "What many records say together about one person or one fact: the unit of each claim is named above.",
     "What the models that this one began with, or that redaction uses, had learnt elsewhere.",
     "Fitness for any task, bias and harm.",
 )
+"""What nobody measures in any run."""
 
 
 def model_card_sections(report: Mapping[str, Any]) -> str:
@@ -90,6 +91,21 @@ def data_card(report: Mapping[str, Any]) -> str:
         *_measured(report),
         *_checking(report),
     )
+
+
+def synthetic_section(told: Mapping[str, Any]) -> str:
+    """The section of a data set card on the synthetic table.
+
+    Args:
+        told: its ``synthetic.json`` (`pipelines.accounting.synthetic_text.claim_of_text`).
+    """
+    rows = f"{count(told['num_rows'])} rows that the model wrote; {count(told['num_filtered'])} more were dropped by "
+    claim = [f"No guarantee: {_sentence('; '.join(told['not_guaranteed_because']))}"]
+    if told["is_guarantee"]:
+        numbers = f"ε = {real(told['epsilon'], upper=True)}, δ = {real(told['delta'], 3, upper=True)}"
+        claim = [f"Guarantee (`{told['notion']}`): {numbers} for one {told['unit']}. {told['statement']}"]
+        claim += ["It supposes that:", _list(told["assumptions"])]
+    return "\n" + _joined("## The synthetic table", f"{rows}policies that know nothing of the corpus.", *claim)
 
 
 def _claims(report: Mapping[str, Any]) -> Iterable[str]:
@@ -155,7 +171,7 @@ def _measured(report: Mapping[str, Any]) -> Iterable[str]:
     else:
         missing += [_WITHHELD_RATES, _WITHHELD_AUDIT]
     yield "## What was not measured, or is not told"
-    yield _list([*missing, *_NEVER])
+    yield _list([*missing, *NEVER])
 
 
 def _is_measured(rates: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from importlib import resources
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pipelines.report import charts, claims, numbers, words
 from pipelines.report.figures import ratio
@@ -49,6 +49,11 @@ def render_html(report: Mapping[str, Any]) -> str:
     )
 
 
+def render_page(template: str, **values: Any) -> Markup:
+    """Another template of this package, filled in."""
+    return Markup(_environment().get_template(template).render(**values))  # noqa: S704 -- escaped by the template
+
+
 @functools.cache
 def _environment() -> Environment:
     """Reading the templates takes longer than filling them in."""
@@ -66,6 +71,7 @@ def _environment() -> Environment:
         percent=numbers.percent,
         plain=numbers.plain,
         shown=_shown,
+        code=_code,
         numbers_of=claims.numbers_of,
         not_together=claims.not_together,
         only_together=claims.only_together,
@@ -159,6 +165,14 @@ def _miss_rate_chart(audit: Mapping[str, Any]) -> Markup | None:
         for missed_by, points in by_rate.items()
     }
     return charts.learning_curves(curves, "γ, share of secrets that is missed", "largest exposure of ten (bits)")
+
+
+def _code(text: str) -> Markup:
+    """Text in which what stands between backticks is code."""
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)
+    )
 
 
 def _shown(value: Any) -> str:

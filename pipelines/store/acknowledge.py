@@ -20,7 +20,7 @@ from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import digest_file, numbered
 from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
 from pipelines.store.ledger_check import check_releases, is_close
-from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, COPIED
+from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, COPIED, SIGNATURE_FIELDS, SIGNED
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, bears_seal
@@ -40,6 +40,7 @@ class _Found:
     releases: list[Release] = field(default_factory=list)
     audits: list[dict[str, Any]] = field(default_factory=list)
     copies: list[dict[str, Any]] = field(default_factory=list)
+    signatures: list[dict[str, Any]] = field(default_factory=list)
     published: set[str] = field(default_factory=set)
     num_unverified: int = 0
     num_lost: int = 0
@@ -88,7 +89,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         if found.num_lost:
             lost = _lost(found)
             lines += [document_of(lost), published(lost.release_id)]
-        lines += [*found.audits, *found.copies]
+        lines += [*found.audits, *found.copies, *found.signatures]
         append(roots, path, lines)
     return {
         "num_kept": len(found.releases),
@@ -128,6 +129,8 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
                 found.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
             elif document["type"] == COPIED:
                 found.copies.append({name: document[name] for name in ("type", "reason", "at")})
+            elif document["type"] == SIGNED and is_verified:
+                found.signatures.append({name: document[name] for name in ("type", *SIGNATURE_FIELDS)})
             elif document["type"] == AUDITS_SETTLED and is_verified:
                 found.audits.append({name: document[name] for name in ("type", "reason")})
         except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):

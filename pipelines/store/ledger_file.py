@@ -38,8 +38,12 @@ MOVED: Final = "moved"
 """The type of the line with which a copy of a retired root takes over."""
 COPIED: Final = "copied"
 """The type of the line that says, with a reason, that a copy of the store may spend as well."""
+SIGNED: Final = "signed"
+"""The type of the line that says who signed which run (`pipelines.store.sign_offs`)."""
+SIGNATURE_FIELDS: Final = ("name", "at", "run_id", "digest", "report")
+"""What such a line says: the person, when, the run, SHA-256 of the page that was signed, the key of its report."""
 _TYPES: Final = frozenset(
-    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED}
+    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED}
 )
 
 WAY_OUT: Final = (

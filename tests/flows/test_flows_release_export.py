@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 from huggingface_hub import DatasetCard, DatasetCardData, ModelCard, ModelCardData
+from increment import drive
 from looked_at import finished_run
 from safetensors import safe_open
 from support.copies import copied
@@ -21,6 +22,7 @@ from flows.commands.export_release import release_document
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.graph import GRAPH
 from pipelines.release_folder import verify_folder
 from pipelines.signatures import own_fingerprint
 from pipelines.store import runs
@@ -116,6 +118,21 @@ def test_the_dataset_card_is_valid_for_the_hub_and_names_tables_that_are_there(d
     assert released.equals(published)
     assert len(released) > 0
     assert "are not protected at all" in card.text
+
+
+@pytest.mark.slow  # a model writes
+def test_synthetic_text_goes_with_its_claim(config: Path, tmp_path: Path) -> None:
+    switched = {"RETICENT__SYNTHESIZE__ENABLED": "true", "RETICENT__SYNTHESIZE__ROWS": "20"}
+    drive(config, tuple(GRAPH), **switched, RETICENT__SYNTHESIZE__MAX_NEW_TOKENS="8")
+    release_document(config, {}, "dataset", tmp_path / "out")
+    assert verify_folder(tmp_path / "out")["is_whole"]
+    card = DatasetCard.load(tmp_path / "out" / "README.md")
+    tables = [table["config_name"] for table in DatasetCardData(**card.data.to_dict()).to_dict()["configs"]]
+    assert tables == ["public", "synthetic"]
+    assert len(pl.read_parquet(tmp_path / "out" / "synthetic" / "*.parquet")) == 20
+    told = json.loads((tmp_path / "out" / "synthetic" / "synthetic.json").read_text("utf-8"))
+    assert f"Guarantee (`{told['notion']}`)" in card.text
+    assert all(assumption in card.text for assumption in told["assumptions"])
 
 
 def test_a_plain_loader_finds_what_it_needs(model: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from public_reports import published
 
-from pipelines.report.cards import data_card, model_card_sections
+from pipelines.report.cards import data_card, model_card_sections, synthetic_section
 
 CARDS = (model_card_sections, data_card)
 AUDIT = {
@@ -63,6 +63,14 @@ def test_audits_are_in_the_public_report_only_where_counts_are(
     full = make_report(raw, audit=AUDIT)
     assert "audit" not in published(full, publishes_counts=False)
     assert published(full)["audit"] == {"epsilon_lower": 0.123, "membership_auc": 0.612, "exposure": 7.65}
+
+
+def test_a_synthetic_table_without_a_claim_says_so() -> None:
+    told = {"num_rows": 1200, "num_filtered": 3, "is_guarantee": False, "not_guaranteed_because": ["no noise"]}
+    text = synthetic_section(told)
+    assert "1,200 rows that the model wrote; 3 more were dropped" in text
+    assert "No guarantee: no noise." in text
+    assert "It supposes" not in text
 
 
 def test_text_of_claims_is_no_markup(full: dict[str, Any]) -> None:

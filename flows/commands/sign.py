@@ -1,0 +1,161 @@
+"""``reticent sign``: the page for the person who signs, and the signature in the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from flows.commands.diff import changed_pairs, diff_document
+from flows.commands.ledger import group_of_latest, latest_claims
+from flows.running.spec import open_store
+from flows.settings import Settings, load_settings
+from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.files import finite, read_file, write_atomic
+from pipelines.store import manifest as manifests
+from pipelines.store import runs
+from pipelines.store.locks import store_lock
+from pipelines.store.roots import Roots, private_umask
+from pipelines.store.sign_offs import enter_signature, page_path, signatures
+
+_UTILITY: Final = ("perplexity", "next_token_accuracy", "accuracy")
+
+
+def sign_document(config: Path, environ: Mapping[str, str], name: str | None) -> dict[str, Any]:
+    """Writes the page of the latest run, and enters a signature on it if somebody signs.
+
+    Args:
+        name: of the person who signs; None only writes the page.
+
+    Returns:
+        ``run_id``, ``page``, ``digest`` (SHA-256 of the page), and ``signed``: the entry, or None.
+
+    Raises:
+        ConfigError: there is no run to sign, or the name is empty.
+        PrivacyGateError: the claims are not those that hold now, or the page is another than the one that was written
+            for this run before; it was then made anew, to be read.
+        StoreError: the report is damaged.
+    """
+    if name is not None and not name.strip():
+        raise ConfigError("--name: whose signature is it?")
+    settings = load_settings(config, environ)
+    roots = open_store(settings, create=False)
+    with store_lock(roots.private), private_umask():
+        record = _record(settings, roots)
+        run_id, report = str(record["run_id"]), str(runs.key_in(record, "report"))
+        page = _page(settings, config, environ, roots, record)
+        path, digest = page_path(roots, run_id), hashlib.sha256(page).hexdigest()
+        before = read_file(path) if path.exists() else None
+        if before != page:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_atomic(path, page)
+        signed = None
+        if name is not None:
+            if before not in (None, page):
+                raise PrivacyGateError(
+                    "what was to be signed has changed since the page was written, so it was written anew: read "
+                    f"{path}, then sign"
+                )
+            signed = enter_signature(roots, name=name.strip(), run_id=run_id, digest=digest, report=report)
+    return {"run_id": run_id, "page": str(path), "digest": digest, "signed": signed}
+
+
+def sign_text(document: Mapping[str, Any], config: Path) -> str:
+    """For people."""
+    lines = [f"page    {document['page']} (private: keep it where the text is)", f"digest  {document['digest']}"]
+    if (signed := document["signed"]) is None:
+        return "\n".join([*lines, f'read it, then: reticent sign {config} --name "NAME"'])
+    return "\n".join([*lines, f"signed  run {document['run_id']} by {signed['name']}, {signed['at']}, in the ledger"])
+
+
+def _record(settings: Settings, roots: Roots) -> Mapping[str, Any]:
+    record = runs.latest(roots)
+    if record is None or runs.key_in(record, "report") is None:
+        raise ConfigError("there is no run with a report yet; `reticent run` first")
+    if record.get(runs.FORGOTTEN):
+        raise PrivacyGateError("the latest run read what was forgotten since; run again, then sign")
+    guarantee: Any = settings.stages["guarantee"]
+    _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
+    if stale is not None:
+        raise PrivacyGateError(f"the report states claims that do not hold now: {stale}")
+    return record
+
+
+def _page(
+    settings: Settings, config: Path, environ: Mapping[str, str], roots: Roots, record: Mapping[str, Any]
+) -> bytes:
+    from pipelines.report.sign_off import Signing, sign_off_page
+
+    key, run_id = str(runs.key_in(record, "report")), str(record["run_id"])
+    manifest = manifests.load(roots, "report", key)
+    if manifest is None or manifests.damage(roots, manifest, full=True):
+        raise StoreError("the report is gone or damaged; `reticent verify --repair`, then run again")
+    last = next((found for found in reversed(signatures(roots)) if found["run_id"] != run_id), None)
+    changes = None
+    if last is not None:
+        try:
+            changes = changed_lines(diff_document(config, environ, last["run_id"], run_id))
+        except ConfigError:  # its record was removed
+            changes = None
+    signing = Signing(
+        run_id=run_id,
+        started=runs.started_at(run_id),
+        config=config.name,
+        composed=_composed(settings, roots),
+        last=last,
+        changes=changes,
+    )
+    return sign_off_page(roots.private_files("report", key).json("report.json"), signing).encode()
+
+
+def _composed(settings: Settings, roots: Roots) -> dict[str, Any]:
+    """What all releases that share records with the latest run's model cost together, as the ledger says it."""
+    from pipelines.accounting.ledger import composed_epsilon
+
+    guarantee: Any = settings.stages["guarantee"]
+    counted = [r for r in group_of_latest(roots, guarantee.budget_scope) if r.counts and not r.is_table]
+    delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
+    epsilon = None if delta is None else finite(composed_epsilon(counted, delta))
+    return {"num_releases": len(counted), "epsilon": epsilon, "delta": delta}
+
+
+def changed_lines(document: Mapping[str, Any]) -> list[str]:
+    """What of a comparison matters to the person who signs: claims, misses, settings, utility; a line each."""
+    from pipelines.report.claims import TITLES
+
+    inputs = document["inputs"]
+    files = [f"{len(inputs[word])} {word}" for word in ("new", "changed", "removed") if inputs[word]]
+    claims = [
+        (claim["group_size"], f"{TITLES.get(claim['notion'], claim['notion'])}: {before} → {after}")
+        for claim in document["guarantee"]
+        if (before := _brief(claim["before"])) != (after := _brief(claim["after"]))
+    ]
+    groups = [line for size, line in claims if size > 1]
+    utility = {name: document["utility"][name] for name in _UTILITY if name in document["utility"]}
+    return [
+        *(line for size, line in claims if size == 1),
+        *(groups if len(groups) == 1 else [f"{len(groups)} claims about groups of secrets"] if groups else []),
+        *(f"misses, {line}" for line in changed_pairs(document["miss_rate"])),
+        *([f"input files: {', '.join(files)}"] if files else []),
+        *(
+            f"setting {row['setting']}: "
+            + ("changed (not shown)" if row["hidden"] else f"{row['before']} → {row['after']}")
+            for row in document["config"]
+        ),
+        *(f"packages: {len(document['packages'])} of other versions" for _ in document["packages"][:1]),
+        *(f"code: {len(document['code'])} files" for _ in document["code"][:1]),
+        *changed_pairs(utility),
+    ]
+
+
+def _brief(claim: Mapping[str, Any] | None) -> str:
+    """The figures of a claim, of all releases together where it holds for them."""
+    if claim is None:
+        return "not stated"
+    if claim["refused"]:
+        return "refused"
+    whole = claim.get("together")
+    figures = claim if whole is None or whole["refused"] else whole
+    void = "" if claim["is_guarantee"] else " (no guarantee)"
+    return f"ε {figures['epsilon']:.4g}, δ {figures['delta']:.3g}{void}"

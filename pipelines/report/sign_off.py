@@ -1,0 +1,167 @@
+"""The page for the person who signs: one page in plain words, in front of the full report.
+
+It says nothing that the report or the ledger does not; it is what of them a signature is about. The same run and the
+same ledger give the same bytes, so that its digest can be signed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.report.cards import NEVER
+from pipelines.report.claims import can_be_claimed, headline_claim, not_together, unit_of, whole_of
+from pipelines.report.numbers import count, percent, real
+from pipelines.report.render import render_html, render_page
+from pipelines.report.words import SOURCES
+
+_MOST_CHANGES: Final = 8
+_LARGE_FACTOR: Final = 1e6
+_BODY: Final = "<body>\n"
+_STYLE_END: Final = "</style>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signing:
+    """What a sign-off page says beside the report.
+
+    Attributes:
+        run_id, started: of the run that is signed.
+        config: the name of the settings file.
+        composed: what all releases on these files cost together: ``num_releases``, ``epsilon`` (None: no bound),
+            ``delta``.
+        last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
+        changes: what differs from the last signed run, a line each; None where that run's record is gone.
+    """
+
+    run_id: str
+    started: str | None
+    config: str
+    composed: Mapping[str, Any] | None
+    last: Mapping[str, Any] | None
+    changes: Sequence[str] | None
+
+
+def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
+    """The whole HTML document: the page to sign, and behind it the report.
+
+    Args:
+        report: as `pipelines.report.figures.build` returns it.
+        signing: what else stands on the page.
+    """
+    changes = signing.changes or ()
+    front, style = (
+        render_page(
+            "sign_off.html",
+            title=report["title"],
+            signing=signing,
+            claimed=can_be_claimed(report["claims"]),
+            meaning=meaning_of(report["claims"]),
+            not_claimed="; ".join(not_claimed(report["claims"])),
+            missed=missed(report["miss_rate"]),
+            attacks=found_by_attacks(report.get("audit")),
+            unmeasured=unmeasured(report),
+            composed=composed_words(signing.composed),
+            changes=changes[:_MOST_CHANGES],
+            num_more=max(0, len(changes) - _MOST_CHANGES),
+            warnings=report["warnings"],
+            signed_by=report.get("signed_by"),
+        ),
+        render_page("sign_off.css"),
+    )
+    page = render_html(report)
+    return page.replace(_STYLE_END, f"{style}{_STYLE_END}", 1).replace(_BODY, f"{_BODY}{front}", 1)
+
+
+def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
+    """What the headline's ε and δ mean, in plain words."""
+    claim = headline_claim(claims)
+    if claim is None or claim["status"] != "issued":
+        return "So nothing protects what stands in the text, but that redaction masked it."
+    figures = claim if not_together(claim) is not None else whole_of(claim)
+    unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
+    about = f"about one {unit} of the private text"
+    if epsilon == 0:
+        return f"In plain words: what is published is no help to whoever guesses {about}."
+    factor = math.exp(epsilon)
+    by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
+    kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
+    return (
+        f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
+        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for whoever "
+        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less."
+    )
+
+
+def missed(rates: Mapping[str, Any]) -> str:
+    """How much redaction missed."""
+    source, gamma = rates.get("source"), rates.get("false_negative_rate") or {}
+    if source in (None, "not_measured") or gamma.get("value") is None:
+        why = f": {rates['reason']}" if rates.get("reason") else ""
+        return f"Nobody measured it{why}. `reticent review` does."
+    known, num = rates.get("num_secret_spans"), rates.get("num_missed_spans")
+    counted = f"{count(num)} of {count(known)} known secrets" if known is not None and num is not None else "A share"
+    sure = gamma.get("confidence")
+    bound = f"at most {percent(gamma.get('upper'), upper=True)}"
+    bound += "" if sure in (None, 1, 1.0) else f" at {percent(sure)} confidence"
+    return (
+        f"{counted} were missed: γ = {percent(gamma['value'])}, {bound}. Who said what is a secret: "
+        f"{SOURCES.get(source, source)}. Secrets that nobody labelled are counted nowhere."
+    )
+
+
+def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
+    """What attacks found, a sentence each."""
+    if not audit:
+        return ["Nobody attacked this model. `reticent audit` does."]
+    found = []
+    if audit.get("alarm"):
+        found.append("ALARM: attacks succeed more often than the claimed ε allows. Do not sign.")
+    if lower := audit.get("epsilon_lower"):
+        said = "none" if (claimed := audit.get("epsilon_claimed")) is None else real(claimed, upper=True)
+        found.append(
+            f"Attacks show an ε of at least {real(lower['value'], lower=True)} at {percent(lower['confidence'])} "
+            f"confidence; claimed for the same is {said}."
+        )
+    if (membership := audit.get("membership")) and (best := membership.get("best")):
+        seen = "a leak" if membership["any_leak"] else "no leak seen"
+        found.append(f"Who was trained on: best attack has AUC {real(best['auc'], 3)}, where 0.5 is a coin: {seen}.")
+    if exposure := audit.get("exposure"):
+        found += [f"Canaries ({group['name']}): {group['conclusion']}." for group in exposure["groups"]]
+    if extraction := audit.get("extraction"):
+        found.append(
+            f"{count(extraction['num_found_only_by_model'])} secrets were written by this model and by none that never "
+            "read them."
+        )
+    return [*found, "That attacks find nothing proves nothing."]
+
+
+def not_claimed(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Titles of the claims that are refused."""
+    return list(dict.fromkeys(claim["title"] for claim in claims if claim["status"] == "refused"))
+
+
+def unmeasured(report: Mapping[str, Any]) -> list[str]:
+    """What nobody measured."""
+    audit = report.get("audit") or {}
+    return [
+        *(f"Not attacked, {name}: {reason}." for name, reason in (audit.get("not_attacked") or {}).items()),
+        *NEVER,
+    ]
+
+
+def composed_words(whole: Mapping[str, Any] | None) -> str:
+    """What all releases on these files cost together."""
+    if whole is None or not whole["num_releases"]:
+        return "No model that was trained on these files was released."
+    num = whole["num_releases"]
+    models = "One model was" if num == 1 else f"{count(num)} models were"
+    if whole["epsilon"] is None:
+        return f"{models} released on these files; together there is no bound on what they tell."
+    cost = f"ε = {real(whole['epsilon'], upper=True)} at δ = {real(whole['delta'], 3, upper=True)}"
+    return (
+        f"{models} released on these files. Together, without any credit for redaction, that costs {cost} (one record "
+        "replaced)."
+    )

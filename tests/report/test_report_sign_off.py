@@ -1,0 +1,143 @@
+"""The page for the person who signs: plain words, no more than the report says, and one printed page."""
+
+from __future__ import annotations
+
+import copy
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from public_reports import Page, said
+
+from pipelines.report.claims import headline_claim
+from pipelines.report.render import render_html
+from pipelines.report.sign_off import (
+    Signing,
+    composed_words,
+    found_by_attacks,
+    meaning_of,
+    missed,
+    not_claimed,
+    sign_off_page,
+    unmeasured,
+)
+
+SIGNING = Signing(
+    run_id="20261123T090000.000Z-abc123",
+    started="2026-11-23T09:00:00Z",
+    config="reticent.toml",
+    composed={"num_releases": 2, "epsilon": 4.2345678, "delta": 1e-5},
+    last=None,
+    changes=None,
+)
+LAST = {"run_id": "20261101T090000.000Z-fff000", "name": "Ada <Example>", "at": "2026-11-02T10:00:00Z"}
+
+
+def front_of(page: str) -> str:
+    return said(page[page.index('<section class="sign-off"') : page.index('<a class="skip"')])
+
+
+def test_it_stands_in_front_of_the_whole_report(full: dict[str, Any]) -> None:
+    page = sign_off_page(full, SIGNING)
+    assert Page(page).text
+    assert page == sign_off_page(full, SIGNING)
+    start, end = page.index('<section class="sign-off"'), page.index('<a class="skip"')
+    rest = page[:start] + page[end:]
+    assert said(rest).endswith(said(render_html(full))[-2000:])
+    assert page.index("<body>") < start < page.index("Full version, for the trusted side only")
+    assert "<script" not in page
+    assert ".sign-off { break-after: page" in page
+
+
+def test_it_says_what_a_signer_asks(full: dict[str, Any]) -> None:
+    text = front_of(sign_off_page(full, SIGNING))
+    for part in (
+        *("What is claimed, and for whom", "How much was missed", "What attacks found", "What nobody measured"),
+        *("What changed since the last signed run", "To verify, rerun and compare", "Name", "Date", "Signature"),
+        *(SIGNING.run_id, "2026-11-23T09:00:00Z", "No run of this store was signed before."),
+        *("2 models were released on these files", "ε = 4.235", "reticent verify reticent.toml"),
+        "Nobody attacked this model.",
+    ):
+        assert part in text, part
+    assert all(warning in text for warning in full["warnings"])
+
+
+def test_changes_since_the_last_signed_run(full: dict[str, Any]) -> None:
+    def shown(changes: list[str] | None) -> str:
+        return front_of(sign_off_page(full, replace(SIGNING, last=LAST, changes=changes)))
+
+    text = shown([f"setting train.x{n}: 1 → 2" for n in range(20)])
+    assert "by Ada <Example>" in text
+    assert "setting train.x7" in text
+    assert "setting train.x8" not in text
+    assert "and 12 more" in text
+    assert f"reticent diff {LAST['run_id']} {SIGNING.run_id}" in text
+    assert "Nothing that is compared differs" in shown([])
+    assert "nothing can be compared" in shown(None)
+
+
+def test_the_factor_is_e_to_the_epsilon_rounded_up(full: dict[str, Any]) -> None:
+    claims = copy.deepcopy(full["claims"])
+    claim: Any = headline_claim(claims)
+    assert claim["status"] == "issued"
+    claim |= {"epsilon": 1.0, "delta": 1e-5, "together": None}
+    factor = re.search(r"by a factor of at most ([\d.]+)", meaning_of(claims))
+    assert factor is not None
+    assert math.e <= float(factor[1]) < 2.73  # 2.7183 rounded up to three digits
+    claim["epsilon"] = 0.0
+    assert "no help" in meaning_of(claims)
+    claim["epsilon"] = 30.0
+    assert "hardly a protection" in meaning_of(claims)
+    whole = {"num_releases": 2, "epsilon": 2.0, "delta": 1e-5, "unit": "dialogue", "is_guarantee": True}
+    claim |= {"epsilon": 1.0, "together": {**whole, "refused": None, "not_guaranteed_because": []}}
+    assert "7.39" in meaning_of(claims)
+    assert "one dialogue" in meaning_of(claims)
+    for other in claims:
+        other |= {"status": "refused"}
+    assert "nothing protects" in meaning_of(claims)
+
+
+@pytest.mark.parametrize(
+    ("composed", "words"),
+    [
+        (None, "No model"),
+        ({"num_releases": 0, "epsilon": None, "delta": None}, "No model"),
+        ({"num_releases": 1, "epsilon": None, "delta": 1e-5}, "no bound"),
+        ({"num_releases": 1, "epsilon": 1.23449, "delta": 1e-5}, "ε = 1.235"),
+    ],
+)
+def test_composed_epsilon_is_rounded_up(composed: dict[str, Any] | None, words: str) -> None:
+    assert words in composed_words(composed)
+
+
+def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]) -> None:
+    rates = full["miss_rate"] | {"num_secret_spans": 1200, "num_missed_spans": 3, "source": "human"}
+    rates["false_negative_rate"] = {"value": 0.0025, "upper": 0.00731, "confidence": 0.95}
+    text = missed(rates)
+    for part in ("3 of 1,200 known secrets", "0.25", "at most 0.731", "95", "people who read the sample"):
+        assert part in text
+    assert "Nobody measured it: no labels" in missed({"source": "not_measured", "reason": "no labels"})
+    audit = {
+        "alarm": True,
+        "epsilon_lower": {"value": 0.5678, "confidence": 0.95},
+        "epsilon_claimed": 1.5,
+        "membership": {"any_leak": False, "best": {"auc": 0.5123}},
+        "exposure": {"groups": [{"name": "detected", "conclusion": "no memory seen"}]},
+        "extraction": {"num_found_only_by_model": 4},
+    }
+    first, *others = found_by_attacks(audit)
+    assert first.startswith("ALARM")
+    assert "at least 0.5678 at 95" in others[0]
+    assert "no leak seen" in others[1]
+    assert others[-1] == "That attacks find nothing proves nothing."
+
+
+def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, Any]) -> None:
+    texts = unmeasured({**full, "audit": {"not_attacked": {"domains": "there is one domain"}}})
+    assert "Not attacked, domains: there is one domain." in texts
+    refused = [claim["title"] for claim in full["claims"] if claim["status"] == "refused"]
+    assert refused
+    assert set(not_claimed(full["claims"])) == set(refused)
+    assert f"Not claimed: {'; '.join(not_claimed(full['claims']))}" in front_of(sign_off_page(full, SIGNING))
