@@ -4,12 +4,12 @@
                                     [--terabyte-month 80] [--write]
 
 Reads what `benchmarks/growth.py` wrote: `benchmarks/results/growth.json`, and `growth_partitions.json`, which is the
-smaller corpus once more in many small partitions. **All that it prints of more sentences than were measured is
-extrapolated**: a stage costs so much processor time for each further sentence (the difference of the two corpora), and
-so much for each partition (the difference of the smaller one in few and in many of them). The former holds the
-partitions of its own corpora as well, so that these are counted twice rather than not at all. Stages of the whole
-corpus run in one process. Schedules are simulated (`benchmarks/schedule.py`, seed 0). ``--write`` puts the tables into
-the page.
+smaller corpus once more in many small partitions; and what `benchmarks/gate_growth.py` wrote. **All that it prints of
+more sentences than were measured is extrapolated**: a stage costs so much processor time for each further sentence (the
+difference of the two corpora), and so much for each partition (the difference of the smaller one in few and in many of
+them). The former holds the partitions of its own corpora as well, so that these are counted twice rather than not at
+all. Stages of the whole corpus run in one process. Schedules are simulated (`benchmarks/schedule.py`, seed 0).
+``--write`` puts the tables into the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from schedule import CASES, Load, Trouble, simulate
 from pipelines.dedup.bloom import ScalableBloomFilter
 from pipelines.dedup.hash_ranges import usual_buckets
 from pipelines.dedup.resolve import MARK_BITS
-from pipelines.gate.search import CHUNK_STRINGS
+from pipelines.gate.masked import CHUNK_STRINGS, HASHED_STRINGS
 from pipelines.graph import GRAPH
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,7 +71,8 @@ def read() -> dict[str, Any]:
     """What was measured."""
     measured: dict[str, Any] = json.loads((RESULTS / "growth.json").read_text("utf-8"))
     many = json.loads((RESULTS / "growth_partitions.json").read_text("utf-8"))
-    return {**measured, "many_partitions": many["sizes"][0]}
+    gate = json.loads((RESULTS / "gate_growth.json").read_text("utf-8"))
+    return {**measured, "many_partitions": many["sizes"][0], "gate": gate}
 
 
 def partitions_of(size: Mapping[str, Any]) -> int:
@@ -113,19 +114,28 @@ def loads(plan: Plan, measured: Mapping[str, Any]) -> dict[str, Load]:
     for name, cost in costs(measured).items():
         seconds = cost.sentence * plan.sentences + cost.partition * reads(name, plan.partitions, input_bytes)
         if name == "gate":
-            seconds *= gate_passes(plan.sentences, measured)
+            seconds *= gate_factor(plan.sentences, measured)
         parts = usual_buckets(int(input_bytes)) if GRAPH[name].own_partitions else plan.partitions
         found[name] = Load(parts, seconds / parts) if GRAPH[name].partitioned else Load(1, seconds)
     return found
 
 
 def gate_passes(sentences: float, measured: Mapping[str, Any]) -> int:
-    """How often the gate reads all rows: once for every so many distinct masked strings.
+    """How often the gate goes over all rows with hashes of strings; 0 where it holds all strings as text.
 
     Their number is taken to grow with the corpus, as it does in CustomerSim, whose values are drawn at random.
     """
     large = measured["sizes"][-1]
-    return max(1, math.ceil(large["stages"]["gate"]["num_strings"] / large["sentences"] * sentences / CHUNK_STRINGS))
+    strings = large["stages"]["gate"]["num_strings"] / large["sentences"] * sentences
+    return math.ceil(strings / HASHED_STRINGS) if strings > CHUNK_STRINGS else 0
+
+
+def gate_factor(sentences: float, measured: Mapping[str, Any]) -> float:
+    """How much longer a sentence takes with so many passes than with all strings as text (`gate_growth.py`)."""
+    passes = gate_passes(sentences, measured)
+    ways = {way: found["cpu_seconds"] for way, found in measured["gate"]["sizes"][-1]["ways"].items()}
+    more = ways["as it is"] + (passes - 1) * (ways["one pass more"] - ways["as it is"])
+    return float(more / ways["all at once"]) if passes else 1.0
 
 
 def filter_bytes(rows: float) -> float:
@@ -152,7 +162,7 @@ def stage_table(plan: Plan, measured: Mapping[str, Any]) -> list[str]:
     for name, load in loads(plan, measured).items():
         where = "one process" if load.partitions == 1 else f"{load.partitions:,} parts"
         if name == "gate":
-            where += f", {gate_passes(plan.sentences, measured):,} passes"
+            where += f", {gate_passes(plan.sentences, measured):,} passes of hashes"
         times = [hours(simulate([load], n, Trouble(), 0).seconds) for n in WORKERS]
         cost = of_stage[name]
         lines.append(

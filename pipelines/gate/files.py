@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.files import read_file, to_be_read
+from pipelines.gate.index import indexes_to_search
 from pipelines.gate.own import own_words
-from pipelines.gate.search import Hit, Hits, read_index
+from pipelines.gate.search import Hit, Hits
 from pipelines.gate.strings import words_of
 from pipelines.tables import Table
 
@@ -176,38 +177,45 @@ def search_folder(folder: Path, table: Table, *, case_sensitive: bool, hits: Hit
 
     Args:
         folder: what is about to be published.
-        table: the index, as `pipelines.gate.search.write_index` filled it.
+        table: the index, as `pipelines.gate.index.write_index` filled it.
         case_sensitive: as the index was made.
         hits: what is found is added here.
         basis: files that depend on no text of ours; may be missing. Of ``README.md`` each line counts by itself,
             wherever the public one says it.
     """
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
     known = _known_units(basis)
-    for index, parts in read_index(table):
+
+    def texts() -> Iterator[list[str]]:
+        for _, _, said in _said_in(folder, known):
+            yield words_of(said, case_sensitive=case_sensitive)
+
+    for index, parts in indexes_to_search(table, texts):
         if not index.labels:
             continue
-        for path in files:
-            name = path.relative_to(folder).as_posix()
-            unchanged = known.get(path.name, frozenset())
-            new_name = name if path.name not in known else path.parent.relative_to(folder).as_posix()
-            named = () if path.suffix == ".parquet" else (Unit(new_name, is_prose=True, is_format=True),)
-            for unit in (*named, *units_of(path)):
-                if unit in unchanged:
-                    continue
-                said = _without(unit.text, unchanged) if path.name == _CARD else unit.text
-                words = words_of(said, case_sensitive=case_sensitive)
-                found = index.find(words)
-                if found and unit.kind == "vocabulary":
-                    found -= parts
-                if found and unit.is_computed:
-                    found = {string for string in found if not string.replace(" ", "").isdigit()}
-                if found and unit.is_prose:
-                    own = own_words()
-                    found = {s for s in found if not own.explain(s, said, is_format=unit.is_format)}
-                for string in sorted(found):
-                    text = unit.text if len(unit.text) <= _MAX_SHOWN else ""
-                    hits.add(Hit(file=name, string=string, label=index.labels[string], text=text))
+        for name, unit, said in _said_in(folder, known):
+            found = index.find(words_of(said, case_sensitive=case_sensitive))
+            if found and unit.kind == "vocabulary":
+                found -= parts
+            if found and unit.is_computed:
+                found = {string for string in found if not string.replace(" ", "").isdigit()}
+            if found and unit.is_prose:
+                own = own_words()
+                found = {s for s in found if not own.explain(s, said, is_format=unit.is_format)}
+            for string in sorted(found):
+                text = unit.text if len(unit.text) <= _MAX_SHOWN else ""
+                hits.add(Hit(file=name, string=string, label=index.labels[string], text=text))
+
+
+def _said_in(folder: Path, known: Mapping[str, Set[Unit]]) -> Iterator[tuple[str, Unit, str]]:
+    """What the files below a folder, and their names, say beyond what is known: file, unit, and what of it counts."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        unchanged = known.get(path.name, frozenset())
+        new_name = name if path.name not in known else path.parent.relative_to(folder).as_posix()
+        named = () if path.suffix == ".parquet" else (Unit(new_name, is_prose=True, is_format=True),)
+        for unit in (*named, *units_of(path)):
+            if unit not in unchanged:
+                yield name, unit, _without(unit.text, unchanged) if path.name == _CARD else unit.text
 
 
 def _known_units(basis: Path | None) -> Mapping[str, Set[Unit]]:

@@ -10,14 +10,17 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from typing import Final
 
 from pipelines.artifacts import Source, Target
-from pipelines.gate.search import TAGS, Hit, Hits, finds_in_tags, public_rows, tag_words, training_rows
+from pipelines.gate.search import Hit, Hits, finds_in_tags, public_rows, training_rows, words_of_row
 from pipelines.gate.strings import Choice, StringIndex, places_of_words
 from pipelines.policies.held import HELD, Place, Range, digest_of_held, table_of_held
 from pipelines.policies.sharding import is_private
 from pipelines.tables import Table
 
+_WORDS: Final = 1_000_000
+"""Distinct public words held at once (about 100 MB)."""
 Found = Mapping[Place, Mapping[str, str]]
 """Rows with the strings that stand in them, and the labels of these, all sorted."""
 
@@ -196,15 +199,27 @@ def write_held(out: Target, tables: Mapping[str, Table], finds: Finds, choice: C
     return by_label
 
 
-def public_words(tables: Mapping[str, Table], finds: Finds, choice: Choice) -> tuple[int, set[str]]:
-    """The number of the rows that stay public, and their words."""
-    num_rows, words = 0, set[str]()
+def public_parts(
+    tables: Mapping[str, Table], finds: Finds, choice: Choice, parts_of: Callable[[Set[str]], Set[str]]
+) -> tuple[int, set[str]]:
+    """The number of the rows that stay public, and the parts of their words that are strings of one word.
+
+    Args:
+        tables: the redacted table of each partition.
+        finds: what was found.
+        choice: how text is compared.
+        parts_of: gives those parts of some words.
+    """
+    num_rows, words, parts = 0, set[str](), set[str]()
     for partition, table in tables.items():
         found = finds.of(partition)
         for row in public_rows(table):
-            if (row["doc_id"], row["sentence_index"]) not in found:
-                num_rows += 1
-                words.update(choice.words(row["redacted_text"]))
-                for column in TAGS:
-                    words.update(tag_words(row[column] or "", choice.case_sensitive))
-    return num_rows, words
+            if (row["doc_id"], row["sentence_index"]) in found:
+                continue
+            num_rows += 1
+            for text in words_of_row(row, choice):
+                words.update(text)
+            if len(words) > _WORDS:
+                parts |= parts_of(words)
+                words.clear()
+    return num_rows, parts | parts_of(words)

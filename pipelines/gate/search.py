@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,10 +13,8 @@ from pipelines.errors import PrivacyGateError
 from pipelines.gate.strings import Choice, StringIndex, words_of
 from pipelines.gate.tables import GATE_HITS
 from pipelines.policies.sharding import is_private
-from pipelines.tables import Table, TableWriter, side_by_side
+from pipelines.tables import Table, side_by_side
 
-CHUNK_STRINGS: Final = 500_000
-"""Strings held at once (about 150 MB); more take another pass over the rows."""
 TAGS: Final = ("speaker", "domain", "label")
 """The columns of a public row that quote the corpus, beside its text; other rows have the same, so none can be held."""
 _FLAGS: Final = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
@@ -78,46 +76,6 @@ class Hits:
         )
 
 
-def chunks_of(
-    tables: Sequence[Table],
-    choice: Choice,
-    left_out: Counter[str],
-    searched: Counter[str],
-    dismissed: Set[str] = frozenset(),
-) -> Iterator[dict[str, str]]:
-    """The strings of all partitions, at most `CHUNK_STRINGS` distinct ones at a time.
-
-    Args:
-        tables: ``gate_strings`` tables.
-        choice: what is searched for.
-        left_out: counts strings that are not searched for by reason, once a table.
-        searched: counts those that are by label, once a table.
-        dismissed: further strings that are not searched for.
-
-    Yields:
-        String to labels, several joined by ``+``, in the order of their first occurrence.
-    """
-    chunk: dict[str, str] = {}
-    for table in tables:
-        for batch in table.batches(("string", "label")):
-            columns = (batch.column(name).to_pylist() for name in ("string", "label"))
-            for string, label in zip(*columns, strict=True):
-                reason = choice.reason_against(string, label)
-                if reason is not None or string in dismissed:
-                    left_out[reason or "judged"] += 1
-                    continue
-                searched[label] += 1
-                known = chunk.get(string)
-                if known is None:
-                    if len(chunk) == CHUNK_STRINGS:
-                        yield chunk
-                        chunk = {}
-                    chunk[string] = label
-                elif label not in known.split("+"):
-                    chunk[string] = "+".join(sorted([*known.split("+"), label]))
-    yield chunk
-
-
 def spans_of(sentences: Table, redacted: Table) -> Iterator[dict[str, Any]]:
     """Every sentence's place and original text with the spans that were masked in it.
 
@@ -159,34 +117,9 @@ def tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
     return tuple(words_of(text, case_sensitive=case_sensitive))
 
 
-def write_index(writer: TableWriter, chunks: Iterable[tuple[dict[str, str], set[str]]]) -> int:
-    """Writes what was searched for, for later stages. Returns the number of strings.
-
-    Args:
-        writer: of the table ``gate_index``.
-        chunks: strings with their labels, and those of them that are a part of some public word.
-    """
-    for strings, parts in chunks:
-        for string in sorted(strings):
-            writer.append(string=string, label=strings[string], is_part_of_public_word=string in parts)
-    return writer.num_rows
-
-
-def read_index(table: Table) -> Iterator[tuple[StringIndex, set[str]]]:
-    """The inverse of `write_index`: indexes of at most `CHUNK_STRINGS` strings, with the parts of public words."""
-    if table.num_rows <= CHUNK_STRINGS:
-        yield _only_index(table, table.path.stat().st_mtime_ns)
-    else:
-        for batch in table.batches(batch_rows=CHUNK_STRINGS):
-            yield _index_of(batch.to_pylist())
-
-
-@functools.lru_cache(maxsize=1)
-def _only_index(table: Table, mtime_ns: int) -> tuple[StringIndex, set[str]]:
-    """Partitions are published one after the other by the same process."""
-    return _index_of(list(table.rows()))
-
-
-def _index_of(rows: list[dict[str, Any]]) -> tuple[StringIndex, set[str]]:
-    index = StringIndex({row["string"]: row["label"] for row in rows})
-    return index, {row["string"] for row in rows if row["is_part_of_public_word"]}
+def words_of_row(row: dict[str, Any], choice: Choice) -> Iterator[Sequence[str]]:
+    """The words of each text of a public row: what it says, and its speaker, domain and label."""
+    yield choice.words(row["redacted_text"])
+    for column in TAGS:
+        if value := row[column]:
+            yield tag_words(value, choice.case_sensitive)

@@ -172,8 +172,8 @@ class StringIndex:
                 self.singles.add(string)
             else:
                 self._lengths.setdefault((words[0], words[1]), set()).add(len(words))
-            if all(word.isdigit() for word in words):
-                self._digits["".join(words)] = string
+            if (joined := joined_digits(string)) is not None:
+                self._digits[joined] = min(string, self._digits.get(joined, string))
         self._pairs = frozenset(self._lengths)
 
     def find(self, words: Sequence[str]) -> set[str]:
@@ -203,16 +203,32 @@ class StringIndex:
         yield from (string for _, _, string in self._runs_of_digits(words))
 
     def _runs_of_digits(self, words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-        for start, word in enumerate(words):
-            if not word[0].isdigit():
-                continue
-            joined = ""
-            for stop, piece in enumerate(words[start : start + MAX_PIECES], start=start + 1):
-                if not piece.isdigit():
-                    break
-                joined += piece
-                if joined in self._digits:
-                    yield start, stop, self._digits[joined]
+        for start, stop, joined in runs_of_digits(words):
+            if joined in self._digits:
+                yield start, stop, self._digits[joined]
+
+    def parts_of(self, words: Iterable[str]) -> set[str]:
+        """`fragments` of the strings of one word."""
+        return fragments(self.singles, words)
+
+
+def joined_digits(string: str) -> str | None:
+    """The digits of a normalised string of nothing else, without spaces; None for any other."""
+    joined = string.replace(" ", "")
+    return joined if joined.isdigit() else None
+
+
+def runs_of_digits(words: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """Neighbouring words of digits alone, at most eight of them: half-open ranges of words, and the digits together."""
+    for start, word in enumerate(words):
+        if not word[0].isdigit():
+            continue
+        joined = ""
+        for stop, piece in enumerate(words[start : start + MAX_PIECES], start=start + 1):
+            if not piece.isdigit():
+                break
+            joined += piece
+            yield start, stop, joined
 
 
 def fragments(singles: set[str], words: Iterable[str]) -> set[str]:

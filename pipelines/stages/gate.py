@@ -6,8 +6,7 @@ stand unmasked in another one that is published. A sentence in which it does is 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -101,32 +100,41 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
         explained,
         first_masked,
         judged_to_be_none,
-        public_words,
+        public_parts,
         search_rows,
         write_held,
     )
-    from pipelines.gate.search import Hits, chunks_of, write_index
-    from pipelines.gate.strings import StringIndex, fragments
+    from pipelines.gate.index import write_index
+    from pipelines.gate.masked import MaskedStrings
+    from pipelines.gate.search import Hits, public_rows, words_of_row
+    from pipelines.gate.strings import StringIndex
     from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
     from pipelines.miss_rate.review_log import read_decisions
     from pipelines.policies.tables import REDACTED
 
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
-    left_out: Counter[str] = Counter()
-    searched: Counter[str] = Counter()
-    in_tags, num_training, dismissed = Hits(), 0, set[str]()
-    strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
+    in_tags, num_training, num_public, parts, dismissed = Hits(), 0, 0, set[str](), set[str]()
+    all_strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
     tables = {artifact.partition or "": artifact.table(REDACTED) for artifact in ctx.inputs["redact"]}
-    with ctx.out.scratch.emptied("finds") as scratch:
-        finds = Finds(scratch)
-        for chunk in chunks_of(strings, choice, left_out, searched) if config.enabled else ():
+    searched = tables if config.enabled else {}
+    with ctx.out.scratch.emptied("finds") as scratch, ctx.out.scratch.emptied("strings") as of_strings:
+        finds, strings = Finds(scratch), MaskedStrings(all_strings, choice, of_strings)
+
+        def texts() -> Iterator[Sequence[str]]:
+            for done, table in enumerate(searched.values()):
+                ctx.run.progress(done, len(searched), "partitions searched for hashes of masked strings")
+                for row in public_rows(table):
+                    yield from words_of_row(row, choice)
+
+        for chunk in strings.to_search(texts):
             index = StringIndex(chunk)
             num_training = 0
-            for done, (partition, table) in enumerate(tables.items()):
-                ctx.run.progress(done, len(tables), "partitions searched for masked strings")
+            for done, (partition, table) in enumerate(searched.items()):
+                ctx.run.progress(done, len(searched), "partitions searched for masked strings")
                 with finds.writer(partition) as found:
                     num_training += search_rows(table, index, choice, found, in_tags)
+        left_out = strings.left_out
         if ctx.outside.reviews is not None:
             secrets_of = _reviewed(read_decisions(*ctx.outside.reviews), ctx.run.secret)
             finds.dismiss(dismissed := judged_to_be_none(tables, finds, choice, secrets_of))
@@ -145,17 +153,18 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
             for hit in explained(tables, finds, masked):
                 hit_writer.append(**vars(hit))
         by_label = write_held(ctx.out, tables, finds, choice)
-        num_public, words = public_words(tables if config.enabled else {}, finds, choice)
-    with ctx.out.table(GATE_INDEX, "index") as writer:
-        again = chunks_of(strings, choice, Counter(), Counter(), dismissed) if config.enabled else ()
-        num_strings = write_index(writer, ((chunk, fragments(StringIndex(chunk).singles, words)) for chunk in again))
+        for singles in strings.singles():
+            num_public, some = public_parts(searched, finds, choice, singles.parts_of)
+            parts |= some
+        with ctx.out.table(GATE_INDEX, "index") as writer:
+            num_strings = write_index(writer, strings.chunks(), parts, dismissed)
     figures = {
         "enabled": config.enabled,
         "on_hit": config.on_hit,
         "case_sensitive": config.case_sensitive,
         "min_characters": config.min_characters,
         "num_strings": num_strings,
-        "num_strings_by_label": dict(sorted(searched.items())),
+        "num_strings_by_label": dict(sorted(strings.searched.items())),
         "num_left_out_by_reason": dict(sorted(left_out.items())),
         "num_public_rows": num_public,
         "num_held_rows": num_held,

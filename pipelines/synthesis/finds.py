@@ -7,12 +7,12 @@ a model that never saw the text writes common names, too. So the same is counted
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.attacks.rates import Rate
-from pipelines.gate.search import read_index
+from pipelines.gate.index import indexes_to_search
 from pipelines.gate.strings import words_of
 from pipelines.tables import Table
 
@@ -51,7 +51,7 @@ def finds_in(
     """Looks for the strings of the gate's index in texts.
 
     Args:
-        texts: gives them, once for each part of the index that fits into memory.
+        texts: gives them, anew each time.
         index: the table that the gate wrote.
         case_sensitive: as the index was made.
         confidence: of the interval.
@@ -61,11 +61,15 @@ def finds_in(
     by_label: Counter[tuple[int, str]] = Counter()
     distinct: set[str] = set()
     num = 0
-    for strings, _ in read_index(index):
+
+    def words() -> Iterator[list[str]]:
+        return (words_of(text, case_sensitive=case_sensitive) for text in texts())
+
+    for strings, _ in indexes_to_search(index, words):
         num = 0
-        for number, text in enumerate(texts()):
+        for number, said in enumerate(words()):
             num += 1
-            for string in sorted(strings.find(words_of(text, case_sensitive=case_sensitive))):
+            for string in sorted(strings.find(said)):
                 hit.add(number)
                 distinct.add(string)
                 by_label[number, strings.labels[string]] += 1

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import scale_plan
 from scale_plan import Plan
 
-from pipelines.gate.search import CHUNK_STRINGS
+from pipelines.gate.masked import CHUNK_STRINGS, HASHED_STRINGS
 from pipelines.graph import GRAPH
 
 STAGES = ("split", "dedup_buckets", "gate", "shard")
@@ -36,7 +36,10 @@ def measured_size(sentences: int, partitions: int) -> dict[str, Any]:
 @pytest.fixture
 def measured() -> dict[str, Any]:
     sizes = [measured_size(20_000, 6), measured_size(200_000, 60)]
-    return {"sizes": sizes, "many_partitions": measured_size(20_000, 150)}
+    ways = {
+        way: {"cpu_seconds": seconds} for way, seconds in (("as it is", 6), ("all at once", 4), ("one pass more", 9))
+    }
+    return {"sizes": sizes, "many_partitions": measured_size(20_000, 150), "gate": {"sizes": [{"ways": ways}]}}
 
 
 def test_costs_are_those_of_the_measured_machine(measured: dict[str, Any]) -> None:
@@ -53,9 +56,15 @@ def test_loads_are_what_a_run_of_that_size_would_take(measured: dict[str, Any]) 
     assert found["split"].seconds == pytest.approx(cost["split"].sentence * 1e5 + PARTITION)
     assert found["dedup_buckets"].partitions == 4  # of 7 GB
     assert found["dedup_buckets"].seconds == pytest.approx(cost["dedup_buckets"].sentence * 1e8 / 4 + PARTITION * 1_000)
-    passes = 1e7 / CHUNK_STRINGS  # a masked string for ten sentences
     assert found["gate"].partitions == 1
-    assert found["gate"].seconds == pytest.approx(passes * (cost["gate"].sentence * 1e8 + PARTITION * 1_000))
+    assert found["gate"].seconds == pytest.approx(6 / 4 * (cost["gate"].sentence * 1e8 + PARTITION * 1_000))
+
+
+def test_the_gate_takes_one_more_pass_for_so_many_more_strings(measured: dict[str, Any]) -> None:
+    in_text = 10 * CHUNK_STRINGS  # a masked string for ten sentences
+    assert [scale_plan.gate_passes(in_text * n, measured) for n in (0.5, 1, 1.1)] == [0, 0, 1]
+    assert [scale_plan.gate_passes(10 * HASHED_STRINGS * n, measured) for n in (1, 2, 2.1)] == [1, 2, 3]
+    assert [scale_plan.gate_factor(n, measured) for n in (in_text, 20 * HASHED_STRINGS)] == [1, 9 / 4]
 
 
 def test_a_filter_is_as_large_as_the_one_that_a_bucket_makes() -> None:

@@ -10,7 +10,7 @@ from support.tables import read_table
 
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import PrivacyGateError
-from pipelines.gate import search
+from pipelines.gate import masked
 from pipelines.gate.finds import ranges_of
 from pipelines.gate.strings import Choice, StringIndex, places_of_words, words_of
 from pipelines.graph import GRAPH
@@ -135,7 +135,7 @@ def test_bytes_do_not_depend_on_the_number_of_passes(tmp_path, monkeypatch):
         }
 
     one = files("one")
-    monkeypatch.setattr(search, "CHUNK_STRINGS", 1)
+    monkeypatch.setattr(masked, "CHUNK_STRINGS", 1)
     assert files("many") == one
     assert len(one) > 10
 

@@ -21,7 +21,8 @@ from transformers import (
 )
 
 from pipelines.gate.files import search_folder, units_of
-from pipelines.gate.search import Hits, write_index
+from pipelines.gate.index import write_index
+from pipelines.gate.search import Hits
 from pipelines.gate.strings import words_of
 from pipelines.training.models.lstm import save_lstm
 from pipelines.training.models.network import NetworkFromScratch
@@ -55,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _search(folder: Path, index: Path, strings: set[str], basis: Path | None = None) -> Hits:
     with table_writer(index, "gate_index") as writer:
-        write_index(writer, [(dict.fromkeys(strings, "PERSON"), set())])
+        write_index(writer, [dict.fromkeys(strings, "PERSON")])
     hits = Hits()
     search_folder(folder, table_at(index, "gate_index"), case_sensitive=False, hits=hits, basis=basis)
     return hits

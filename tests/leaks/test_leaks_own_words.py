@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from support.tables import table_at, table_writer
 
 from pipelines.gate.files import page_units, search_folder
+from pipelines.gate.index import write_index
 from pipelines.gate.own import HOLE, OWN_WORDS, OwnWords, own_words, runs_of
-from pipelines.gate.search import Hits, write_index
+from pipelines.gate.search import Hits
 from pipelines.gate.strings import words_of
 
 POISSON = "Differential privacy of Poisson-sampled DP-SGD, accounted with privacy loss distributions"
@@ -26,7 +27,7 @@ def finds(folder: Path, masked: str, name: str, content: str, *, case_sensitive:
     index = folder / "index.parquet"
     string = " ".join(words_of(masked, case_sensitive=case_sensitive))
     with table_writer(index, "gate_index") as writer:
-        write_index(writer, [({string: "NAME"}, set())])
+        write_index(writer, [{string: "NAME"}])
     hits = Hits()
     search_folder(folder / "public", table_at(index, "gate_index"), case_sensitive=case_sensitive, hits=hits)
     return bool(hits.by_label)

@@ -1,0 +1,113 @@
+"""Many strings by their hashes: which of them may stand in a text, in a fraction of the memory that they take.
+
+`StringIndex` holds strings as Python objects, some 300 bytes each. Eight bytes of hash are enough to say that a string
+stands nowhere, which is what is true of nearly all. What may stand somewhere is then looked up as text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pipelines.gate.strings import joined_digits, runs_of_digits
+
+_Hashes = npt.NDArray[np.int64]
+_TEXTS: Final = 4_096
+"""Texts whose words are looked up at once."""
+
+
+class HashedStrings:
+    """Says which strings may stand in texts, aligned to words and with numbers grouped in any way.
+
+    Every string that `StringIndex.find` would find is named; others only where two hashes of 64 bits agree. Hashes are
+    Python's own, which differ from process to process: nothing that is written may depend on them.
+
+    Args:
+        strings: normalised, none twice or some: it makes no difference.
+    """
+
+    def __init__(self, strings: Iterable[str]) -> None:
+        singles, pairs, wholes, digits = (array("q") for _ in range(4))
+        lengths = set[int]()
+        for string in strings:
+            if " " not in string:
+                singles.append(hash(string))
+            else:
+                words = string.split(" ")
+                lengths.add(len(words))
+                pairs.append(hash((words[0], words[1])))
+                wholes.append(hash(string))
+            if (joined := joined_digits(string)) is not None:
+                digits.append(hash(joined))
+        self._singles, self._pairs, self._wholes, self._digits = map(_sorted, (singles, pairs, wholes, digits))
+        self._lengths = sorted(lengths)
+
+    def named_in(self, texts: Iterable[Sequence[str]]) -> set[str]:
+        """What may stand in some texts, in the form of `key_of`.
+
+        Args:
+            texts: each as the words of `pipelines.gate.strings.words_of`.
+        """
+        found = set[str]()
+        texts = iter(texts)
+        while batch := list(islice(texts, _TEXTS)):
+            found.update(_those_in(self._singles, list(chain.from_iterable(batch))))
+            if len(self._wholes):
+                found.update(_those_in(self._wholes, list(self._longer(batch))))
+            if len(self._digits):
+                joined = (joined for words in batch for _, _, joined in runs_of_digits(words))
+                found.update(_those_in(self._digits, list(joined)))
+        return found
+
+    def _longer(self, texts: Sequence[Sequence[str]]) -> Iterator[str]:
+        """Runs of words, as long as strings are, that begin as one of them does."""
+        hashes = list(map(hash, chain.from_iterable(map(pairwise, texts))))
+        stops = np.cumsum([max(0, len(words) - 1) for words in texts])
+        for number in np.flatnonzero(_are_in(self._pairs, hashes)):
+            text = int(np.searchsorted(stops, number, side="right"))
+            words = texts[text]
+            at = int(number) - int(stops[text - 1] if text else 0)
+            for length in self._lengths:
+                if at + length > len(words):
+                    break
+                yield " ".join(words[at : at + length])
+
+    def parts_of(self, words: Iterable[str]) -> set[str]:
+        """Parts of words, whole ones too, that may be strings of one word."""
+        parts = (word[start:end] for word in words for start in range(len(word)) for end in _ends(word, start))
+        found = set[str]()
+        while batch := list(islice(parts, 64 * _TEXTS)):
+            found.update(_those_in(self._singles, batch))
+        return found
+
+
+def key_of(string: str) -> str:
+    """What strings have in common that stand for each other: the digits of a number, all of any other."""
+    joined = joined_digits(string)
+    return string if joined is None else joined
+
+
+def _ends(word: str, start: int) -> range:
+    return range(start + 1, len(word) + 1)
+
+
+def _sorted(hashes: array[int]) -> _Hashes:
+    return np.unique(np.frombuffer(hashes, dtype=np.int64)) if hashes else np.empty(0, dtype=np.int64)
+
+
+def _are_in(known: _Hashes, hashes: Sequence[int]) -> npt.NDArray[np.bool_]:
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    asked, places = np.unique(np.array(hashes, dtype=np.int64), return_inverse=True)  # in order, for the caches' sake
+    at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
+    agree: npt.NDArray[np.bool_] = known[at] == asked
+    return agree[places]
+
+
+def _those_in(known: _Hashes, texts: Sequence[str]) -> Iterator[str]:
+    return (texts[number] for number in np.flatnonzero(_are_in(known, [hash(text) for text in texts])).tolist())

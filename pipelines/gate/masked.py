@@ -1,0 +1,145 @@
+"""What the gate searches for, however much it is: the masked strings of a whole corpus, a part of them at a time.
+
+Up to `CHUNK_STRINGS` strings are held in memory and searched at once. More of them lie in scratch files, by a hash, and
+are searched in two steps: hashes of all of them, in one pass over the rows, leave the few that may stand there, and
+these are searched as ever. So the time grows with the text, and not with its square. What is found is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain, islice
+from typing import Final
+
+from pipelines.artifacts import Source, Target
+from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate.strings import Choice, StringIndex
+from pipelines.tables import Table
+
+CHUNK_STRINGS: Final = 100_000
+"""Strings held at once as text (about 30 MB)."""
+HASHED_STRINGS: Final = 50_000_000
+"""Strings held at once as hashes (about 400 MB, twice that while they are sorted); more take another pass over rows."""
+_MAX_FILES: Final = 256
+"""Scratch files that are open at once; beyond 26 million strings the largest part grows instead."""
+
+Chunk = dict[str, str]
+"""Strings with the labels under which they were masked, several joined by ``+``."""
+
+
+class MaskedStrings:
+    """The strings that are searched for, each in one chunk; those that stand for each other are in the same one.
+
+    Args:
+        tables: ``gate_strings`` tables.
+        choice: what is searched for.
+        scratch: an empty folder.
+
+    Attributes:
+        searched: how many strings are searched for by label, once a table.
+        left_out: how many are not by reason, once a table.
+    """
+
+    def __init__(self, tables: Sequence[Table], choice: Choice, scratch: Target) -> None:
+        self.searched: Counter[str] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self._scratch = scratch
+        self._num_files = 0
+        num_rows = sum(table.num_rows for table in tables)
+        if num_rows <= CHUNK_STRINGS:
+            self._only = _merged(self._chosen(tables, choice))
+        else:
+            self._num_files = min(_MAX_FILES, math.ceil(num_rows / CHUNK_STRINGS))
+            self._write(self._chosen(tables, choice))
+
+    @property
+    def are_few(self) -> bool:
+        """Whether all of them are one chunk."""
+        return not self._num_files
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All strings; a chunk at a time is held in memory."""
+        if self.are_few:
+            yield self._only
+        for number in range(self._num_files):
+            yield _merged(tuple(json.loads(line)) for line in self._lines(number))
+
+    def hashed(self) -> Iterator[HashedStrings]:
+        """All strings by their hashes, as many at a time as memory may hold."""
+        return map(HashedStrings, groups_of(chain.from_iterable(self.chunks()), HASHED_STRINGS))
+
+    def to_search(self, texts: Callable[[], Iterable[Sequence[str]]]) -> Iterator[Chunk]:
+        """Chunks of which each is to be searched in some texts: between them they hold whatever stands in one.
+
+        Args:
+            texts: gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
+        """
+        if self.are_few:
+            yield self._only
+            return
+        named = set[str]()
+        for hashed in self.hashed():
+            named |= hashed.named_in(texts())
+        chunk: Chunk = {}
+        for strings in self.chunks():
+            chunk |= {string: label for string, label in strings.items() if key_of(string) in named or string in named}
+            if len(chunk) >= CHUNK_STRINGS:
+                yield chunk
+                chunk = {}
+        yield chunk
+
+    def singles(self) -> Iterator[StringIndex | HashedStrings]:
+        """All strings, to be asked which parts of words are strings of one word (``parts_of``)."""
+        if self.are_few:
+            yield StringIndex(self._only)
+        else:
+            yield from self.hashed()
+
+    def _chosen(self, tables: Sequence[Table], choice: Choice) -> Iterator[tuple[str, str]]:
+        for table in tables:
+            for batch in table.batches(("string", "label")):
+                columns = (batch.column(name).to_pylist() for name in ("string", "label"))
+                for string, label in zip(*columns, strict=True):
+                    reason = choice.reason_against(string, label)
+                    if reason is None:
+                        self.searched[label] += 1
+                        yield string, label
+                    else:
+                        self.left_out[reason] += 1
+
+    def _write(self, chosen: Iterable[tuple[str, str]]) -> None:
+        with ExitStack() as stack:
+            files = [stack.enter_context(self._scratch.lines(self._name(n))) for n in range(self._num_files)]
+            for string, label in chosen:
+                file = files[zlib.crc32(key_of(string).encode()) % self._num_files]
+                file.write(json.dumps((string, label)).encode() + b"\n")
+
+    def _lines(self, number: int) -> Iterator[bytes]:
+        return Source(folder=self._scratch.folder).lines(self._name(number))
+
+    def _name(self, number: int) -> str:
+        return f"{number:03d}.jsonl"
+
+
+def _merged(strings: Iterable[tuple[str, str]]) -> Chunk:
+    chunk: Chunk = {}
+    for string, label in strings:
+        known = chunk.get(string)
+        if known is None:
+            chunk[string] = label
+        elif label not in known.split("+"):
+            chunk[string] = "+".join(sorted([*known.split("+"), label]))
+    return chunk
+
+
+def groups_of(strings: Iterator[str], size: int) -> Iterator[Iterator[str]]:
+    """Strings in groups, one at least; each is to be read before the next."""
+    first = list(islice(strings, 1))
+    yield chain(first, islice(strings, size - 1))
+    while first := list(islice(strings, 1)):
+        yield chain(first, islice(strings, size - 1))

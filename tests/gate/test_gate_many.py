@@ -1,0 +1,133 @@
+"""More masked strings than are held at once: hashes nominate, and what is found is what one pass would find."""
+
+from contextlib import contextmanager
+from itertools import product
+
+import pytest
+from gate_corpora import through_the_gate
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.tables import table_writer
+
+from pipelines.artifacts import Target
+from pipelines.gate import hashed, masked
+from pipelines.gate.hashed import HashedStrings, key_of
+from pipelines.gate.index import indexes_to_search, write_index
+from pipelines.gate.masked import MaskedStrings
+from pipelines.gate.strings import Choice, StringIndex, fragments, words_of
+from pipelines.gate.tables import GATE_INDEX, GATE_STRINGS
+from pipelines.stages.gate import GateConfig
+from pipelines.tables import Table
+
+CHOICE = Choice()
+WORDS = ("an", "ann", "lee", "é", "5", "55", "555", "0", "x1", "manner")
+TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), max_size=6)
+STRINGS = st.dictionaries(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join).map(CHOICE.normalise), st.just("NAME")
+)
+
+
+@contextmanager
+def at_most(*, text, hashes):
+    """So many strings at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masked, "CHUNK_STRINGS", text)
+        patch.setattr(masked, "HASHED_STRINGS", hashes)
+        patch.setattr(hashed, "_TEXTS", 2)
+        yield
+
+
+def table_of(path, strings):
+    path.unlink(missing_ok=True)
+    with table_writer(path, "gate_strings") as writer:
+        for string, label in strings:
+            writer.append(string=string, label=label, count=1)
+    return Table(path, GATE_STRINGS)
+
+
+def normal(texts):
+    return [CHOICE.words(text) for text in texts]
+
+
+@given(strings=STRINGS, texts=TEXTS, text=st.integers(1, 4), hashes=st.integers(1, 5))
+@example(strings={"5 55": "NAME", "55 5": "NAME"}, texts=["call 555"], text=1, hashes=1)
+@example(strings={"5 0 5 0 5 0 5 0 5": "NAME", "an": "NAME"}, texts=["5 0 5 0 5 0 5 0 5"], text=1, hashes=1)
+def test_what_is_found_is_what_one_pass_finds(tmp_path_factory, strings, texts, text, hashes):
+    folder = tmp_path_factory.mktemp("many")
+    tables = [table_of(folder / f"{n}.parquet", sorted(strings.items())[n::2]) for n in range(2)]
+    words = normal(texts)
+    whole = StringIndex(strings)
+    with at_most(text=text, hashes=hashes):
+        many = MaskedStrings(tables, CHOICE, Target(folder=folder))
+        assert many.are_few == (len(strings) <= text)
+        chunks = list(many.to_search(lambda: iter(words)))
+        for said in words:
+            assert set().union(*(StringIndex(chunk).find(said) for chunk in chunks)) == whole.find(said)
+            places = [StringIndex(chunk).places(said) for chunk in chunks]
+            assert set().union(*places) == whole.places(said)
+        every = {word for said in words for word in said}
+        parts = set().union(*(some.parts_of(every) for some in many.singles()))
+        assert parts & whole.singles == fragments(whole.singles, every)
+        listed = [string for chunk in many.chunks() for string in chunk]
+        assert sorted(listed) == sorted(whole.labels)  # none twice
+        with table_writer(folder / "index.parquet", "gate_index") as writer:
+            assert write_index(writer, many.chunks(), parts) == len(listed)
+        index = Table(folder / "index.parquet", GATE_INDEX)
+        later = list(indexes_to_search(index, lambda: iter(words)))
+        for said in words:
+            assert set().union(*(some.find(said) for some, _ in later)) == whole.find(said)
+        assert set().union(*(of for _, of in later)) <= parts
+
+
+def test_a_string_of_several_partitions_is_one_with_all_its_labels(tmp_path):
+    tables = [table_of(tmp_path / f"{n}.parquet", [("ann lee", label)]) for n, label in enumerate(("B", "A", "B"))]
+    with at_most(text=2, hashes=2):
+        many = MaskedStrings(tables, CHOICE, Target(folder=tmp_path))
+        assert [chunk for chunk in many.chunks() if chunk] == [{"ann lee": "A+B"}]
+        assert many.searched == {"A": 1, "B": 2}
+        assert not many.are_few
+
+
+def test_only_what_may_stand_there_is_searched_as_text(tmp_path):
+    """Otherwise the time would grow with the square of the text."""
+    strings = [(f"w{number:04d}", "NAME") for number in range(1_000)] + [("ann lee", "NAME"), ("ann lou", "NAME")]
+    table = table_of(tmp_path / "strings.parquet", sorted(strings))
+    passes = []
+
+    def texts():
+        passes.append(None)
+        return iter(normal(["Ann Lou", "w0007"]))
+
+    with at_most(text=10, hashes=2_000):
+        many = MaskedStrings([table], CHOICE, Target(folder=tmp_path))
+        assert list(many.to_search(texts)) == [{"ann lou": "NAME", "w0007": "NAME"}]
+        assert len(passes) == 1
+    with at_most(text=10, hashes=501):
+        assert len(list(many.to_search(texts))) == 1
+        assert len(passes) == 1 + 2
+
+
+def test_hashes_that_agree_by_chance_find_nothing_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(HashedStrings, "named_in", lambda self, texts: {"ann", "bob", "joe zed"})
+    table = table_of(tmp_path / "strings.parquet", [("ann", "NAME"), ("bob", "NAME"), ("joe zed", "NAME")])
+    with at_most(text=1, hashes=9):
+        chunks = MaskedStrings([table], CHOICE, Target(folder=tmp_path)).to_search(lambda: iter([["bob"]]))
+        assert [found for chunk in chunks if (found := StringIndex(chunk).find(["bob"]))] == [{"bob"}]
+
+
+def test_a_number_is_known_by_its_digits_whatever_its_groups():
+    assert {key_of(string) for string in ("5 55", "55 5", "555")} == {"555"}
+    assert key_of("ann 5") == "ann 5"
+    for one, other in product(("555 0100", "5550 100", "5 5 5 0 1 0 0"), repeat=2):
+        assert HashedStrings([one]).named_in([words_of(other)]) == {"5550100"} | ({one} if one == other else set())
+
+
+@pytest.mark.parametrize("config", [GateConfig(), GateConfig(enabled=False)])
+def test_counts_are_the_same(tmp_path, config):
+    rows = [[("I am Zed Quux", [(5, 13)], True), ("all is well", [], False), ("Zedder here", [], False)]] * 2
+    one = through_the_gate(tmp_path / "one", rows, config)
+    with at_most(text=1, hashes=1):
+        many = through_the_gate(tmp_path / "many", rows, config)
+    assert many.figures == one.figures
+    assert many.index == one.index
+    assert one.figures["num_public_rows"] == (4 if config.enabled else 0)
