@@ -80,3 +80,29 @@ def privacy_amplify(
 
     document = amplify_document(epsilon=epsilon, delta=delta, miss_rate=miss_rate, gamma=gamma)
     emit(document, as_json, amplify_text(document))
+
+
+@privacy_app.command("selection")
+def privacy_selection(
+    sample_rate: SampleRateOption,
+    noise_multiplier: Annotated[float, typer.Option(help="Noise deviation over the clipping norm, of each training.")],
+    steps: StepsOption,
+    delta: Annotated[float, typer.Option(help="Delta that epsilon is stated at.")],
+    candidates: Annotated[float, typer.Option(help="How many trainings are run on average; the number is drawn.")],
+    shape: Annotated[
+        float, typer.Option(help="Of the law of that number: 0 is the logarithmic, 1 the geometric one.")
+    ] = 0.0,
+    as_json: JsonOption = False,
+) -> None:
+    """What choosing the best of a random number of trainings costs (Papernot and Steinke 2022, Theorem 2)."""
+    from flows.commands.privacy import selection_document, selection_text
+
+    document = selection_document(
+        sample_rate=sample_rate,
+        noise_multiplier=noise_multiplier,
+        steps=steps,
+        delta=delta,
+        candidates=candidates,
+        shape=shape,
+    )
+    emit(document, as_json, selection_text(document))

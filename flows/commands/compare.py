@@ -38,6 +38,13 @@ _MORE_FIGURES = (
 )
 
 
+CHOICE = (
+    "a model that is chosen by these figures, which are on held-out text (taken to be public), is covered by the claim "
+    "of all releases together, not by its own alone; chosen by scores on private text, by none: say so with "
+    'guarantee.chosen_by = "private_scores"'
+)
+
+
 @dataclass(frozen=True)
 class Variant:
     """One training of the comparison.
@@ -270,6 +277,7 @@ def compare_text(document: Mapping[str, Any]) -> str:
     failed = [row for row in document["variants"] if row["state"] == "failed"]
     shown += [f"failed: {row['method']}, repetition {row['repetition']}: {row['reason']}" for row in failed]
     shown.append("* of the training as a whole, replace-one, no credit for redaction; none: a part of it has no noise")
+    shown.append(CHOICE)
     page = document["outputs"]["html"]
     return "\n".join([*shown, f"page: {page}", *in_plain(Path(page))])
 

@@ -28,6 +28,14 @@ _SAMPLING: Final = (
     "every record's contribution is clipped to the norm that the noise multiplier refers to",
     "the figures cover the weights only, and one training only",
 )
+_SELECTION: Final = (
+    "neighbours: one record is added or removed; for those that replace one, no such figure is known here",
+    "Papernot and Steinke 2022, Theorem 2; no claim of a run rests on it, for `reticent compare` runs what it is told, "
+    "and its models are composed",
+    "the number of trainings is drawn first, and each draws its hyper-parameters anew from the same candidates",
+    "only the best model is published: no figure of the others, and not how many there were",
+    "the score is computed from the model and public text, or is private itself and a part of each training's cost",
+)
 _CONFIDENTIALITY: Final = (
     "epsilon and delta are those of the whole training (all phases and nights composed) under replace_one, and hold "
     "no credit for redaction yet: compose first, amplify once",
@@ -272,6 +280,56 @@ def amplify_text(document: Mapping[str, Any]) -> str:
         else f"sound form beside it: epsilon {_shown(sound['epsilon'])}, delta {_shown(sound['delta'])} for a secret "
         f"drawn from mu ({sound['theorem']}, gamma {sound['gamma']:g})"
     )
+    return _with_assumptions(lines, document)
+
+
+def selection_document(
+    *, sample_rate: float, noise_multiplier: float, steps: int, delta: float, candidates: float, shape: float
+) -> dict[str, Any]:
+    """What publishing the best of a random number of trainings costs (`pipelines.accounting.selection`).
+
+    Raises:
+        ConfigError: a number out of range.
+    """
+    _above_zero("--noise-multiplier", noise_multiplier, " (without noise epsilon is infinite)")
+    _rate(sample_rate)
+    _steps(steps)
+    _probability("--delta", delta)
+    if not (math.isfinite(candidates) and candidates > 1):
+        raise ConfigError(f"--candidates is how many are run on average, above 1, not {candidates}")
+    if not (math.isfinite(shape) and shape > -1):
+        raise ConfigError(f"--shape must be above -1, not {shape}")
+    from pipelines.accounting.selection import gamma_of, selected_epsilon
+
+    chosen, alone = selected_epsilon(
+        noise_multiplier=noise_multiplier,
+        sample_rate=sample_rate,
+        num_steps=steps,
+        delta=delta,
+        mean=candidates,
+        eta=shape,
+    )
+    return {
+        "epsilon": chosen,
+        "epsilon_alone": alone,
+        "delta": delta,
+        "relation": NeighboringRelation.ADD_OR_REMOVE_ONE.value,
+        "candidates": candidates,
+        "shape": shape,
+        "gamma": gamma_of(shape, candidates),
+        "assumptions": [*_SELECTION, *_SAMPLING[:2]],
+    }
+
+
+def selection_text(document: Mapping[str, Any]) -> str:
+    """The figures, and what they rest on."""
+    lines = [
+        f"the best of a random number of trainings, {document['candidates']:g} on average: epsilon "
+        f"{_shown(document['epsilon'])} at delta {document['delta']:g}, {document['relation']}",
+        f"  one training alone, by the same accounting (RDP): {_shown(document['epsilon_alone'])}",
+        f"  draw the number from the truncated negative binomial distribution with eta {document['shape']:g} and gamma "
+        f"{document['gamma']:.6g}",
+    ]
     return _with_assumptions(lines, document)
 
 

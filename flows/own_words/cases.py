@@ -236,7 +236,7 @@ def _reviews() -> tuple[Review, ...]:
 
 
 def _others(training: TrainingFacts) -> Iterator[tuple[Release, ...]]:
-    """Earlier releases: of which no more is known than what ran, that redacted alike, and that did otherwise."""
+    """Earlier releases: of which no more is known than what ran, that redacted alike, that did otherwise, compared."""
     facts = ReleaseFacts(
         method=training.method,
         variant=training.variant,
@@ -252,3 +252,4 @@ def _others(training: TrainingFacts) -> Iterator[tuple[Release, ...]]:
         release = Release(release_id="1", key="1", event=training.event, delta=training.target_delta, facts=known)
         yield (release,)
     yield (release, replace(release, release_id="2", key="2"))
+    yield (replace(release, purpose="comparison"),)

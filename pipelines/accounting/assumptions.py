@@ -39,6 +39,12 @@ NOISE_FROM_PRIVATE_TEXT = (
     "train.jft_miss_rate_basis"
 )
 
+CHOSEN_BY_PRIVATE_SCORES: Final = (
+    "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice tells of it "
+    "beyond epsilon. Theorems that price a choice ask for a random number of candidates, drawn before any is trained, "
+    "and for scores that are private themselves (Liu and Talwar 2019; Papernot and Steinke 2022, Theorem 2)"
+)
+
 
 class Assumption(str):
     """A sentence that a claim rests on.
@@ -78,6 +84,8 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
     if training.is_noise_from_private_text:
         found.append(NOISE_FROM_PRIVATE_TEXT)
+    if training.is_chosen_by_private_scores:
+        found.append(CHOSEN_BY_PRIVATE_SCORES)
     if training.tokenizer_trained_on not in ("public", "none", "elsewhere"):
         found.append(
             f"the tokenizer was trained on {training.tokenizer_trained_on} text: its vocabulary alone can give a "
@@ -128,6 +136,13 @@ def common(
         "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and whether "
         "one of them stands in what is published, is no secret in itself",
     ]
+    if training.num_compared:
+        found.append(
+            f"models that were compared with this one, and may have been chosen in its place: {training.num_compared}. "
+            "They were compared by figures on held-out text, which is public, so the choice follows from all of these "
+            "models and from nothing else that is private: the figures of all together cover it (post-processing of "
+            "their composition), those of this model alone do not"
+        )
     if publication.has_copy:
         found.append(
             "the store was copied, and the copy is known to no ledger but its own: epsilon counts what this store "

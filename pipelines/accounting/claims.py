@@ -76,6 +76,7 @@ def build_claims(
     if training.withdrawn:
         training = as_withdrawn(training)
     others = [release for release in others if release.counts]
+    training = replace(training, num_compared=sum(release.purpose == "comparison" for release in others))
     relations = (NeighboringRelation.REPLACE_ONE, NeighboringRelation.ADD_OR_REMOVE_ONE)
     figures = [f for relation in relations for f in all_epsilons(training.event, training.target_delta, relation)]
     rule = rule_of(training.method, training.variant)

@@ -77,6 +77,9 @@ class TrainingFacts:
         is_on_other_text: whether it read the text as it was redacted and divided by an earlier version, which is
             otherwise than it is now.
         withdrawn: what was found wrong with its recipe since.
+        num_compared: how many other models on these files a comparison trained (`reticent compare`), among which this
+            one may have been chosen.
+        is_chosen_by_private_scores: whether it was chosen, among them or others, by scores on private text.
     """
 
     method: str
@@ -100,6 +103,8 @@ class TrainingFacts:
     reads_places: bool = False
     is_on_other_text: bool = False
     withdrawn: tuple[Withdrawal, ...] = ()
+    num_compared: int = 0
+    is_chosen_by_private_scores: bool = False
 
     def event_on(self, *rows: Rows) -> Event:
         """What ran on private records in these forms."""

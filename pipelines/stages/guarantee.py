@@ -53,6 +53,14 @@ class GuaranteeConfig(StageConfig):
         "all of this store; for rows that move between files.",
     )
 
+    chosen_by: Literal["public_scores", "private_scores"] = Field(
+        default="public_scores",
+        description="How this model was chosen among those trained on these files, by `reticent compare` or otherwise. "
+        "public_scores: by figures on held-out text, which is taken to be public, or not at all; models of comparisons "
+        "are composed with it. private_scores: by training losses, audits, figures on what the policies found, or "
+        "held-out text that is private: no claim is a guarantee then, and each says why.",
+    )
+
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})
 
     @model_validator(mode="after")
@@ -87,6 +95,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     config: GuaranteeConfig = ctx.configs["guarantee"]
     redact, report = ctx.configs["redact"], ctx.configs["report"]
     training = parse_training(ctx.input("train").json("events.json"))
+    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores")
     releases = ctx.outside.releases or Releases()
     if ctx.outside.releases is not None:
         withdrawn = withdrawals(releases.recipe, training.method)
