@@ -1,4 +1,4 @@
-"""What no stage may skip: its public files are searched before they are published."""
+"""Public files are searched before they are published. No stage may skip it but what `is_post_processed`."""
 
 from __future__ import annotations
 
