@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from public_reports import Page, said
+from support import chrome
 
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
@@ -141,3 +144,24 @@ def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, A
     assert refused
     assert set(not_claimed(full["claims"])) == set(refused)
     assert f"Not claimed: {'; '.join(not_claimed(full['claims']))}" in front_of(sign_off_page(full, SIGNING))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(chrome.binary() is None, reason="Chromium is not installed")
+def test_it_prints_on_one_page_and_fits_a_phone(full: dict[str, Any], tmp_path: Path) -> None:
+    changes = [f"Confidentiality of a secret: ε 1.{n}99, δ 1e-05 → ε 2.149, δ 1e-05" for n in range(20)]
+    whole = sign_off_page(full, replace(SIGNING, last=LAST, changes=changes))
+    (tmp_path / "whole.html").write_text(whole, "utf-8")
+    (tmp_path / "front.html").write_text(whole[: whole.index('<a class="skip"')], "utf-8")
+    tab = chrome.Chrome(tmp_path / "profile")
+    try:
+        tab.open((tmp_path / "front.html").as_uri())
+        printed = tab.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"]
+        assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))) == 1
+        tab.resize(390, 844, mobile=True)
+        tab.open((tmp_path / "whole.html").as_uri())
+        assert tab.js("document.documentElement.scrollWidth <= innerWidth")
+        assert tab.console == []
+        assert all(url.startswith("file:") for url in tab.requests)
+    finally:
+        tab.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import sys
@@ -20,7 +21,7 @@ from pipelines.encryption.ring import FILE, WrongKeyError
 from pipelines.encryption.sealed import MAGIC
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError, StoreError
-from pipelines.files import read_file, read_json
+from pipelines.files import read_file, read_json, write_atomic
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions
 from pipelines.store import manifest as manifests
 from pipelines.store import unlocking
@@ -31,6 +32,7 @@ from pipelines.store.reviews import review_state, reviews_path
 from pipelines.store.roots import Roots, open_roots
 from pipelines.store.rotation import rotate
 from pipelines.store.session import Session, child_of, make_session, open_session, read_session, save_spec
+from pipelines.store.sign_offs import enter_signature, page_path, page_state, signatures
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 DECISION = Decision(id="1", at="2026-01-01T00:00:00Z", reviewer="a", key="k")
@@ -355,3 +357,18 @@ def test_one_place_for_the_key_is_named(tmp_path: Path) -> None:
         tmp_path / "reticent.toml", {"RETICENT__STORE__KEY_COMMAND": "", "RETICENT__STORE__KEY_ENV": "B"}
     )
     assert named.store_key() == KeySource(env="B")
+
+
+def test_a_page_that_was_signed_is_sealed_and_known_again(tmp_path: Path, key: KeySource) -> None:
+    roots = open_roots(tmp_path / "private", tmp_path / "public", store_key=key)
+    page = page_path(roots, "20261123T090000.000Z-abc123")
+    page.parent.mkdir(mode=0o700)
+    write_atomic(page, b"what was read")
+    digest = hashlib.sha256(b"what was read").hexdigest()
+    signed = enter_signature(roots, name="Ada Example", run_id=page.stem, digest=digest, report="k")
+    assert page.read_bytes().startswith(MAGIC)
+    assert b"Ada Example" not in (roots.private / "ledger" / "releases.jsonl").read_bytes()
+    assert signatures(roots) == [signed]
+    assert page_state(roots, signed) == "as signed"
+    page.write_bytes(page.read_bytes()[:-1] + b"!")
+    assert page_state(roots, signed) == "gone"  # damaged: what it said cannot be read
