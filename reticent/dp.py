@@ -30,7 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipelines.dp.attach import Problem
-from pipelines.dp.clipping import ClippingName
+from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.errors import IsolationError, LossError, NotFiniteError, UnsupportedLayerError
 from pipelines.dp.gradients import ModeName
 from pipelines.dp.language import causal_lm_losses
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASSUMPTIONS",
+    "AdaptiveClipping",
     "ClippingName",
     "ExampleParameter",
     "IsolationError",

@@ -11,6 +11,7 @@ from typing import Final
 
 import torch
 
+from pipelines.dp.clipping import Factors
 from pipelines.dp.uses import Sums, Use, compute_dtype
 
 MOST_MAGNITUDE: Final = {torch.float32: 2.0**7, torch.float64: 2.0**36}
@@ -18,18 +19,16 @@ MOST_MAGNITUDE: Final = {torch.float32: 2.0**7, torch.float64: 2.0**36}
 models come to 2 to 14 (of 128 and 1,024 positions, untrained and trained)."""
 
 
-def cancelling(
-    factors: torch.Tensor, magnitudes: torch.Tensor, max_grad_norm: float, dtype: torch.dtype
-) -> torch.Tensor:
+def cancelling(magnitudes: torch.Tensor, max_grad_norm: float, dtype: torch.dtype) -> torch.Tensor:
     """(B,) bool, the examples whose terms are too large for a sum of the batch.
 
     Args:
-        factors: (B,) clip factors.
-        magnitudes: (B,) at least the sum of the norms of the terms; infinite or NaN where that was not to be had.
+        magnitudes: (B,) at least the sum of the norms of the clipped terms; infinite or NaN where that was not to be
+            had.
         max_grad_norm: C.
         dtype: of the sums.
     """
-    return ~(factors * magnitudes <= MOST_MAGNITUDE[dtype] * max_grad_norm)
+    return ~(magnitudes <= MOST_MAGNITUDE[dtype] * max_grad_norm)
 
 
 class WholeGradients:
@@ -51,14 +50,17 @@ class WholeGradients:
         found = found.view(len(found), *parameter.shape)
         self._gradients[parameter] = self._gradients[parameter].add_(found) if parameter in self._gradients else found
 
+    def layer_norms(self) -> dict[torch.nn.Parameter, torch.Tensor]:
+        """(n,) float64, of the examples' gradients for each parameter."""
+        return {p: torch.linalg.vector_norm(found.flatten(1), dim=1) for p, found in self._gradients.items()}
+
     def norms(self) -> torch.Tensor:
         """(n,) float64, of the examples' gradients for all parameters."""
-        parts = [torch.linalg.vector_norm(found.flatten(1), dim=1) for found in self._gradients.values()]
-        norms: torch.Tensor = torch.linalg.vector_norm(torch.stack(parts), dim=0)
+        norms: torch.Tensor = torch.linalg.vector_norm(torch.stack(list(self.layer_norms().values())), dim=0)
         return norms
 
-    def add_weighted(self, sums: Sums, factors: torch.Tensor) -> None:
+    def add_weighted(self, sums: Sums, factors: Factors) -> None:
         """Adds the sum of ``factors`` (n,) times the gradients, and lets go of them."""
         for parameter in list(self._gradients):
-            total = torch.tensordot(factors, self._gradients.pop(parameter), dims=1)
+            total = torch.tensordot(factors.of(parameter), self._gradients.pop(parameter), dims=1)
             sums.of(parameter).add_(total.to(compute_dtype(parameter)))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import torch
 
-ClippingName = Literal["flat", "automatic"]
+from pipelines.errors import ConfigError
+
+ClippingName = Literal["flat", "automatic", "per_layer"]
 
 AUTOMATIC_STABILITY: Final = 0.01
 """gamma of automatic clipping (Bu et al. 2023, "Automatic clipping", section 4.2)."""
@@ -38,4 +43,130 @@ def clip_factors(norms: torch.Tensor, max_grad_norm: float, clipping: ClippingNa
         return torch.where(norms > limit, limit / norms.clamp(min=limit), 1.0)
     if clipping == "automatic":
         return limit / (norms + AUTOMATIC_STABILITY)
-    raise ValueError(f"unknown clipping {clipping!r}; known are flat and automatic")
+    raise ValueError(f"unknown clipping {clipping!r}; known are flat, automatic and per_layer")
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What the gradients of examples are multiplied with.
+
+    Attributes:
+        whole: (B,) float64; the least of `layers` where there are any.
+        layers: (B,) float64 for each parameter, where these differ.
+    """
+
+    whole: torch.Tensor
+    layers: Mapping[torch.nn.Parameter, torch.Tensor] | None = None
+
+    def of(self, parameter: torch.nn.Parameter) -> torch.Tensor:
+        """(B,) of one parameter."""
+        return self.whole if self.layers is None else self.layers[parameter]
+
+    def without(self, left_out: torch.Tensor) -> Factors:
+        """With 0 for the examples that a (B,) mask names."""
+        layers = None if self.layers is None else {p: f.masked_fill(left_out, 0) for p, f in self.layers.items()}
+        return Factors(self.whole.masked_fill(left_out, 0), layers)
+
+    def magnitudes(self, whole: torch.Tensor, layers: Mapping[torch.nn.Parameter, torch.Tensor]) -> torch.Tensor:
+        """(B,) magnitudes (`pipelines.dp.uses.Use.magnitudes`) of what enters the sum."""
+        if self.layers is None:
+            return self.whole * whole
+        return torch.stack([(self.layers[p] * m).square() for p, m in layers.items()]).sum(dim=0).sqrt()
+
+
+def factors_of(
+    norms: torch.Tensor,
+    layer_norms: Mapping[torch.nn.Parameter, torch.Tensor],
+    num_layers: int,
+    max_grad_norm: float,
+    clipping: ClippingName,
+    dtype: torch.dtype,
+) -> Factors:
+    """The factors of a batch.
+
+    ``per_layer`` (McMahan et al. 2018, "Learning differentially private recurrent language models", section 3) clips
+    the gradient of each of L parameters to C / sqrt(L). The squares of these bounds add up to C squared, so what an
+    example adds to all sums has norm at most C, as with flat clipping, and noise and epsilon are the same.
+
+    Args:
+        norms: (B,) float64 of the whole gradients.
+        layer_norms: (B,) float64 of each parameter's.
+        num_layers: L, trainable parameters; a shared one counts once.
+        max_grad_norm: C.
+        clipping: which kind.
+        dtype: of the sums.
+    """
+    if clipping != "per_layer":
+        return Factors(clip_factors(norms, max_grad_norm, clipping, dtype))
+    bound = max_grad_norm / math.sqrt(num_layers)
+    layers = {p: clip_factors(found, bound, "flat", dtype) for p, found in layer_norms.items()}
+    least = torch.stack([torch.ones_like(norms), *layers.values()]).amin(dim=0)
+    return Factors(least, layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveClipping:
+    """A clipping norm that follows a quantile of the gradient norms.
+
+    Andrew et al. 2021, "Differentially private learning with adaptive clipping", Algorithm 1.
+
+    Each step also counts, with noise, which examples were within the norm C, and sets C to
+    C exp(-learning_rate (share - quantile)).
+
+    Formal guarantee (their Theorem 1): with noise multiplier z and noise of standard deviation s on the sum of the
+    examples' bits, each less 1/2, the sum of gradients has noise of (z**-2 - (2 s)**-2)**(-1/2) times C. An example
+    then moves gradients and count, each over its noise, by a vector of norm at most 1 / z: a step is the Gaussian
+    mechanism with multiplier z, and its epsilon is that of a fixed norm, for either relation. C follows from what was
+    released.
+
+    Attributes:
+        quantile: share of the examples that shall be within the norm.
+        learning_rate: of the norm, on a logarithmic scale, each step.
+        count_noise: s, the noise on the count, in examples; unset: a twentieth of the expected batch, as the paper has
+            it.
+    """
+
+    quantile: float = 0.5
+    learning_rate: float = 0.2
+    count_noise: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.quantile < 1:
+            raise ConfigError(f"quantile must be strictly between 0 and 1, not {self.quantile}")
+        if not (0 < self.learning_rate < math.inf):
+            raise ConfigError(f"learning_rate of the clipping norm must be above 0, not {self.learning_rate}")
+        if self.count_noise is not None and not (0 < self.count_noise < math.inf):
+            raise ConfigError(f"count_noise must be above 0, not {self.count_noise}")
+
+    def noise_on_count(self, expected_batch_size: float) -> float:
+        """s, in examples."""
+        return expected_batch_size / 20 if self.count_noise is None else self.count_noise
+
+    def noise_on_gradients(self, noise_multiplier: float, expected_batch_size: float) -> float:
+        """The multiplier of the noise on the sum of gradients, larger than ``noise_multiplier``.
+
+        Raises:
+            ConfigError: the count alone would cost more than the whole step may.
+        """
+        if noise_multiplier == 0:
+            return 0.0
+        count_noise = self.noise_on_count(expected_batch_size)
+        left = noise_multiplier**-2 - (2 * count_noise) ** -2
+        if left <= 0:
+            raise ConfigError(
+                f"with noise of {count_noise:g} examples on the count, the count alone costs more than a step with "
+                f"noise_multiplier {noise_multiplier:g} may. Set AdaptiveClipping(count_noise=...) well above "
+                f"{noise_multiplier / 2:g}, or take larger batches"
+            )
+        return 1 / math.sqrt(left)
+
+    def next_norm(self, max_grad_norm: float, noisy_count: float, expected_batch_size: float) -> float:
+        """The clipping norm after a step.
+
+        Args:
+            max_grad_norm: C.
+            noisy_count: the sum of bits, each less 1/2, with its noise.
+            expected_batch_size: records in an average step.
+        """
+        share = min(1.0, max(0.0, noisy_count / expected_batch_size + 0.5))
+        return max_grad_norm * math.exp(-self.learning_rate * (share - self.quantile))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
@@ -11,17 +11,19 @@ import torch
 
 from pipelines.dp.attach import attach
 from pipelines.dp.cancellation import WholeGradients, cancelling
-from pipelines.dp.clipping import ClippingName, clip_factors
+from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, NotFiniteError, UnsupportedLayerError
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
 from pipelines.dp.uses import Direction, MemoryBudget, Sums
+from pipelines.errors import PrivacyGateError
 
 ModeName = Literal["book_keeping", "two_pass"]
 T = TypeVar("T")
 
 LEAST_MAX_GRAD_NORM: Final = 1e-12
+MOST_MAX_GRAD_NORM: Final = 1e12
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Clipped:
 
     Attributes:
         norms: (B,) float64 gradient norms before clipping.
-        factors: (B,) float64, what each gradient was multiplied with.
+        factors: (B,) float64, what each gradient was multiplied with; under per-layer clipping the least.
         losses: (B,) the losses, detached.
     """
 
@@ -122,13 +124,14 @@ class GradientEngine:
             )
         if mode not in ("book_keeping", "two_pass"):
             raise ValueError(f"unknown mode {mode!r}; known are book_keeping and two_pass")
-        clip_factors(torch.zeros(1), max_grad_norm, clipping, torch.float32)
+        factors_of(torch.zeros(1), {}, 1, max_grad_norm, clipping, torch.float32)
         self._model = model
         self._max_grad_norm = max_grad_norm
         self._clipping: ClippingName = clipping
         self._mode = mode
         self._tape = Tape(budget or MemoryBudget())
         self._sums = Sums()
+        self._num_within = 0.0
         self._is_traced = False
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
@@ -144,6 +147,17 @@ class GradientEngine:
     def max_grad_norm(self) -> float:
         """What the norm of an example's share is at most."""
         return self._max_grad_norm
+
+    @max_grad_norm.setter
+    def max_grad_norm(self, value: float) -> None:
+        """Between steps only: what was added up is bounded by the norm that it was clipped to.
+
+        Raises:
+            PrivacyGateError: within a step.
+        """
+        if self._sums.is_begun:
+            raise PrivacyGateError("the clipping norm changes between steps, not within one")
+        self._max_grad_norm = min(max(value, LEAST_MAX_GRAD_NORM), MOST_MAX_GRAD_NORM)
 
     @property
     def model(self) -> torch.nn.Module:
@@ -282,18 +296,21 @@ class GradientEngine:
             # a share could exceed the bound.
             tape.sums, tape.factors = self._sums, shared
             self._run(Phase.SUM, losses.sum())
+        self._num_within += float((norms <= self._max_grad_norm).double().sub(0.5).sum())
         return Clipped(norms, factors, losses.detach())
 
-    def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _add_cancelling(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, Factors]:
         """Adds the examples whose terms are too large for a sum of the batch, by themselves.
 
         Returns:
-            (B,) norms, factors, and the factors for the sum of the batch: 0 for the examples that were added here.
+            (B,) norms, (B,) factors, and the factors for the sum of the batch: 0 for the examples that were added here.
         """
         tape = self._tape
-        norms, factors = self._norms_and_factors(losses)
+        norms, batch_factors = self._norms_and_factors(losses)
+        factors = batch_factors.whole.clone()
         assert tape.magnitudes is not None  # noqa: S101
-        is_apart = cancelling(factors, tape.magnitudes, self._max_grad_norm, self._dtype)
+        magnitudes = batch_factors.magnitudes(tape.magnitudes, tape.layer_magnitudes)
+        is_apart = cancelling(magnitudes, self._max_grad_norm, self._dtype)
         apart: list[int] = is_apart.nonzero().flatten().tolist()
         step = max(1, tape.budget.kept_bytes // (8 * sum(p.numel() for p in self.parameters)))
         for at in range(0, len(apart), step):
@@ -305,9 +322,10 @@ class GradientEngine:
                 self._run(Phase.WHOLE, losses.sum(), retain_graph=True)
             norms[examples] = whole.norms()
             _check_finite(norms)
-            factors[examples] = clip_factors(norms[examples], self._max_grad_norm, self._clipping, self._dtype)
-            whole.add_weighted(self._sums, factors[examples])
-        return norms, factors, factors.masked_fill(is_apart, 0)
+            found = self._factors(norms[examples], whole.layer_norms())
+            factors[examples] = found.whole
+            whole.add_weighted(self._sums, found)
+        return norms, factors, batch_factors.without(is_apart)
 
     def _observe(self, losses: torch.Tensor) -> Observation:
         tape = self._tape
@@ -330,11 +348,14 @@ class GradientEngine:
                     "itself, or freeze the parameter"
                 )
 
-    def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _norms_and_factors(self, losses: torch.Tensor) -> tuple[torch.Tensor, Factors]:
         with torch.no_grad():
             norms = self._tape.norms(len(losses), losses.device)
         _check_finite(norms)
-        return norms, clip_factors(norms, self._max_grad_norm, self._clipping, self._dtype)
+        return norms, self._factors(norms, self._tape.layer_norms)
+
+    def _factors(self, norms: torch.Tensor, layer_norms: Mapping[torch.nn.Parameter, torch.Tensor]) -> Factors:
+        return factors_of(norms, layer_norms, len(self.parameters), self._max_grad_norm, self._clipping, self._dtype)
 
     @property
     def _dtype(self) -> torch.dtype:
@@ -345,7 +366,13 @@ class GradientEngine:
         """The clipped sums since the last call, one for each of `parameters`, float32 or float64; starts afresh."""
         taken = [self._sums.of(p) for p in self.parameters]
         self._sums = Sums()
+        self._num_within = 0.0
         return taken
+
+    @property
+    def num_within(self) -> float:
+        """Of the examples since `take_sums`: those within the clipping norm less one half for each. Private."""
+        return self._num_within
 
 
 def _check_finite(values: torch.Tensor) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
 from pipelines.dp.gradients import Clipped, GradientEngine
 from pipelines.dp.isolation import IsolationProbe
@@ -27,6 +28,7 @@ def noisy_step(
     expected_batch_size: float,
     rng: np.random.Generator,
     ranks: Ranks = ALONE,
+    adaptive: AdaptiveClipping | None = None,
 ) -> None:
     """One step on the engine's sums: noise, division by the expected batch size, the optimizer's own step.
 
@@ -41,9 +43,18 @@ def noisy_step(
         expected_batch_size: records in an average step, over all processes.
         rng: of the noise. Under several processes only the first one's is used: one draw in total.
         ranks: the processes whose sums belong to one step.
+        adaptive: how the clipping norm follows the norms of gradients; None leaves it.
     """
+    count = torch.tensor([engine.num_within], dtype=torch.float64)
     sums = engine.take_sums()
+    if adaptive is not None:
+        if ranks.is_first:
+            add_noise([count], adaptive.noise_on_count(expected_batch_size) if noise_multiplier else 0.0, rng)
+        (total_count,) = ranks.totals(count.tolist(), sums[0].device)
+        noise_multiplier = adaptive.noise_on_gradients(noise_multiplier, expected_batch_size)
     deviation = noise_multiplier * engine.max_grad_norm
+    if adaptive is not None:
+        engine.max_grad_norm = adaptive.next_norm(engine.max_grad_norm, total_count, expected_batch_size)
     if ranks.is_first:
         add_noise(sums, deviation, rng, expected_batch_size)
     else:
@@ -103,6 +114,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         expected_batch_size: float,
         before_step: Callable[[], None],
         ranks: Ranks = ALONE,
+        adaptive: AdaptiveClipping | None = None,
     ) -> None:
         """Args:
         optimizer: holds the trainable parameters.
@@ -111,7 +123,9 @@ class PrivateOptimizer(torch.optim.Optimizer):
         expected_batch_size: divides the sums.
         before_step: called before each noisy step; it counts the step, and raises where no more is allowed.
         ranks: the processes that take steps together.
+        adaptive: how the clipping norm follows the norms of gradients.
         """
+        self._adaptive = adaptive
         self._inner = optimizer
         self._engine = engine
         self._noise_multiplier = noise_multiplier
@@ -130,6 +144,20 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def model(self) -> torch.nn.Module:
         """The model that the engine is attached to."""
         return self._engine.model
+
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the clipping norm changes from step to step."""
+        return self._adaptive is not None
+
+    @property
+    def max_grad_norm(self) -> float:
+        """The clipping norm of the next step. An adaptive one follows from what was released, and may be published."""
+        return self._engine.max_grad_norm
+
+    @max_grad_norm.setter
+    def max_grad_norm(self, value: float) -> None:
+        self._engine.max_grad_norm = value
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -317,6 +345,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             expected_batch_size=self._expected_batch_size,
             rng=rng,
             ranks=self._ranks,
+            adaptive=self._adaptive,
         )
         self.num_steps += 1
         self._rates.forget()

@@ -18,7 +18,7 @@ from pipelines.accounting.events import (
     dp_sgd,
 )
 from pipelines.dp.attach import foreign_rules
-from pipelines.dp.clipping import ClippingName
+from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.gradients import GradientEngine, ModeName
 from pipelines.dp.isolation import PROBE_SIZE
 from pipelines.dp.optimizer import PrivateOptimizer, check_holds
@@ -99,6 +99,7 @@ class PrivacyEngine:
         mode: ModeName = "book_keeping",
         max_physical_batch_size: int | None = None,
         memory_budget: MemoryBudget | None = None,
+        adaptive_clipping: AdaptiveClipping | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
         """Private counterparts of a model, an optimizer and a loader.
 
@@ -110,10 +111,12 @@ class PrivacyEngine:
                 step, over all processes. Its order is replaced by Poisson sampling.
             noise_multiplier: noise standard deviation over ``max_grad_norm``, >= 0.
             max_grad_norm: what the gradient norm of one record is clipped to.
-            clipping: ``flat`` or ``automatic``.
+            clipping: ``flat``, ``automatic`` or ``per_layer``.
             mode: ``book_keeping`` (fast) or ``two_pass`` (least memory).
             max_physical_batch_size: most records that the model sees at once; larger samples come in parts.
             memory_budget: for the engine's temporary values.
+            adaptive_clipping: has the clipping norm follow a quantile of the gradient norms, beginning at
+                ``max_grad_norm``; with ``flat`` clipping. Epsilon is the same.
 
         Returns:
             The model, with its layers under the engine's rules, the optimizer and the loader. The loader's first
@@ -129,9 +132,13 @@ class PrivacyEngine:
             raise ConfigError(f"noise_multiplier must be a finite number >= 0, not {noise_multiplier}")
         if max_physical_batch_size is not None and max_physical_batch_size < 1:
             raise ConfigError(f"max_physical_batch_size must be at least 1, not {max_physical_batch_size}")
+        if adaptive_clipping is not None and clipping != "flat":
+            raise ConfigError("adaptive_clipping goes with clipping='flat': it counts whole gradients within one norm")
         if self._optimizer is not None:
             raise ConfigError("this engine has made a model private already; take a new one for another model")
         plan = _plan(data_loader, 1)
+        if adaptive_clipping is not None:
+            adaptive_clipping.noise_on_gradients(noise_multiplier, plan.expected_batch_size)
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             module = module.module
         gradients = GradientEngine(
@@ -149,6 +156,7 @@ class PrivacyEngine:
             expected_batch_size=plan.expected_batch_size,
             before_step=lambda: self._count(*setting),
             ranks=ranks,
+            adaptive=adaptive_clipping,
         )
         self._optimizer = private
         loader = PoissonLoader(
@@ -177,6 +185,7 @@ class PrivacyEngine:
         mode: ModeName = "book_keeping",
         max_physical_batch_size: int | None = None,
         memory_budget: MemoryBudget | None = None,
+        adaptive_clipping: AdaptiveClipping | None = None,
     ) -> tuple[torch.nn.Module, PrivateOptimizer, PoissonLoader]:
         """As `make_private`, with the least noise that keeps ``epochs`` passes within (epsilon, delta), by PLD.
 
@@ -207,6 +216,7 @@ class PrivacyEngine:
             mode=mode,
             max_physical_batch_size=max_physical_batch_size,
             memory_budget=memory_budget,
+            adaptive_clipping=adaptive_clipping,
         )
         self._warn_about(target_delta)
         self._steps_left = plan.num_steps
@@ -269,6 +279,7 @@ class PrivacyEngine:
             "version": _STATE_VERSION,
             "history": [list(entry) for entry in self._history],
             "is_insecure": self._is_insecure,
+            **({} if self._optimizer is None else {"max_grad_norm": self._optimizer.max_grad_norm}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -285,6 +296,7 @@ class PrivacyEngine:
                 raise ValueError
             history = [(float(noise), float(rate), int(steps)) for noise, rate, steps in state["history"]]
             is_insecure = bool(state["is_insecure"])
+            max_grad_norm = None if "max_grad_norm" not in state else float(state["max_grad_norm"])
         except (KeyError, TypeError, ValueError) as error:
             raise ConfigError("this is not the state of a PrivacyEngine that this version can read") from error
         if self._steps_left is not None:
@@ -296,6 +308,8 @@ class PrivacyEngine:
         self._is_insecure = self._is_insecure or is_insecure
         if self._optimizer is not None:
             self._optimizer.num_steps = self.num_steps
+            if max_grad_norm is not None and self._optimizer.is_adaptive:
+                self._optimizer.max_grad_norm = max_grad_norm
 
     def _count(self, noise_multiplier: float, sample_rate: float) -> None:
         # Counted before the step, so that one that is cut short is counted too.

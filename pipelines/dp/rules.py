@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import torch
 
+from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import UnsupportedLayerError
 from pipelines.dp.layers import Site
 from pipelines.dp.random_states import random_states, set_random_states
@@ -216,7 +217,7 @@ def _by_rule(
         found.append(("norms", tape.norms(len(out), out.device), squares.sqrt()))
         weights = torch.linspace(0.5, 1.0, len(out), device=out.device, dtype=torch.float32)
         sums = Sums()
-        tape.add_weighted(sums, weights)
+        tape.add_weighted(sums, Factors(weights))
     for parameter, theirs in expected.parameters.items():
         whole = torch.einsum("b...,b->...", theirs.double(), weights.double())
         found.append(("weighted sums", sums.of(parameter).double(), whole))

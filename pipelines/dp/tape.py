@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 import torch
 
 from pipelines.dp.cancellation import WholeGradients
+from pipelines.dp.clipping import Factors
 from pipelines.dp.errors import IsolationError, LossError, UnsupportedLayerError
 from pipelines.dp.grams import dense_squares
 from pipelines.dp.head_use import HeadUse
@@ -64,7 +65,9 @@ class Tape:
         magnitudes: (B,) float64, see `Use.magnitudes`, over all parameters; known with the norms.
         whole: what the phase WHOLE fills.
         sums: where the phase SUM adds up.
-        factors: (B,) what it multiplies the examples' gradients with.
+        factors: what it multiplies the examples' gradients with.
+        layer_norms: (B,) float64 for each parameter; known with the norms.
+        layer_magnitudes: (B,) float64 for each parameter whose terms may be larger than its gradient.
         room: memory that lasts for a batch.
         batch_number: of the current batch, so that a graph of an earlier one is told apart.
     """
@@ -81,7 +84,9 @@ class Tape:
         self.magnitudes: torch.Tensor | None = None
         self.whole: WholeGradients | None = None
         self.sums = Sums()
-        self.factors: torch.Tensor | None = None
+        self.factors: Factors | None = None
+        self.layer_norms: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self.layer_magnitudes: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.room = Room()
         self.batch_number = 0
         self._scratch = Scratch()
@@ -103,6 +108,7 @@ class Tape:
         self._uses.clear()
         self._squares.clear()
         self._num_calls.clear()
+        self.layer_norms, self.layer_magnitudes = {}, {}
         self.sums, self.factors = Sums(), None
 
     def called(self, parameters: Iterable[torch.nn.Parameter | None]) -> None:
@@ -146,7 +152,8 @@ class Tape:
     def add(self, where: str, parameter: torch.nn.Parameter, use: Use) -> None:
         """Takes in one use, found by the backward pass."""
         if self.phase is Phase.SUM:
-            use.add_weighted(self.sums, parameter, self.factors, self._scratch)
+            assert self.factors is not None  # noqa: S101
+            use.add_weighted(self.sums, parameter, self.factors.of(parameter), self._scratch)
         elif self.phase is Phase.KEEP:
             if self._num_calls.get(parameter, 0) == 1:  # norms while the values are warm
                 dense = use.as_dense(self.budget) if isinstance(use, OuterUse) else None
@@ -177,7 +184,8 @@ class Tape:
         """(B,) float64 norms of the examples' whole gradients; `magnitudes` are known then too."""
         total = torch.zeros(num_examples, dtype=torch.float64, device=device)
         magnitude_squares = torch.zeros_like(total)
-        unsettled: list[tuple[SumOfUses, Squares]] = []
+        unsettled: list[tuple[torch.nn.Parameter, SumOfUses, Squares]] = []
+        layers: dict[torch.nn.Parameter, torch.Tensor] = {}
         for parameter in {**self._uses, **self._squares}:
             uses = self._uses.get(parameter, [])
             if len(uses) > 1:
@@ -195,13 +203,17 @@ class Tape:
             else:
                 squares = uses[0].squares(self.budget)
             total += squares.norms
+            layers[parameter] = squares.norms
             if squares.magnitudes is not None:
                 magnitude_squares += squares.magnitudes.square()
+                self.layer_magnitudes[parameter] = squares.magnitudes
             if squares.terms is not None:
-                unsettled.append((SumOfUses(self._uses.get(parameter, [])), squares))
-        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, s in unsettled]).any()):
-            for gradients, squares in unsettled:
-                total += _settled(squares, gradients) - squares.norms
+                unsettled.append((parameter, SumOfUses(self._uses.get(parameter, [])), squares))
+        if unsettled and bool(torch.stack([_is_cancelled(s).any() for _, _, s in unsettled]).any()):
+            for parameter, gradients, squares in unsettled:
+                layers[parameter] = _settled(squares, gradients)
+                total += layers[parameter] - squares.norms
+        self.layer_norms = {parameter: found.clamp(min=0).sqrt() for parameter, found in layers.items()}
         self.magnitudes = magnitude_squares.sqrt()
         return total.clamp(min=0).sqrt()
 
@@ -211,11 +223,11 @@ class Tape:
             for use in uses:
                 whole.add(parameter, use)
 
-    def add_weighted(self, sums: Sums, factors: torch.Tensor) -> None:
+    def add_weighted(self, sums: Sums, factors: Factors) -> None:
         """Adds the weighted sums of all uses that were kept, and lets go of them one by one."""
         for parameter in list(self._uses):
             for use in self._uses.pop(parameter):
-                use.add_weighted(sums, parameter, factors, self._scratch)
+                use.add_weighted(sums, parameter, factors.of(parameter), self._scratch)
 
 
 class SumOfUses:

@@ -96,6 +96,11 @@ class Sums:
     def __init__(self) -> None:
         self._tensors: dict[torch.nn.Parameter, torch.Tensor] = {}
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was added."""
+        return bool(self._tensors)
+
     def add_product(self, parameter: torch.nn.Parameter, left: torch.Tensor, right: torch.Tensor) -> None:
         """Adds ``left @ right``, as many elements as the parameter has.
 

@@ -60,7 +60,7 @@ class PrivateLoop:
 
     def __init__(
         self, losses_of=cross_entropies, *, model=None, data=None, batch_size=8, engine=None, limit=None, noise=1.0,
-        max_grad_norm=0.5, mode="book_keeping", momentum=0.0, **loader,
+        max_grad_norm=0.5, mode="book_keeping", momentum=0.0, clipping="flat", adaptive_clipping=None, **loader,
     ):  # fmt: skip
         self.losses_of = losses_of
         self.model = network() if model is None else model
@@ -74,7 +74,7 @@ class PrivateLoop:
         )
         _, self.optimizer, self.loader = self.engine.make_private(
             module=self.model, optimizer=optimizer, max_grad_norm=max_grad_norm, max_physical_batch_size=limit,
-            noise_multiplier=noise, mode=mode,
+            noise_multiplier=noise, mode=mode, clipping=clipping, adaptive_clipping=adaptive_clipping,
             data_loader=DataLoader(rows() if data is None else data, batch_size=batch_size, **loader),
         )  # fmt: skip
 

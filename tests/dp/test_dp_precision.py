@@ -187,5 +187,5 @@ def test_ordinary_examples_stay_in_the_sum_of_the_batch(mode, monkeypatch):
 
 def test_what_is_no_number_is_apart():
     """Guards magnitudes that overflowed: nothing is known of their terms."""
-    factors, magnitudes = torch.ones(4), torch.tensor([1.0, float("inf"), float("nan"), 129.0])
-    assert cancelling(factors, magnitudes, 1.0, torch.float32).tolist() == [False, True, True, True]
+    magnitudes = torch.tensor([1.0, float("inf"), float("nan"), 129.0])
+    assert cancelling(magnitudes, 1.0, torch.float32).tolist() == [False, True, True, True]
