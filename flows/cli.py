@@ -47,8 +47,11 @@ def main() -> NoReturn:
 def _run() -> int:
     _quiet_defaults()
     from flows.arguments import app
+    from flows.verbosity import hoisted
 
-    result = app(standalone_mode=False)  # an exit code where a command asked for one
+    result = app(
+        args=hoisted(sys.argv[1:]), prog_name="reticent", standalone_mode=False
+    )  # an exit code where a command asked for one
     return result if isinstance(result, int) else 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +14,24 @@ app = typer.Typer(
     help="Train language models on text that holds secrets, without the models learning them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
 )
 simulate_app = typer.Typer(help="Make a synthetic corpus with known secrets.", no_args_is_help=True)
 app.add_typer(simulate_app, name="simulate")
 privacy_app = typer.Typer(help="What a training costs: epsilon, noise, and credit for redaction.", no_args_is_help=True)
 app.add_typer(privacy_app, name="privacy")
+
+
+@app.callback()
+def every_command(
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no warnings: answers and errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Progress line by line, and Prefect's log.")] = False,
+) -> None:
+    """Options of every command; they may stand after it too."""
+    from flows.verbosity import set_verbosity
+
+    set_verbosity(os.environ, quiet=quiet, verbose=verbose)
+
 
 ConfigArgument = Annotated[Path, typer.Argument(help="The settings file (TOML).", show_default=True)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document (the last line of the output).")]

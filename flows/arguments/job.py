@@ -45,6 +45,22 @@ def init(
 
 
 @app.command()
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the demo; made if missing.")] = Path(
+        "reticent-demo"
+    ),
+    dialogues: Annotated[int, typer.Option(min=1, help="Size of the built-in corpus.")] = 200,
+    as_json: JsonOption = False,
+) -> None:
+    """A tour: the built-in corpus, the whole job on it, and what to look at."""
+    from flows.commands.demo import run_demo
+
+    record = run_demo(folder, dialogues=dialogues, say=lambda text: None if as_json else typer.echo(text))
+    if as_json:
+        emit_run(record, True)
+
+
+@app.command()
 def run(
     config: ConfigArgument = DEFAULT_CONFIG,
     from_stage: Annotated[str | None, typer.Option("--from", help="Let this stage and all after it run.")] = None,

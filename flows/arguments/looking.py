@@ -71,6 +71,28 @@ def report(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
     emit(record, as_json, run_text(record))
 
 
+@app.command("open")
+def open_report(
+    config: ConfigArgument = DEFAULT_CONFIG,
+    public: Annotated[bool, typer.Option("--public", help="The public report, not the trusted side's.")] = False,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it, or only say where it is.")] = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the last run's report in a browser."""
+    from flows.commands.open import open_document
+
+    document = open_document(config, os.environ, public=public, browser=browser)
+    emit(document, as_json, document["report"])
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of reticent.toml, which editors complete and check it by."""
+    from flows.commands.init import schema_text
+
+    typer.echo(schema_text(), nl=False)
+
+
 @app.command("dedup-stats")
 def dedup_stats(
     config: ConfigArgument = DEFAULT_CONFIG,

@@ -12,6 +12,9 @@ from typing import Final
 from flows.commands.survey import USUAL_EPOCHS, Survey, survey
 from pipelines.errors import ConfigError
 
+SCHEMA: Final = "reticent.schema.json"
+"""Of settings files, for editors (`flows.docs.schema`); the first line of a starter names it."""
+
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
 """What masks text of one's own. Not ``propagate``: docs/policies.md, "The default"."""
 
@@ -19,7 +22,7 @@ OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
 def write_starter(
     folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int, say: Callable[[str], None] = lambda text: None
 ) -> Path:
-    """Writes ``reticent.toml`` and, without own inputs, a built-in corpus beside it.
+    """Writes ``reticent.toml``, its schema for editors and, without own inputs, a built-in corpus beside it.
 
     Args:
         folder: made if missing; an existing ``reticent.toml`` is never overwritten.
@@ -67,7 +70,13 @@ def write_starter(
         if unusual:
             write_customersim(folder / "corpus" / "unusual", unusual, seed, template_set="B")
     path.write_text(template, "utf-8")
+    (folder / SCHEMA).write_text(schema_text(), "utf-8")
     return path
+
+
+def schema_text() -> str:
+    """The JSON schema of settings files, as it is shipped."""
+    return resources.files("flows.commands").joinpath(SCHEMA).read_text("utf-8")
 
 
 _DAMAGED: Final = {"multidogo": 0.05}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import logging
+import math
+import os
 import sys
 import threading
 import time
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flows.verbosity import is_quiet, is_verbose
 from pipelines.graph import GRAPH
 from pipelines.store.workers import PARTITIONS
 from tasks.builders import StageProgress
@@ -18,19 +21,27 @@ from tasks.builders import StageProgress
 _INTERVAL_SECONDS = 0.1
 _QUIET_INTERVAL_SECONDS = 15.0
 _SERVER_INTERVAL_SECONDS = 3.0
+_LEAST_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
 class Console:
-    """Progress on standard error: one moving line on a terminal, one line per event otherwise."""
+    """Progress on standard error: one moving line on a terminal, one line per event otherwise, none when quiet.
+
+    Time left is a guess: the rest at the pace since the stage was first seen.
+    """
 
     def __init__(self) -> None:
-        self._tty = sys.stderr.isatty()
+        self._quiet = is_quiet(os.environ)
+        self._tty = sys.stderr.isatty() and not is_verbose(os.environ)
+        self._begun: dict[str, tuple[float, int]] = {}
         self._last = 0.0
         self._width = 0
 
     def say(self, text: str) -> None:
         """Prints a line at once."""
+        if self._quiet:
+            return
         if self._tty:
             sys.stderr.write("\r" + text.ljust(self._width)[:110])
             self._width = len(text)
@@ -41,13 +52,17 @@ class Console:
     def progress(self, stage: str, done: int, total: int | None, message: str) -> None:
         """Shows a stage's progress, at a bearable rate."""
         now = time.monotonic()
-        interval = _INTERVAL_SECONDS if self._tty else _QUIET_INTERVAL_SECONDS
+        began, first = self._begun.setdefault(stage, (now, done))
+        if done < first:  # another pass of the stage
+            began, first = self._begun[stage] = (now, done)
+        interval = _INTERVAL_SECONDS if self._tty or is_verbose(os.environ) else _QUIET_INTERVAL_SECONDS
         if now - self._last < interval:
             return
         self._last = now
         name = GRAPH[stage].shown_name if stage in GRAPH else stage
         share = f"{done:,}/{total:,}" if total else (f"{done:,}" if done else "")
-        self.say(" ".join(part for part in (name, share, message) if part))
+        left = _time_left(now - began, done - first, total - done) if total else ""
+        self.say(" ".join(part for part in (name, share, message, left) if part))
 
     def reading(self, done: int, total: int | None, message: str = "") -> None:
         """Shows the reading of input files."""
@@ -62,6 +77,16 @@ class Console:
         if self._tty and self._width:
             sys.stderr.write("\r" + " " * min(self._width, 110) + "\r")
             sys.stderr.flush()
+
+
+def _time_left(seconds: float, num_done: int, num_left: int) -> str:
+    """What a stage still takes, in words; nothing while that is a mere guess."""
+    if seconds < _LEAST_SECONDS or num_done < 1 or num_left < 1:
+        return ""
+    rest = seconds * num_left / num_done
+    if rest < 60:
+        return f"(about {math.ceil(rest)} s left)"
+    return f"(about {math.ceil(rest / 60)} min left)" if rest < 5400 else f"(about {rest / 3600:.1f} h left)"
 
 
 @contextmanager

@@ -1,0 +1,50 @@
+"""``reticent demo``: a tour of the built-in job, from an empty folder to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flows.commands.init import write_starter
+from flows.commands.plan import run_text
+from flows.commands.run import run_job
+
+
+def run_demo(folder: Path, *, dialogues: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Writes the built-in corpus and its settings, runs the job, and says what to look at. Goes on where it was left.
+
+    Args:
+        folder: of the demo; made if missing.
+        dialogues: size of the built-in corpus, where there is none yet.
+        say: told each step.
+
+    Returns:
+        The run's record.
+    """
+    config = folder / "reticent.toml"
+    if config.exists():
+        say(f"1. {config} is there already: going on with it.")
+    else:
+        say(
+            f"1. Writing {dialogues:,} synthetic dialogues whose secrets are known (names, addresses, order numbers), "
+            f"and a commented {config}."
+        )
+        write_starter(folder, [], dialogues=dialogues, seed=0)
+    say(
+        "2. Running the job: read and split the text, mask repeats and secrets, search what will be public, measure "
+        "what was missed, train a small model (on the public part, then with noise on the private part), and state "
+        "the guarantee."
+    )
+    record = run_job(config)
+    say("3. " + run_text(record))
+    say(
+        "4. Look at it:\n"
+        f"   reticent open {config}                 the report in a browser: what is claimed, and what was missed\n"
+        f"   reticent show redacted -c {config}     the text with its masks\n"
+        f"   reticent inspect redact -c {config}    the tables, for polars\n"
+        f"   reticent ledger {config}               what was trained, and the epsilon of all together\n"
+        "   Then change a setting and run again: `reticent plan` says what will run.\n"
+        "   Your own text: reticent init my-project --input PATH"
+    )
+    return record
