@@ -11,7 +11,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site package audit lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -23,6 +23,8 @@ help:
 	@echo "make golden     regenerate the golden files; review the diff"
 	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
 	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"
+	@echo "make package    wheel, source distribution and list of packages (SBOM), into dist/; built twice, equal bytes"
+	@echo "make audit      known vulnerabilities of the locked packages; asks the network"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -89,6 +91,16 @@ site: $(SITE)/.installed
 	$(SITE)/bin/python -m flows.docs.site build
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --quiet --config-file build/mkdocs.json
 	@echo "read it: $(SITE)/bin/python -m http.server --bind 127.0.0.1 --directory build/site 8001"
+
+package: setup
+	rm -rf dist
+	$(BIN)/python deploy/package.py --out dist
+
+audit: setup
+	@test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; } \
+		|| { rm -rf .venv-audit; echo "make audit needs the network: pip-audit could not be installed"; exit 1; }
+	@for lock in requirements.lock requirements-models.lock requirements-slow.lock; do \
+		.venv-audit/bin/pip-audit --disable-pip --no-deps --progress-spinner off --requirement $$lock || exit 1; done
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock

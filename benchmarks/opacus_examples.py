@@ -122,7 +122,8 @@ def build(example: Example, contender: str, seed: int) -> nn.Module:
         from opacus.layers import DPLSTM
 
         other = Letters(DPLSTM)
-        other.load_state_dict(model.state_dict())
+        for name, layer in model.named_children():  # its LSTM takes torch's names by itself, and not inside another
+            getattr(other, name).load_state_dict(layer.state_dict())
         return other.train()
     return model.train()
 
@@ -184,11 +185,20 @@ def step_on(example: Example, contender: str, model: nn.Module, x: Any, y: Any, 
     return theirs
 
 
+def weights_of(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The weights by torch's names, in double precision."""
+    found = {}
+    for child, layer in model.named_children():
+        for name, value in layer.state_dict().items():
+            found[f"{child}.{name}"] = value.double().clone()
+    return found
+
+
 def error_of_a_step(example: Example, contender: str) -> float:
     """How far a noiseless step is from one example at a time, relative to the step."""
     model = build(example, contender, 0)
     x, y = (tensor[:24] for tensor in example.train.tensors)
-    expected = [torch.zeros_like(p, dtype=torch.float64) for p in model.parameters()]
+    expected = [torch.zeros_like(p, dtype=torch.float64) for p in build(example, "plain", 0).parameters()]
     reference = copy.deepcopy(build(example, "plain", 0)).double()
     names = [name for name, _ in reference.named_parameters()]
     for one, label in zip(x, y, strict=True):
@@ -198,10 +208,10 @@ def error_of_a_step(example: Example, contender: str) -> float:
         norm = torch.cat([g.flatten() for g in gradients]).norm()
         for total, gradient in zip(expected, gradients, strict=True):
             total += gradient * min(1.0, example.max_grad_norm / float(norm))
-    before = {name: value.double().clone() for name, value in model.state_dict().items()}
+    before = weights_of(model)
     step_on(example, contender, model, x, y, 0.0)()
-    after = model.state_dict()
-    moved = torch.cat([((before[n] - after[n].double()) * len(x) / example.lr).flatten() for n in names])
+    after = weights_of(model)
+    moved = torch.cat([((before[n] - after[n]) * len(x) / example.lr).flatten() for n in names])
     wanted = torch.cat([total.flatten() for total in expected])
     return float((moved - wanted).norm() / wanted.norm())
 

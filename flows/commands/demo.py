@@ -36,7 +36,7 @@ def run_demo(folder: Path, *, dialogues: int, say: Callable[[str], None]) -> dic
         "what was missed, train a small model (on the public part, then with noise on the private part), and state "
         "the guarantee."
     )
-    record = run_job(config)
+    record = run_job(config, from_stage=None, only=None, force=[], verify=None)
     say("3. " + run_text(record))
     say(
         "4. Look at it:\n"

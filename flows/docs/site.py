@@ -52,7 +52,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "scale.md",
         "no-network.md",
     ),
-    "Reference": ("settings.md", "api.md", "promises.md", "sharp_edges.md"),
+    "Reference": ("command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
     "Evidence": ("reproductions.md", "orderings.md"),
     "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
 }

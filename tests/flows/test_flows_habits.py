@@ -3,6 +3,7 @@
 import json
 import tomllib
 import webbrowser
+from unittest.mock import create_autospec
 
 import jsonschema
 import pytest
@@ -130,7 +131,8 @@ def test_open_shows_the_report(tmp_path, monkeypatch):
 
 def test_the_demo_is_a_tour(tmp_path, monkeypatch):
     runs = []
-    monkeypatch.setattr(demo, "run_job", lambda config: runs.append(config) or {"record": 1})
+    job = create_autospec(demo.run_job, side_effect=lambda config, **_: runs.append(config) or {"record": 1})
+    monkeypatch.setattr(demo, "run_job", job)
     monkeypatch.setattr(demo, "run_text", lambda record: "figures")
     shown = invoke("demo", str(tmp_path / "tour"), "--dialogues", "3")
     assert shown.exit_code == 0
