@@ -93,11 +93,8 @@ def _page(
         raise StoreError("the report is gone or damaged; `reticent verify --repair`, then run again")
     last = next((found for found in reversed(signatures(roots)) if found["run_id"] != run_id), None)
     changes = None
-    if last is not None:
-        try:
-            changes = changed_lines(diff_document(config, environ, last["run_id"], run_id))
-        except ConfigError:  # its record was removed
-            changes = None
+    if last is not None and _can_be_compared(roots, last["run_id"]):
+        changes = changed_lines(diff_document(config, environ, last["run_id"], run_id))
     signing = Signing(
         run_id=run_id,
         started=runs.started_at(run_id),
@@ -107,6 +104,15 @@ def _page(
         changes=changes,
     )
     return sign_off_page(roots.private_files("report", key).json("report.json"), signing).encode()
+
+
+def _can_be_compared(roots: Roots, run_id: str) -> bool:
+    """Whether a run's claims are there yet: where `reticent gc` removed them, all would seem to have changed."""
+    try:
+        key = runs.key_in(runs.resolve(roots, run_id), "guarantee")
+    except ConfigError:
+        return False
+    return key is not None and manifests.load(roots, "guarantee", key) is not None
 
 
 def _composed(settings: Settings, roots: Roots) -> dict[str, Any]:

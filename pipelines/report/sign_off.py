@@ -33,7 +33,7 @@ class Signing:
         composed: what all releases on these files cost together: ``num_releases``, ``epsilon`` (None: no bound),
             ``delta``.
         last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
-        changes: what differs from the last signed run, a line each; None where that run's record is gone.
+        changes: what differs from the last signed run, a line each; None where that run's claims are gone.
     """
 
     run_id: str

@@ -78,6 +78,18 @@ def test_the_next_page_says_what_changed_since(config: Path) -> None:
     ]
 
 
+def test_a_signed_run_whose_claims_are_gone_is_not_compared(config: Path) -> None:
+    roots = open_store(load_settings(config, {}), create=False)
+    first = sign_document(config, {}, "Ada Example")["signed"]
+    claims = str(runs.key_in(runs.latest(roots), "guarantee"))
+    drive(config, EVERYTHING, RETICENT__GUARANTEE__GROUPS="[3]")
+    roots.manifest_path("guarantee", claims).unlink()  # as `reticent gc` leaves it
+    page = Path(sign_document(config, {}, None)["page"]).read_text("utf-8")
+    assert f"Last signed: <code>{first['run_id']}</code>" in page
+    assert "nothing can be compared" in page
+    assert "not stated" not in page[: page.index('<a class="skip"')]
+
+
 def test_what_changed_after_it_was_read_is_not_signed(config: Path) -> None:
     roots = open_store(load_settings(config, {}), create=False)
     page = Path(sign_document(config, {}, None)["page"])
