@@ -11,7 +11,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site package audit lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site package audit screenshots lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -25,6 +25,7 @@ help:
 	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"
 	@echo "make package    wheel, source distribution and list of packages (SBOM), into dist/; built twice, equal bytes"
 	@echo "make audit      known vulnerabilities of the locked packages; asks the network"
+	@echo "make screenshots  the picture of the report in the documentation, from $(DEMO)/ (needs Chromium)"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -101,6 +102,9 @@ audit: setup
 		|| { rm -rf .venv-audit; echo "make audit needs the network: pip-audit could not be installed"; exit 1; }
 	@for lock in requirements.lock requirements-models.lock requirements-slow.lock; do \
 		.venv-audit/bin/pip-audit --disable-pip --no-deps --progress-spinner off --requirement $$lock || exit 1; done
+
+screenshots: run
+	PYTHONPATH=tests $(BIN)/python -m support.screenshots $(DEMO) docs/images
 
 lock:
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock

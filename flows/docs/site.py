@@ -31,9 +31,18 @@ COPIES: Final = "files"
 GUIDES: Final = "How to"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "Start": ("index.md",),
-    "Understand": ("concepts.md", "faq.md", "glossary.md", "threat-model.md", "security.md", "comparison.md"),
-    "Tutorials": ("tutorials/*",),
+    "Understand": (
+        "concepts.md",
+        "pipeline.md",
+        "faq.md",
+        "glossary.md",
+        "threat-model.md",
+        "security.md",
+        "comparison.md",
+    ),
+    "Tutorials": ("tutorials/README.md", "tutorials/*"),
     GUIDES: (
+        "own-text.md",
         "corpora.md",
         "policies.md",
         "detectors.md",
@@ -52,7 +61,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "scale.md",
         "no-network.md",
     ),
-    "Reference": ("command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
+    "Reference": ("commands.md", "command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
     "Evidence": ("reproductions.md", "orderings.md"),
     "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
 }

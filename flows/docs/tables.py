@@ -1,15 +1,16 @@
-"""The tables of policies and of formats in the documentation, made from what each says of itself."""
+"""What is made from the code within pages: tables of policies and of formats, and the reference of commands."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from flows.docs.commands import commands
 from pipelines.corpus.formats import FORMATS
 from pipelines.policies.detectors.specs import SPECS
 
 _DOCS: Final = Path(__file__).parents[2] / "docs"
-PAGES: Final = {"policies": _DOCS / "policies.md", "formats": _DOCS / "corpora.md"}
+PAGES: Final = {"policies": _DOCS / "policies.md", "formats": _DOCS / "corpora.md", "commands": _DOCS / "commands.md"}
 
 
 def policies() -> str:
@@ -51,7 +52,7 @@ def page(text: str, name: str, table: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page with its table as the code says it."""
-    tables = {"policies": policies(), "formats": formats()}
+    tables = {"policies": policies(), "formats": formats(), "commands": commands()}
     return {path: page(path.read_text("utf-8"), name, tables[name]) for name, path in PAGES.items()}
 
 

@@ -56,6 +56,11 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path):
     assert broken([tmp_path / "a.md"]) == ["a.md: #three", "a.md: b.md"]
 
 
+def test_the_readme_is_read_in_five_minutes():
+    text = re.sub(r"```.*?```|\]\([^)]*\)", "", (REPOSITORY / "README.md").read_text("utf-8"), flags=re.S)
+    assert len(text.split()) < 5 * 220, "move it to docs/"
+
+
 def test_lists_and_links_are_written_for_the_site(tmp_path):
     source = (REPOSITORY / "docs/tutorials/some.md").resolve()
     names = {source: "tutorials/some.md", (REPOSITORY / "README.md").resolve(): "index.md"}

@@ -1,0 +1,71 @@
+"""Runs a page of documentation from top to bottom, as a reader would who copies its code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support import REPOSITORY, child_environment
+from support.project import prefect_home
+
+_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    """The code of a page that is run: language and text."""
+    return _BLOCK.findall(text)
+
+
+def run_page(page: Path, folder: Path, seconds: float = 600) -> tuple[str, dict[str, Any]]:
+    """Runs the shell and Python code of a page in order, in one folder.
+
+    Variables that a shell block exports stay, Python blocks share their names, and ``reticent`` is that of this
+    checkout. Files are written by the code itself. Code of other languages is not run.
+
+    Args:
+        page: Markdown.
+        folder: where it runs; made.
+        seconds: the time that one shell block may take.
+
+    Returns:
+        What shell blocks printed, and the names of the Python blocks.
+
+    Raises:
+        AssertionError: a command failed; with what it said.
+    """
+    folder.mkdir(parents=True)
+    commands = folder / ".bin"
+    commands.mkdir()
+    (commands / "reticent").write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.cli "$@"\n')
+    (commands / "reticent").chmod(0o755)
+    home = prefect_home(folder / ".prefect")
+    environment = child_environment(PREFECT_HOME=str(home), PATH=f"{commands}{os.pathsep}{os.environ['PATH']}")
+    said, names = "", {"__name__": page.stem}
+    for number, (language, code) in enumerate(blocks(page.read_text("utf-8")), 1):
+        where = f"{page.relative_to(REPOSITORY)}, block {number}"
+        if language == "python":
+            before = Path.cwd()
+            os.chdir(folder)
+            try:
+                exec(compile(code, where, "exec"), names)
+            finally:
+                os.chdir(before)
+            continue
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", f"{code}\nenv -0 > {folder}/.environment"],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{where} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        said += done.stdout
+        kept = (folder / ".environment").read_text().split("\0")
+        environment = dict(line.split("=", 1) for line in kept if "=" in line)
+    return said, names
