@@ -5,6 +5,7 @@ import torch
 from engine_models import SMALL_BUDGETS, Mean, check, seeded, smooth_losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from private_loops import PrivateLoop
 from torch import nn
 
 from pipelines.dp.attach import site_of
@@ -251,3 +252,41 @@ def test_a_module_with_many_parameters_names_the_layer_to_use(monkeypatch):
     monkeypatch.setattr("pipelines.dp.attach.MOST_PARAMETERS", 10)
     with pytest.raises(UnsupportedLayerError, match=r"positions.*ExampleParameter"):
         GradientEngine(Bare(), max_grad_norm=1.0)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+        self.positions = ExampleParameter(torch.zeros(2, 4))
+
+    def forward(self, x):
+        return x * self.scale
+
+
+def test_they_train_in_a_private_loop():
+    """What is compared before the first step sees them all: norms, and gradients along a direction."""
+    with seeded(1):
+        layers = [
+            nn.Unflatten(1, (1, 3)), nn.Conv1d(1, 4, 2), nn.GroupNorm(2, 4), nn.Tanh(), Scaled(),
+            nn.MultiheadAttention(2, 1, batch_first=True), nn.GRU(2, 2, batch_first=True), nn.Flatten(),
+            nn.Linear(8, 2),
+        ]  # fmt: skip
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(layers)
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x, x, x) if isinstance(layer, nn.MultiheadAttention) else layer(x)
+                x = x[0] if isinstance(x, tuple) else x
+            return x
+
+    loop = PrivateLoop(model=Model(), limit=3)
+    before = [p.detach().clone() for p in loop.model.parameters()]
+    loop.run()
+    assert loop.engine.num_steps == 3
+    moved = [not torch.equal(p, b) for p, b in zip(loop.model.parameters(), before, strict=True)]
+    assert all(moved)  # noise alone moves those that the loss does not depend on
