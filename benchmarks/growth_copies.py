@@ -11,6 +11,7 @@ been input. All stages but the first run as they do anywhere.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -67,13 +68,18 @@ def copy_instead_of_splitting(folder: Path) -> None:
 
 def copier(original: Path) -> Callable[[StageContext], Mapping[str, Any]]:
     """A stage ``split`` whose output is one copy of another project's sentences."""
-    files = sorted((original / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet"))
-    sentences = pa.concat_tables(pq.read_table(file, schema=SENTENCES.columns) for file in files).combine_chunks()
-    counted = pc.value_counts(sentences["text"].combine_chunks())
-    once = counted.field("values").filter(pc.equal(counted.field("counts"), 1))
-    occurs_once = pc.is_in(sentences["text"], value_set=once)
+
+    @functools.cache  # read where a copy has to be made, and not where one is found
+    def read() -> tuple[pa.Table, pa.ChunkedArray]:
+        """The sentences, and whether each is the only one of its text."""
+        files = sorted((original / "reticent-store" / "private" / "objects" / "split").glob("*/sentences.parquet"))
+        sentences = pa.concat_tables(pq.read_table(file, schema=SENTENCES.columns) for file in files).combine_chunks()
+        counted = pc.value_counts(sentences["text"].combine_chunks())
+        once = counted.field("values").filter(pc.equal(counted.field("counts"), 1))
+        return sentences, pc.is_in(sentences["text"], value_set=once)
 
     def run(ctx: StageContext) -> Mapping[str, Any]:
+        sentences, occurs_once = read()
         (piece,) = ctx.outside.pieces
         number = str(piece.first_row)
         altered = pc.binary_join_element_wise(sentences["text"], number, " ")

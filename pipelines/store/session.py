@@ -173,6 +173,7 @@ def child_of(
         overlay=overlay,
         selected=usual() if selected is None else tuple(selected),
         forced=(),
+        trained_by=None,  # it trains, whether or not it is too early for the next release
     )
 
 

@@ -230,6 +230,12 @@ def test_what_is_no_child_run_is_refused(toy: Toy, parent: Session, given: dict[
         child(toy, parent.spec, **given)
 
 
+def test_a_child_run_trains_where_it_is_too_early_for_a_release(toy: Toy, parent: Session) -> None:
+    """Its record would otherwise hold the model that stays, for every variant of a comparison."""
+    waiting = replace(parent.spec, trained_by="run-0000")
+    assert child(toy, waiting, purpose="comparison").spec.trained_by is None
+
+
 def test_a_child_run_has_no_children(toy: Toy, parent: Session) -> None:
     made = child(toy, parent.spec, purpose="audit")
     with pytest.raises(ConfigError, match="a release"):
