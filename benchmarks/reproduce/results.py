@@ -48,6 +48,7 @@ def write(
     figures: Mapping[str, Any],
     settings: Mapping[str, Any],
     seconds: float,
+    cpu_seconds: float | None = None,
     base: Mapping[str, Any] | None = None,
     same_run_as: str | None = None,
     again: bool = False,
@@ -69,6 +70,7 @@ def write(
         "settings": dict(settings),
         "starting_point": None if base is None else dict(base),
         "wall_seconds": round(seconds, 1),
+        **({"cpu_seconds": round(cpu_seconds, 1)} if cpu_seconds is not None else {}),
         **({"same_run_as": same_run_as} if same_run_as else {}),
         **machine(),
     }

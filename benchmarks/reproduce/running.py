@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from flows.commands.compare import Variant, run_variant, without_idle
 from flows.running.fetching import fetch
@@ -19,6 +19,18 @@ from .cells import Audit, Cell, Compute, Impossible, Recorded, Scale, Train, set
 from .papers import CELLS
 
 CANDIDATES: Final = 10_000
+
+
+class Clock(NamedTuple):
+    """Seconds since some time: of the wall, and of processors, those of finished children included."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> Clock:
+        used = os.times()
+        return cls(time.monotonic(), used.user + used.system + used.children_user + used.children_system)
 
 
 class NotReadyError(Exception):
@@ -58,7 +70,7 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
     """
     if results.read(place.results, cell, scale, seed) is not None and not again:
         raise FileExistsError(f"{cell.identity}, seed {seed}: there is a result; --again makes it anew")
-    started, about, same = time.monotonic(), None, None
+    started, about, same = Clock.now(), None, None
     if isinstance(cell.run, Train):
         name = cell.run.model_at(scale)
         folder = model_of(name, scale, place)
@@ -81,7 +93,8 @@ def run_cell(cell: Cell, scale: Scale, seed: int, place: Workplace, *, again: bo
         seed,
         figures=figures,
         settings=settings,
-        seconds=same["wall_seconds"] if same else time.monotonic() - started,
+        seconds=same["wall_seconds"] if same else Clock.now().wall - started.wall,
+        cpu_seconds=same.get("cpu_seconds") if same else Clock.now().cpu - started.cpu,
         base=about,
         same_run_as=same["cell"] if same else None,
         again=again,

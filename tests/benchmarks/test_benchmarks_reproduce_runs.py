@@ -22,7 +22,7 @@ def test_a_result_says_how_it_was_made_and_is_not_made_again(place):
     path = running.run_cell(COMPUTED, "small", 0, place)
     found = json.loads(path.read_text("utf-8"))
     assert found["value"] == pytest.approx(0.1586, abs=1e-4)
-    assert {"device", "cpus", "commit", "seed", "wall_seconds", "settings", "scale"} <= set(found)
+    assert {"device", "cpus", "commit", "seed", "wall_seconds", "cpu_seconds", "settings", "scale"} <= set(found)
     path.write_text(json.dumps({**found, "value": 7.0, "commit": "another"}), "utf-8")
     with pytest.raises(FileExistsError, match="--again"):
         running.run_cell(COMPUTED, "small", 0, place)
