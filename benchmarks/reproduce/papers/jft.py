@@ -30,7 +30,7 @@ AUDIT: Final = (
 AT_PAPER: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "512"}
 LOW: Final = {"train.epochs": "20", "train.jft_phase1_epochs": "5", "train.expected_batch_size": "50"}
 MINUTES: Final[Mapping[str, Mapping[str, float]]] = {
-    "wikitext": {"no_dp": 2.5, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
+    "wikitext": {"no_dp": 2.0, "dpsgd": 4.0, "crt": 4.0, "jft/direct": 6.0, "redacted": 6.0, "jft/light_noise": 7.0},
     "customersim": {"no_dp": 1.3, "dpsgd": 1.7, "crt": 2.5, "jft/direct": 2.4, "redacted": 2.4, "jft/light_noise": 3.0},
     "wikitext_100": {"dpsgd": 2.0, "jft/direct": 3.0, "redacted": 3.0},
     "audit": {"no_dp": 4.0, "redacted": 5.0, "dpsgd": 6.0, "crt": 6.0, "jft/direct": 8.0},
