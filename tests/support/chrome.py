@@ -111,7 +111,7 @@ class Chrome:
     def open(self, url: str) -> None:
         """Goes to an address and waits until the page has loaded."""
         self.call("Page.navigate", url=url)
-        self.wait("document.readyState === 'complete'")
+        self.wait("document.readyState === 'complete'", 120)  # a busy machine's first page took 40 s
 
     def js(self, expression: str) -> Any:
         """The value of an expression in the page."""
