@@ -42,8 +42,9 @@ NOISE_FROM_PRIVATE_TEXT = (
 CHOSEN_BY_PRIVATE_SCORES: Final = (
     "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice tells of it "
     "beyond epsilon. Theorems that price a choice ask for a random number of candidates, drawn before any is trained, "
-    "and for scores that are private themselves (Liu and Talwar 2019; Papernot and Steinke 2022, Theorem 2)"
+    "and for scores that are private themselves (`reticent privacy selection`)"
 )
+"""Liu and Talwar 2019; Papernot and Steinke 2022, Theorem 2. Claims name nobody: a name in them would pass the gate."""
 
 
 class Assumption(str):

@@ -2,7 +2,7 @@
 
 import torch
 
-from pipelines.dp import gradients, optimizer
+from pipelines.dp import clipping, optimizer
 
 
 def _unclipped(norms, *_):
@@ -10,7 +10,7 @@ def _unclipped(norms, *_):
 
 
 def no_clipping(monkeypatch, game):
-    monkeypatch.setattr(gradients, "clip_factors", _unclipped)
+    monkeypatch.setattr(clipping, "clip_factors", _unclipped)
 
 
 def tenth_of_the_noise(monkeypatch, game):
@@ -31,7 +31,7 @@ def noise_once_an_epoch(monkeypatch, game):
 
 def one_microbatch_unclipped(monkeypatch, game):
     """The first of each step, as where a hook is set after the first forward pass."""
-    clip_factors, add_noise, is_first = gradients.clip_factors, optimizer.add_noise, True
+    clip_factors, add_noise, is_first = clipping.clip_factors, optimizer.add_noise, True
 
     def factors(norms, *rest):
         nonlocal is_first
@@ -44,7 +44,7 @@ def one_microbatch_unclipped(monkeypatch, game):
         is_first = True
         add_noise(*arguments)
 
-    monkeypatch.setattr(gradients, "clip_factors", factors)
+    monkeypatch.setattr(clipping, "clip_factors", factors)
     monkeypatch.setattr(optimizer, "add_noise", noise)
 
 

@@ -87,7 +87,8 @@ def test_both_versions_are_written_each_in_its_root(tmp_path: Path) -> None:
     context = _context(tmp_path, title="Ours")
     returned = report.run(context)
     private, public = _contents(tmp_path / "private"), _contents(tmp_path / "public")
-    assert set(private) == set(public) == {"report.html", "report.json"}
+    assert set(private) == {"report.html", "report.json"}
+    assert set(public) == {*private, "model_card.md", "data_card.md"}
     full = json.loads(private["report.json"])
     assert full["shards"]["num_held_by_label"] == {"ACME": 3, "PERSON": 20}
     assert b"masked as ACME" in private["report.html"]
