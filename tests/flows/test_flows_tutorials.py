@@ -31,6 +31,7 @@ def test_every_tutorial_has_code_and_a_place_in_the_list():
         assert f"({name})" in listed
 
 
+@pytest.mark.slow
 def test_from_opacus(tmp_path):
     run_page(FOLDER / "opacus.md", tmp_path / "opacus")
 
