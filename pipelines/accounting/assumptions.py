@@ -39,12 +39,11 @@ NOISE_FROM_PRIVATE_TEXT = (
     "train.jft_miss_rate_basis"
 )
 
-CHOSEN_BY_PRIVATE_SCORES: Final = (
+CHOSEN_BY_PRIVATE_SCORES: Final = (  # Papernot and Steinke 2022, Theorem 2; a name in the text would pass the gate
     "the model was chosen among others by scores on private text (guarantee.chosen_by), and the choice tells of it "
     "beyond epsilon. Theorems that price a choice ask for a random number of candidates, drawn before any is trained, "
     "and for scores that are private themselves (`reticent privacy selection`)"
 )
-"""Liu and Talwar 2019; Papernot and Steinke 2022, Theorem 2. Claims name nobody: a name in them would pass the gate."""
 
 
 class Assumption(str):
