@@ -123,16 +123,32 @@ def release_text(document: Mapping[str, Any]) -> str:
     )
 
 
-def _published(settings: Settings, roots: Roots) -> _Run:
+def standing_run(settings: Settings, roots: Roots, *, then: str) -> Mapping[str, Any]:
+    """The record of the latest run, whose claims hold now.
+
+    Args:
+        settings: of the store.
+        roots: of the store.
+        then: what is to be done with it, for errors.
+
+    Raises:
+        ConfigError: there is no run.
+        PrivacyGateError: it read what was forgotten since, or its claims do not hold any more.
+    """
     record = runs.latest(roots)
     if record is None:
         raise ConfigError("there is no run yet; `reticent run` first")
     if record.get(runs.FORGOTTEN):
-        raise PrivacyGateError("the latest run read what was forgotten since; run again, then export")
+        raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
     guarantee: Any = settings.stages["guarantee"]
     _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
     if stale is not None:
-        raise PrivacyGateError(f"the card would state claims that do not hold now: {stale}")
+        raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
+    return record
+
+
+def _published(settings: Settings, roots: Roots) -> _Run:
+    record = standing_run(settings, roots, then="export")
     run = _Run(roots, record, {})
     folders = run.folders("report") if runs.key_in(record, "report") else []
     pages = [folder for folder in folders if (folder / "data_card.md").is_file()]

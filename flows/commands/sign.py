@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
-from flows.commands.ledger import group_of_latest, latest_claims
+from flows.commands.export_release import standing_run
+from flows.commands.ledger import group_of_latest
 from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
@@ -70,15 +71,9 @@ def sign_text(document: Mapping[str, Any], config: Path) -> str:
 
 
 def _record(settings: Settings, roots: Roots) -> Mapping[str, Any]:
-    record = runs.latest(roots)
-    if record is None or runs.key_in(record, "report") is None:
+    record = standing_run(settings, roots, then="sign")
+    if runs.key_in(record, "report") is None:
         raise ConfigError("there is no run with a report yet; `reticent run` first")
-    if record.get(runs.FORGOTTEN):
-        raise PrivacyGateError("the latest run read what was forgotten since; run again, then sign")
-    guarantee: Any = settings.stages["guarantee"]
-    _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
-    if stale is not None:
-        raise PrivacyGateError(f"the report states claims that do not hold now: {stale}")
     return record
 
 
