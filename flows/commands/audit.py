@@ -41,13 +41,13 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     roots = open_store(load_settings(config, switched))
     if record is None:
         record = next(runs.records(roots), {})
-    keys = {stage: key for stage, _, key in record.get("artifacts", [])}
-    found = roots.private_files("audit", keys["audit"]).find_json("audit.json") if "audit" in keys else None
+    key, report = (runs.key_in(record, stage) for stage in ("audit", "report"))
+    found = None if key is None else roots.private_files("audit", key).find_json("audit.json")
     if found is None:
         raise StageError("the audit left no figures; run it again")
     outputs = dict(record.get("outputs", {}))
-    if reason is not None and "report" in keys:  # a run that was stopped has no outputs, and a report nevertheless
-        outputs["report"] = str(roots.private_files("report", keys["report"]).blob("report.html"))
+    if reason is not None and report is not None:  # a run that was stopped has no outputs, and a report nevertheless
+        outputs["report"] = str(roots.private_files("report", report).blob("report.html"))
     return {
         **{name: found.get(name) for name in CONTRACT},
         "alarm": reason is not None,

@@ -10,6 +10,7 @@ from flows.commands.run import run_job
 from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, load_settings
 from pipelines.errors import StageError
+from pipelines.store import runs
 from pipelines.store.roots import Roots
 
 _TOLD = ("num_rows", "num_filtered", "notion", "epsilon", "delta", "is_guarantee", "not_guaranteed_because")
@@ -37,17 +38,17 @@ def synthesize_document(
     switched = {**environ, f"{prefix}ENABLED": "true", **({f"{prefix}ROWS": str(rows)} if rows is not None else {})}
     record = run_job(config, from_stage=None, only=None, force=force, verify=None, environ=switched)
     roots = open_store(load_settings(config, switched))
-    keys = {stage: key for stage, _, key in record["artifacts"]}
-    if "synthesize" not in keys:
+    key, check = (runs.key_in(record, stage) for stage in ("synthesize", "synthesize_check"))
+    if key is None or check is None:
         raise StageError(
             "nothing was written: this run kept an earlier model (train.when), which is none of the text as it is now. "
             "`reticent run --force train` trains one"
         )
-    found = roots.private_files("synthesize", keys["synthesize"]).json("synthetic.json")
+    found = roots.private_files("synthesize", key).json("synthetic.json")
     return {
         **{name: found[name] for name in _TOLD},
-        **_counted(roots.private_files("synthesize_check", keys["synthesize_check"]).json("check.json")),
-        "path": str(_table(roots, keys["synthesize"], is_published=found["is_published"])),
+        **_counted(roots.private_files("synthesize_check", check).json("check.json")),
+        "path": str(_table(roots, key, is_published=found["is_published"])),
         "is_published": found["is_published"],
         "run_id": record["run_id"],
         "outputs": dict(record["outputs"]),
