@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from flows.commands.export import out_path
-from flows.commands.ledger import group_of_latest, latest_claims
+from flows.commands.ledger import standing_run
 from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
-from pipelines.errors import ConfigError, PrivacyGateError, StoreError
+from pipelines.errors import ConfigError, StoreError
 from pipelines.files import copy_file
 from pipelines.release_folder import sign_folder
 from pipelines.report.cards import synthetic_section
@@ -121,30 +121,6 @@ def release_text(document: Mapping[str, Any]) -> str:
             f"  check   reticent verify-release {document['out']} --key {document['fingerprint']}",
         ]
     )
-
-
-def standing_run(settings: Settings, roots: Roots, *, then: str) -> Mapping[str, Any]:
-    """The record of the latest run, whose claims hold now.
-
-    Args:
-        settings: of the store.
-        roots: of the store.
-        then: what is to be done with it, for errors.
-
-    Raises:
-        ConfigError: there is no run.
-        PrivacyGateError: it read what was forgotten since, or its claims do not hold any more.
-    """
-    record = runs.latest(roots)
-    if record is None:
-        raise ConfigError("there is no run yet; `reticent run` first")
-    if record.get(runs.FORGOTTEN):
-        raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
-    guarantee: Any = settings.stages["guarantee"]
-    _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
-    if stale is not None:
-        raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
-    return record
 
 
 def _published(settings: Settings, roots: Roots) -> _Run:

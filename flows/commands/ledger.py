@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.context import Releases
+from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
@@ -228,6 +229,30 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
     latest = _latest_model(roots)
     groups = overlapping([r for r in releases if r.state == "published"], scope)
     return next((members for members in groups if any(r.key == latest for r in members)), ())
+
+
+def standing_run(settings: Settings, roots: Roots, *, then: str) -> Mapping[str, Any]:
+    """The record of the latest run, whose claims hold now.
+
+    Args:
+        settings: of the store.
+        roots: of the store.
+        then: what is to be done with it, for errors.
+
+    Raises:
+        ConfigError: there is no run.
+        PrivacyGateError: it read what was forgotten since, or its claims do not hold any more.
+    """
+    record = runs.latest(roots)
+    if record is None:
+        raise ConfigError("there is no run yet; `reticent run` first")
+    if record.get(runs.FORGOTTEN):
+        raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
+    guarantee: Any = settings.stages["guarantee"]
+    _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
+    if stale is not None:
+        raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
+    return record
 
 
 def _latest_model(roots: Roots) -> str | None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
-from flows.commands.export_release import standing_run
-from flows.commands.ledger import group_of_latest
+from flows.commands.ledger import group_of_latest, standing_run
 from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
