@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
-from support.trainings import DP, MET, RATE, TWO_PHASES, document
+from support.trainings import DP, MET, RATE, TWO_PHASES, build
 
 from pipelines.accounting.accountants import epsilon
-from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError, from_json
-from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.methods.registry import RULES
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
-
-MU = "one kind of secret of a test"
-STABILITY = Stability(num_caught=90, num_unstable=7)
-
-
-def build(
-    name,
-    clean=False,
-    stable=False,
-    preconditions=MET,
-    gamma=0.1,
-    conservative=False,
-    stability=STABILITY,
-    replacement="mask",
-    **changes,
-):
-    training = parse_training(document(name, preconditions=preconditions, **changes))
-    upper = 0.0 if clean else gamma
-    rate = FalseNegativeRate(value=0.0, upper=upper, confidence=1.0, mu=MU)
-    review = Review(
-        source="gold",
-        is_trusted=True,
-        false_negative_rate=rate,
-        delta2=Delta2(value=0.0, upper=0.5, confidence=1.0, mu=MU) if conservative else Delta2.zero(MU),
-        worst_label=(rate, Delta2.zero(MU)),
-        is_census=clean,
-        stability=stability,
-    )
-    corpus = CorpusFacts(
-        dedup_stability=1,
-        dedup_reason="exact.",
-        redactor_is_stable=stable,
-        has_conservative=conservative,
-        replacement=replacement,
-    )
-    found = build_claims(training, corpus, review, (2,))
-    json.dumps(found, allow_nan=False)
-    return {c["notion"]: c for c in found["claims"]}
+from pipelines.miss_rate.rates import Stability
 
 
 def private():

@@ -81,7 +81,7 @@ MADE_UP = {"exact", *("all", "labels", "one", "kind", "of", "secret", "a", "test
 @pytest.mark.parametrize("run", runs())
 def test_all_that_the_claims_of_a_method_say_is_ours(run: str) -> None:
     """Every method, refused and issued, with and without a conservative policy, in combinations of the tests' own."""
-    from test_accounting_methods import build
+    from support.trainings import build
 
     full = json.loads((TESTS / "report/golden/full.json").read_text("utf-8"))
     ours = {**full, "settings": {}, "title": "Privacy and utility report", "training": {}, "warnings": []}

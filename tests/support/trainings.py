@@ -1,10 +1,14 @@
-"""What trainings of every method record, for the tests here."""
+"""What trainings of every method record, and the claims that follow, for tests."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from pipelines.accounting.claims import Review, build_claims
+from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.methods.registry import RULES
+from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 DP = {
     "type": "self_composed",
@@ -55,3 +59,43 @@ def document(name: str, **changes: Any) -> dict[str, Any]:
         "preconditions": MET,
         **run,
     }
+
+
+MU = "one kind of secret of a test"
+STABILITY = Stability(num_caught=90, num_unstable=7)
+
+
+def build(
+    name,
+    clean=False,
+    stable=False,
+    preconditions=MET,
+    gamma=0.1,
+    conservative=False,
+    stability=STABILITY,
+    replacement="mask",
+    **changes,
+):
+    """The claims of a method by notion, from facts about text and review that decide them."""
+    training = parse_training(document(name, preconditions=preconditions, **changes))
+    upper = 0.0 if clean else gamma
+    rate = FalseNegativeRate(value=0.0, upper=upper, confidence=1.0, mu=MU)
+    review = Review(
+        source="gold",
+        is_trusted=True,
+        false_negative_rate=rate,
+        delta2=Delta2(value=0.0, upper=0.5, confidence=1.0, mu=MU) if conservative else Delta2.zero(MU),
+        worst_label=(rate, Delta2.zero(MU)),
+        is_census=clean,
+        stability=stability,
+    )
+    corpus = CorpusFacts(
+        dedup_stability=1,
+        dedup_reason="exact.",
+        redactor_is_stable=stable,
+        has_conservative=conservative,
+        replacement=replacement,
+    )
+    found = build_claims(training, corpus, review, (2,))
+    json.dumps(found, allow_nan=False)
+    return {c["notion"]: c for c in found["claims"]}

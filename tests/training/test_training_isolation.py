@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from support.crt_trainings import PRIVATE, gradients_handed_over, train, weights
 from support.tiny import tiny_model
-from test_training_crt import PRIVATE, gradients_handed_over, train, weights
 from torch import nn
 
 from pipelines.dp.errors import IsolationError

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from support.crt_trainings import gradients_handed_over, hooks, prepared
 from support.tiny import tiny_model
-from test_training_crt import gradients_handed_over, hooks, prepared
 
 from pipelines.artifacts import Target
 from pipelines.dp.ranks import Ranks

@@ -1,10 +1,8 @@
 """CRT end to end on a very small model: the step count, the noise, resuming, the order of things."""
 
-import contextlib
 import importlib
 import math
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +11,8 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from scipy import stats
+from support.crt_trainings import NOTHING, PRIVATE, PUBLIC, gradients_handed_over, hooks, prepared, train, weights
 from support.tiny import CONTROL, all_ids, examples_of, records_of, tiny_model
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from pipelines.accounting.events import NoEvent
 from pipelines.dp.sampling import PrivatePlan
@@ -24,72 +22,8 @@ from pipelines.randomness import seeded, unpredictable
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import HeldOut
 from pipelines.training.loop import Segment
-from pipelines.training.methods import crt
-from pipelines.training.methods.base import Account, Hooks, Settings
-from pipelines.training.models.losses import example_losses
+from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import evaluate
-
-PUBLIC = [(f"hello, can I do {word}?", "SYS") for word in ("this", "that", "it", "all", "more")] * 3
-PRIVATE = [(f"I am <MASK> and my {word} is lost", "USR") for word in ("hat", "cat", "bag")] * 8 + [
-    ("<MASK>", "USR")
-] * 8
-NOTHING = HeldOut(records=records_of([]), num_words=np.zeros(0, int), documents=np.zeros(0, int), num_available=0)
-
-
-def settings(**changes):
-    values = {
-        "epochs": 3,
-        "public_learning_rate": 1e-2,
-        "private_learning_rate": 1e-2,
-        "public_batch_size": 4,
-        "expected_batch_size": 8,
-        "max_grad_norm": 0.5,
-        "seed": 1,
-    }
-    return Settings(**{**values, **changes})
-
-
-def prepared(public, private, **changes):
-    corpus = SimpleNamespace(plain=records_of(public), noised=records_of(private), num_private_plain=0)
-    return crt.prepare(corpus, settings(**changes))
-
-
-def hooks(tmp_path, **changes):
-    values = {
-        "randomness": seeded(5),
-        "checkpoints": Checkpoints(tmp_path / "c.ckpt", "recipe", interval_seconds=0),
-        "losses": example_losses,
-        "evaluate": lambda m: evaluate(m, NOTHING),
-        "microbatch_size": 4,
-        "progress": lambda done, total, message: None,
-    }
-    return Hooks(**{**values, **changes})
-
-
-def train(tmp_path, model, public=PUBLIC, private=PRIVATE, batch=8, changes=None, **arguments):
-    changes = {"noise_multiplier": 0.3, **(changes or {})}
-    noise = changes.pop("noise_multiplier")
-    training = prepared(public, private, expected_batch_size=batch, **changes)
-    return training.train(model, noise, hooks(tmp_path, **arguments))
-
-
-@contextlib.contextmanager
-def gradients_handed_over():
-    """What optimizers are handed, one flat tensor a step."""
-    seen = []
-
-    def hook(optimizer, args, kwargs):
-        seen.append(torch.cat([p.grad.flatten() for group in optimizer.param_groups for p in group["params"]]))
-
-    handle = register_optimizer_step_pre_hook(hook)
-    try:
-        yield seen
-    finally:
-        handle.remove()
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 def test_training_lowers_the_loss_on_both_shards(tmp_path):
