@@ -6,7 +6,9 @@ bucket, one of which fits in memory.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -37,11 +39,16 @@ CANDIDATES = pa.schema(
 
 
 class Buckets:
-    """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came."""
+    """Files of candidates, by bucket of the key. Rows of one bucket stay in the order in which they came.
+
+    Attributes:
+        num_rows: of each bucket, once all is flushed; int64 of shape (buckets,).
+    """
 
     def __init__(self, scratch: Target, num_buckets: int, stack: ExitStack) -> None:
         self._pending: list[pa.RecordBatch] = []
         self._num_pending = 0
+        self.num_rows = np.zeros(num_buckets, dtype=np.int64)
         self._writers = [open_writer(scratch.blob(f"bucket-{n}"), CANDIDATES, stack) for n in range(num_buckets)]
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -56,7 +63,9 @@ class Buckets:
         table = pa.Table.from_batches(self._pending, schema=CANDIDATES).combine_chunks()
         buckets = (table["low"].to_numpy() % np.uint64(len(self._writers))).astype(np.uint8)
         table = table.take(np.argsort(buckets, kind="stable"))  # bytes are sorted by their value, not by comparing
-        edges = np.cumsum([0, *np.bincount(buckets, minlength=len(self._writers))]).tolist()
+        lengths = np.bincount(buckets, minlength=len(self._writers))
+        self.num_rows += lengths
+        edges = np.cumsum([0, *lengths]).tolist()
         for n, writer in enumerate(self._writers):
             if edges[n] < edges[n + 1]:
                 writer.write_table(table.slice(edges[n], edges[n + 1] - edges[n]))
@@ -69,45 +78,112 @@ def open_writer(path: Path, schema: pa.Schema, stack: ExitStack) -> pa.ipc.Recor
     return stack.enter_context(pa.ipc.new_stream(file, schema))
 
 
-def decide(source: Path, target: Path, mode: Mode, num_buckets: int) -> int:
+def decide(source: Path, target: Path, mode: Mode, *, num_rows: int, max_rows: int, num_buckets: int) -> int:
     """Writes the duplicates among the candidates of one bucket, as they came, and removes the bucket.
+
+    A key that is everywhere ("Yes.") has all its rows in one bucket, however many buckets there are. A bucket too large
+    to be held is gone through in parts, twice: for the first row of each repeated key, then for the duplicates.
 
     Args:
         source: the bucket.
         target: its duplicates.
         mode: as for `pipelines.dedup.resolve.resolve`.
+        num_rows: of the bucket.
+        max_rows: that are held at a time, or as many as there are distinct keys; changes no result.
         num_buckets: of which all are read at once afterwards.
 
     Returns:
         How many candidates repeat an earlier key.
     """
-    with arrow_file(source, "rb") as file, pa.ipc.open_stream(file) as reader:
-        table = reader.read_all().combine_chunks()
-    source.unlink()
-    order, starts = _groups(table["high"].to_numpy(), table["low"].to_numpy())
-    lengths = np.diff(starts, append=len(order))
-    group = np.repeat(np.arange(len(starts)), lengths)
-    occurrence = np.arange(len(order)) - starts[group] + 1
-    is_masked = occurrence > 1 if mode == "mask_later" else lengths[group] > 1
-    at = np.flatnonzero(is_masked)
-    at = at[np.argsort(order[at])]  # as they came
-    masked, firsts = table.take(order[at]), table.take(order[starts[group[at]]])
-    names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
-    columns = [
-        masked["partition"],
-        masked["row"],
-        masked["doc_id"],
-        masked["sentence_index"],
-        pc.if_else(pa.array(occurrence[at] > 1), names, pa.scalar(None, pa.string())),
-        pa.array(occurrence[at], type=pa.uint32()),
-    ]
+    known = _Known(CANDIDATES.empty_table(), np.zeros(0, dtype=np.int64))
+    if num_rows > max_rows:
+        for part in _parts(source, max_rows, known):
+            _Grouped(known, part).remember()
+        known.forget_unrepeated()
+    num_repeats = 0
     with ExitStack() as stack:
-        found = pa.Table.from_arrays(columns, schema=FOUND.columns)
-        # All buckets are merged at once, one batch of each in memory.
-        open_writer(target, FOUND.columns, stack).write_table(
-            found, max_chunksize=max(256, _MERGED_ROWS // num_buckets)
-        )
-    return len(order) - len(starts)
+        writer = open_writer(target, FOUND.columns, stack)
+        for part in _parts(source, max_rows, known):
+            grouped = _Grouped(known, part)
+            found, repeats = grouped.duplicates(mode)
+            # All buckets are merged at once, one batch of each in memory.
+            writer.write_table(found, max_chunksize=max(256, _MERGED_ROWS // num_buckets))
+            num_repeats += repeats
+            grouped.count()
+    source.unlink()
+    return num_repeats
+
+
+@dataclass
+class _Known:
+    """The first row of each key that earlier parts of a bucket hold, and how often it has come."""
+
+    rows: pa.Table
+    counts: Int64Array
+
+    def forget_unrepeated(self) -> None:
+        """Leaves the keys that came more than once, to be counted anew."""
+        at = np.flatnonzero(self.counts > 1)
+        self.rows, self.counts = self.rows.take(at), np.zeros(len(at), dtype=np.int64)
+
+
+def _parts(source: Path, max_rows: int, known: _Known) -> Iterator[pa.Table]:
+    """The rows of a bucket: so many at a time, or as many as are known, or a batch."""
+    with arrow_file(source, "rb") as file, pa.ipc.open_stream(file) as reader:
+        batches: list[pa.RecordBatch] = []
+        num_rows = 0
+        for batch in reader:
+            if batches and num_rows + len(batch) > max(max_rows, len(known.rows)):
+                yield pa.Table.from_batches(batches, schema=CANDIDATES).combine_chunks()
+                batches, num_rows = [], 0
+            batches.append(batch)
+            num_rows += len(batch)
+        yield pa.Table.from_batches(batches, schema=CANDIDATES).combine_chunks()
+
+
+class _Grouped:
+    """A part's rows behind the known first rows, by key, and the how-manieth of its key each one is."""
+
+    def __init__(self, known: _Known, part: pa.Table) -> None:
+        self._known = known
+        self._rows = pa.concat_tables([known.rows, part]).combine_chunks() if len(known.rows) else part
+        self._order, starts = _groups(self._rows["high"].to_numpy(), self._rows["low"].to_numpy())
+        self._lengths = np.diff(starts, append=len(self._order))
+        self._group = np.repeat(np.arange(len(starts)), self._lengths)
+        self._first = self._order[starts]
+        self._last = starts + self._lengths - 1
+        before = np.zeros(len(self._rows), dtype=np.int64)
+        before[: len(known.counts)] = known.counts - 1  # a known row stands for all that came
+        self._occurrence = np.arange(len(self._order)) - starts[self._group] + 1 + before[self._first][self._group]
+
+    def remember(self) -> None:
+        """Knows all keys of the part."""
+        self._known.rows, self._known.counts = self._rows.take(self._first), self._occurrence[self._last]
+
+    def count(self) -> None:
+        """Counts what has come of the known keys alone."""
+        is_known = self._first < len(self._known.counts)
+        self._known.counts[self._first[is_known]] = self._occurrence[self._last[is_known]]
+
+    def duplicates(self, mode: Mode) -> tuple[pa.Table, int]:
+        """The part's duplicates, as they came, and how many of its rows repeat an earlier key."""
+        is_repeat = self._occurrence > 1
+        is_masked = is_repeat if mode == "mask_later" else self._lengths[self._group] > 1
+        is_new = self._order >= len(self._known.counts)
+        at = np.flatnonzero(is_masked & is_new)
+        at = at[np.argsort(self._order[at])]  # as they came
+        masked, firsts = self._rows.take(self._order[at]), self._rows.take(self._first[self._group[at]])
+        names = pc.binary_join_element_wise(firsts["doc_id"], firsts["sentence_index"].cast(pa.string()), ":")
+        occurrence = self._occurrence[at]
+        columns = [
+            masked["partition"],
+            masked["row"],
+            masked["doc_id"],
+            masked["sentence_index"],
+            pc.if_else(pa.array(occurrence > 1), names, pa.scalar(None, pa.string())),
+            pa.array(occurrence, type=pa.uint32()),
+        ]
+        return pa.Table.from_arrays(columns, schema=FOUND.columns), int(np.count_nonzero(is_repeat & is_new))
 
 
 def _groups(high: UInt64Array, low: UInt64Array) -> tuple[Int64Array, Int64Array]:

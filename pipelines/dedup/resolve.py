@@ -205,12 +205,20 @@ def resolve(
     bloom = None
     num_buckets = min(MAX_BUCKETS, 1 + num_rows // max_rows_in_memory)
     keys = prefetched(_numbered(partitions))
-    _sort_out(keys, marks, tally, scratch, num_buckets)
+    rows = _sort_out(keys, marks, tally, scratch, num_buckets).tolist()
     marks = None
     found = [scratch.blob(f"found-{n}") for n in range(num_buckets)]
     with ThreadPoolExecutor(num_threads) as threads:
         decided = threads.map(
-            lambda n: decide(scratch.blob(f"bucket-{n}"), found[n], mode, num_buckets), range(num_buckets)
+            lambda n: decide(
+                scratch.blob(f"bucket-{n}"),
+                found[n],
+                mode,
+                num_rows=rows[n],
+                max_rows=2 * max_rows_in_memory,  # hashes fill buckets unevenly
+                num_buckets=num_buckets,
+            ),
+            range(num_buckets),
         )
         tally.num_repeats = sum(decided)
     streams = [_read(path) for path in (scratch.blob("other"), *found)]
@@ -246,12 +254,15 @@ def _of_unknown(batch: KeyBatch, rows: Int64Array, partition: int) -> pa.RecordB
 
 def _sort_out(
     keys: Iterable[tuple[int, KeyBatch]], marks: BloomFilter | None, tally: Tally, scratch: Target, num_buckets: int
-) -> None:
+) -> Int64Array:
     """Writes rows whose key is marked to their buckets, and what another corpus holds to ``other``.
 
     Args:
         keys: the corpus in order, with the number of the partition.
         marks: None marks every key; then the rows are counted here.
+
+    Returns:
+        How many rows each bucket has.
     """
     with ExitStack() as stack:
         buckets = Buckets(scratch, num_buckets, stack)
@@ -274,6 +285,7 @@ def _sort_out(
             if batch.in_other.any():
                 other.write_batch(_of_unknown(batch, np.flatnonzero(batch.in_other), partition))
         buckets.flush()
+    return buckets.num_rows
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.artifacts import Target
+from pipelines.dedup import buckets
 from pipelines.dedup.bloom import BloomFilter, ScalableBloomFilter
 from pipelines.dedup.key_tables import FOUND
 from pipelines.dedup.resolve import KeyBatch, Tally, merge, resolve, resolve_unverified
@@ -82,25 +84,26 @@ CORPUS = st.lists(st.tuples(st.tuples(WORD, WORD), st.booleans() | st.just(True)
     num_rows=st.integers(0, 100),
     rate=st.sampled_from([0.5, 1e-6]),
     num_threads=st.sampled_from([1, 3]),
+    buffered=st.sampled_from([1, 3, 32_768]),
 )
 def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
-    tmp_path_factory, mode, corpus, cuts, batch_rows, max_rows, num_rows, rate, num_threads
+    tmp_path_factory, mode, corpus, cuts, batch_rows, max_rows, num_rows, rate, num_threads, buffered
 ):
     rows = rows_of([key for key, _ in corpus], [scope for _, scope in corpus])
     parts = cut(rows, cuts)
     tally = Tally()
-    found = list(
-        resolve(
-            as_partitions(parts, batch_rows),
-            ScalableBloomFilter(4, rate),
-            tally,
-            mode=mode,
-            scratch=Target(folder=tmp_path_factory.mktemp("scratch")),
-            max_rows_in_memory=max_rows,
-            num_rows=num_rows,
-            num_threads=num_threads,
-        )
+    found = resolve(
+        as_partitions(parts, batch_rows),
+        ScalableBloomFilter(4, rate),
+        tally,
+        mode=mode,
+        scratch=Target(folder=tmp_path_factory.mktemp("scratch")),
+        max_rows_in_memory=max_rows,
+        num_rows=num_rows,
+        num_threads=num_threads,
     )
+    with mock.patch.object(buckets, "_BUFFERED_ROWS", buffered):
+        found = list(found)
     assert len(found) == len(parts)
     expected = oracle(rows, mode)
     assert [row for part in found for row in listed(part)] == expected
@@ -194,6 +197,27 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
         results.append([listed(part) for part in found])
     assert results[0] == results[1] == results[2]
     assert [row for part in results[0] for row in part] == oracle(rows, "mask_later")
+
+
+@pytest.mark.parametrize("mode", ["mask_later", "mask_all"])
+def test_a_sentence_that_is_everywhere_is_never_held_at_once(tmp_path, monkeypatch, mode):
+    held = []
+
+    class Counted(buckets._Grouped):
+        def __init__(self, known, part):
+            held.append(len(known.rows) + len(part))
+            super().__init__(known, part)
+
+    monkeypatch.setattr(buckets, "_Grouped", Counted)
+    monkeypatch.setattr(buckets, "_BUFFERED_ROWS", 200)
+    keys = [(1, 1) if n % 4 else (2, n // 8) for n in range(8_000)]
+    options = {"mode": mode, "scratch": Target(folder=tmp_path), "num_rows": len(keys)}
+    rows = rows_of(keys)
+    found = resolve(
+        as_partitions([rows], 200), ScalableBloomFilter(3_000, 1e-6), Tally(), max_rows_in_memory=50, **options
+    )
+    assert [row for part in found for row in listed(part)] == oracle(rows, mode)
+    assert max(held) <= 600
 
 
 def found_in(places):
