@@ -5,10 +5,11 @@
 
 Every night a file is added, edited or removed, and the job runs in a process of its own, without Prefect: up to the
 shards, and every tenth night through training to the report. Every third night the process is killed at a moment drawn
-at random, and run again; every fifth night `gc` keeps three runs. With ``--before``, nights of the first half run the
-code of another checkout, an older one. At the end: are the bytes of every stage of the preparation those of a new
-store with the same secret, does the ledger know every training, is everything whole, and did the disk stay bounded?
-Prints one JSON document and exits with 1 if not.
+at random, and run again; every fifth night `gc` keeps three runs of the whole job, which are thirty nights of the
+preparation. With ``--before``, nights of the first half run the code of another checkout, an older one. At the end: are
+the bytes of every stage of the preparation those of a new store with the same secret, does the ledger know every
+training, is everything whole, and did the disk stay bounded (``mb_after_gc``)? Prints one JSON document and exits with 1
+if not.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ def simulate_nights(config: Path, given: argparse.Namespace) -> dict[str, Any]:
         "upgraded_from": None if given.before is None else commit_of(given.before),
         "largest_of_first_half": max(sizes[:half], default=0),
         "largest_of_later_half": max(sizes[half:], default=0),
+        "mb_after_gc": [round(size / 1e6, 1) for size in sizes],
     }
 
 

@@ -36,7 +36,7 @@ from pipelines.store.publish import (
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
 from pipelines.store.session import Session
 from pipelines.store.views import drop_dangling
-from pipelines.walks import usual
+from pipelines.walks import outermost
 
 _ROOTS: tuple[Root, ...] = ("private", "public")
 LEDGER = "ledger"
@@ -202,12 +202,14 @@ def _used(records: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
 def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
     """The records, newest first, down to the ``keep_runs``-th that covers the whole graph.
 
-    Runs of some stages only, failed ones, and child runs list what they touched; they do not use up the number.
+    Runs of some stages only, failed ones, and child runs list what they touched; they do not use up the number. What an
+    older version ran covers the graph although a stage of today's was not in it.
     """
     whole = 0
+    ends = outermost()
     for number, record in enumerate(records, 1):
         covered = {stage for stage, _, _ in record.get("artifacts", [])}
-        whole += record.get("state") == "completed" and covered >= {*usual()} and not runs.is_child(record)
+        whole += record.get("state") == "completed" and covered >= ends and not runs.is_child(record)
         if whole == keep_runs:
             return records[:number]
     return records

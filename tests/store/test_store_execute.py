@@ -350,6 +350,17 @@ def test_gc_keeps_what_failures_left_for_a_month(toy: Toy) -> None:
     assert {p.name for p in failures.iterdir()} == {"gate-new", "redact-new.json"}
 
 
+def test_gc_counts_the_runs_of_a_version_that_had_a_stage_less(toy: Toy) -> None:
+    """Else the artifacts of all nights before an upgrade stayed until so many nights after it."""
+    for suffix in ("1", "2"):
+        toy.settings = {"upper": {"suffix": suffix}}
+        session = toy.session()
+        outcomes = drive(session)
+        runs.record(session, [o for o in outcomes if o.stage != "count"], {"state": "completed"})
+    assert gc(toy.session().roots, keep_runs=2, dry_run=True)["num_objects"] == 1  # what nobody recorded
+    assert gc(toy.session().roots, keep_runs=1, dry_run=True)["num_objects"] > 1
+
+
 def test_gc_keeps_what_stages_can_make_again_for_a_week_after_its_last_use(toy: Toy) -> None:
     session = toy.session()
     runs.record(session, drive(session), {"state": "completed"})
