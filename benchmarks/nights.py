@@ -8,8 +8,8 @@ shards, and every tenth night through training to the report. Every third night 
 at random, and run again; every fifth night `gc` keeps three runs of the whole job, which are thirty nights of the
 preparation. With ``--before``, nights of the first half run the code of another checkout, an older one. At the end: are
 the bytes of every stage of the preparation those of a new store with the same secret, does the ledger know every
-training, is everything whole, and did the disk stay bounded (``mb_after_gc``)? Prints one JSON document and exits with 1
-if not.
+training, is everything whole, and did the disk stay bounded (``mb_after_gc``)? Prints one JSON document and exits with
+1 if not.
 """
 
 from __future__ import annotations
