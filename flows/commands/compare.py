@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flows.commands.run import child_run
 from flows.running.progress import Console
@@ -24,6 +24,9 @@ from pipelines.store import runs
 from pipelines.store.manifest import load
 from pipelines.store.roots import Roots
 from pipelines.store.unlocking import in_plain
+
+if TYPE_CHECKING:
+    from pipelines.report.comparison_charts import Figure
 
 FIGURES = (
     *("perplexity_per_word", "bits_per_byte", "perplexity"),
@@ -214,6 +217,8 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    from pipelines.report.comparison import COMPARED
+
     groups: dict[tuple[Any, Any], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["state"] == "completed":
@@ -226,14 +231,14 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "epsilon_unamplified": found[0]["epsilon_unamplified"],
             "headline": found[0]["headline"],
             "train_seconds": round(sum(row["train_seconds"] for row in found) / len(found), 1),
-            **{name: _mean([row.get(name) for row in found]) for name in (*FIGURES, *SCORES)},
+            **{name: _mean([row.get(name) for row in found], COMPARED[name]) for name in (*FIGURES, *SCORES)},
         }
         for (config, method), found in groups.items()
     ]
 
 
-def _mean(values: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean and 95 % Student-t interval over repetitions; no interval from a single one."""
+def _mean(values: Sequence[float | None], figure: Figure) -> dict[str, float | None]:
+    """Mean and 95 % Student-t interval over repetitions, cut off where the figure cannot be; none from a single one."""
     known = [value for value in values if value is not None]
     if not known:
         return {"mean": None, "low": None, "high": None}
@@ -244,15 +249,16 @@ def _mean(values: Sequence[float | None]) -> dict[str, float | None]:
 
     spread = math.sqrt(math.fsum((value - mean) ** 2 for value in known) / (len(known) - 1) / len(known))
     half = float(t.ppf(0.975, len(known) - 1)) * spread
-    return {"mean": mean, "low": mean - half, "high": mean + half}
+    return {"mean": mean, "low": max(mean - half, figure.least), "high": min(mean + half, figure.most)}
 
 
 def compare_text(document: Mapping[str, Any]) -> str:
     """The table for a terminal."""
-    from pipelines.report.comparison import TITLES, figures_shown
+    from pipelines.report.comparison import COMPARED, figures_shown
 
     main, *more = figures_shown(document["methods"])
-    head = ("method", TITLES[main], "95 % interval", *(TITLES[name] for name in more), "epsilon*", "claim", "seconds")
+    titles = [COMPARED[name].title for name in more]
+    head = ("method", COMPARED[main].title, "95 % interval", *titles, "epsilon*", "claim", "seconds")
     lines: list[tuple[str, ...]] = [head]
     for row in document["methods"]:
         figure = row[main]

@@ -1,28 +1,29 @@
-"""The page of a comparison of methods: a figure of privacy against utility, and the table that it is drawn from."""
+"""The page of a comparison of methods: privacy against utility, each figure with its interval, and a table."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from pipelines.report.comparison_charts import Figure, dot_plot, privacy_utility
+from pipelines.report.render import render_page
 
-from pipelines.report.charts import privacy_utility
-from pipelines.report.numbers import real
-
-TITLES: Final[Mapping[str, str]] = {
-    "accuracy": "accuracy",
-    "perplexity_per_word": "perplexity per word",
-    "perplexity": "perplexity",
-    "bits_per_byte": "bits per byte",
-    "next_word_accuracy": "next-word accuracy",
-    "bleu": "BLEU",
-    "rouge_l": "ROUGE-L",
-    "f1": "F1",
+COMPARED: Final[Mapping[str, Figure]] = {
+    "accuracy": Figure(title="accuracy", least=0.0, most=1.0),
+    "perplexity_per_word": Figure(title="perplexity per word", least=1.0),
+    "perplexity": Figure(title="perplexity", least=1.0),
+    "bits_per_byte": Figure(title="bits per byte", least=0.0),
+    "next_token_accuracy": Figure(title="next-token accuracy", least=0.0, most=1.0),
+    "next_word_accuracy": Figure(title="next-word accuracy", least=0.0, most=1.0),
+    "bleu": Figure(title="BLEU", least=0.0, most=100.0),
+    "rouge_l": Figure(title="ROUGE-L", least=0.0),
+    "nist": Figure(title="NIST", least=0.0),
+    "meteor": Figure(title="METEOR", least=0.0),
+    "cider": Figure(title="CIDEr", least=0.0),
+    "f1": Figure(title="F1", least=0.0),
 }
+"""Figures of a comparison, and what they can be: an interval over repetitions ends there."""
 _MAIN: Final = ("accuracy", "perplexity_per_word", "perplexity")
 _MORE: Final = ("bits_per_byte", "next_word_accuracy", "bleu", "rouge_l", "f1")
 
@@ -42,24 +43,22 @@ def render_comparison(document: Mapping[str, Any]) -> str:
     Args:
         document: as ``reticent compare --json`` prints it.
     """
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(real=real)
-    files = resources.files("pipelines.report")
-    css = files.joinpath("report.css").read_text("utf-8")
-    shown = figures_shown(document["methods"])
+    methods = document["methods"]
+    shown = [(name, COMPARED[name]) for name in figures_shown(methods)]
+    names = [" ".join(part for part in (row["config"], row["method"]) if part) for row in methods]
+    main, figure = shown[0]
     points = [
-        (
-            " ".join(part for part in (row["config"], row["method"]) if part),
-            math.inf if row["epsilon_unamplified"] is None else row["epsilon_unamplified"],
-            row[shown[0]],
-        )
-        for row in document["methods"]
+        (name, math.inf if row["epsilon_unamplified"] is None else row["epsilon_unamplified"], row[main])
+        for name, row in zip(names, methods, strict=True)
     ]
-    return environment.from_string(files.joinpath("comparison.html").read_text("utf-8")).render(
-        css=Markup(css),  # noqa: S704 -- our own file
-        chart=privacy_utility(points, TITLES[shown[0]]),
-        shown=[(name, TITLES[name]) for name in shown],
-        methods=document["methods"],
+    charts = [dot_plot([(name, row[of]) for name, row in zip(names, methods, strict=True)], f) for of, f in shown]
+    return render_page(
+        "comparison.html",
+        css=render_page("report.css"),
+        by_epsilon=privacy_utility(points, figure),
+        charts=[chart for chart in charts if chart is not None],
+        shown=shown,
+        rows=list(zip(names, methods, strict=True)),
         whole=document.get("together"),
         failed=[row for row in document["variants"] if row["state"] == "failed"],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ def test_means_have_student_intervals_over_repetitions() -> None:
     # t(0.975, 2) = 4.3027, standard error 10 / sqrt(3)
     assert crt["perplexity_per_word"]["high"] == pytest.approx(100 + 4.30265 * 10 / 3**0.5, rel=1e-4)
     assert no_dp["perplexity_per_word"] == {"mean": 50.0, "low": None, "high": None}
+
+
+def test_an_interval_ends_where_the_figure_cannot_go() -> None:
+    """Guards pages on which a perplexity, or an accuracy above 1, lay within the interval of few repetitions."""
+    rows = [_row("crt", n, value, next_word_accuracy=0.9 + n / 20) for n, value in enumerate((20.0, 900.0))]
+    (crt,) = _summary(rows)
+    ends = (crt["perplexity_per_word"]["low"], crt["bits_per_byte"]["low"], crt["next_word_accuracy"]["high"])
+    assert ends == (1.0, 0.0, 1.0)
+    page = render_comparison({"variants": rows, "methods": [crt], "together": None})
+    assert "logarithmic" in page
+    assert not re.search(r">-\d", page)
 
 
 def test_table_and_page_show_every_method_and_what_failed() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.report.charts import WIDTH, Interval, coverage_bars, interval_plot, learning_curves, shard_bar
+from pipelines.report.charts import Interval, coverage_bars, interval_plot, learning_curves, shard_bar
+from pipelines.report.comparison_charts import Figure, dot_plot, privacy_utility
+from pipelines.report.svg import WIDTH, Axis
 
 _PRINTABLE = st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=30)
 
@@ -79,3 +82,65 @@ def test_learning_curves_leave_out_what_cannot_be_drawn() -> None:
     assert first[1] < last[1]  # a falling loss falls on the page
     assert learning_curves({"b": [(1, 4.0)]}, "epoch", "y") is None
     assert learning_curves({}, "epoch", "y") is None
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks", "is_log"),
+    [
+        ([1.0, 1536.0], [1, 10, 100, 1000], True),
+        ([20.0, 300.0], [20, 50, 100, 200], True),
+        ([90.0, 110.0], [90, 95, 100, 105, 110], False),
+        ([0.0, 24.0], [0, 5, 10, 15, 20, 25], False),
+        ([0.1, 0.1 + 1e-17], [0.095, 0.1, 0.105], False),
+        ([-3.0, 5.0], [-2, 0, 2, 4], False),
+        ([7e-7, 3e9], [1e-7, 1e-4, 0.1, 100, 1e5, 1e8], True),
+    ],
+)
+def test_an_axis_is_logarithmic_where_values_span_an_order_and_has_round_numbers(
+    values: list[float], ticks: list[float], is_log: bool
+) -> None:
+    axis = Axis.over(values)
+    assert axis.is_log is is_log
+    assert axis.ticks() == pytest.approx(ticks)
+    assert 0 < axis.share(values[0]) < axis.share(values[-1]) < 1 or values[0] == values[1]
+
+
+@given(st.lists(st.floats(1e-6, 1e9), min_size=1, max_size=5))
+@settings(deadline=None, max_examples=60)
+def test_every_axis_has_some_ticks_and_stays_where_the_figure_can_be(values: list[float]) -> None:
+    axis = Axis.over(values, least=min(values))
+    assert axis.low >= min(values)
+    assert 1 <= len(axis.ticks()) <= 6
+    assert [0 <= axis.share(tick) <= 1 for tick in axis.ticks()]
+
+
+_PERPLEXITY = Figure(title="perplexity", least=1.0)
+_LONG = "a-settings-file-with-a-long-name.toml jft/light_noise"
+_ROWS = [
+    (_LONG, {"mean": 440.0, "low": 1.0, "high": 1536.0}),
+    ("crt", {"mean": 21.0, "low": 20.0, "high": 22.0}),
+    ("no_dp", {"mean": 33.0, "low": None, "high": None}),
+]
+
+
+def test_a_comparison_draws_every_interval_and_the_whole_name() -> None:
+    points = [(name, epsilon, values) for (name, values), epsilon in zip(_ROWS, (3.0, 3.0, float("inf")), strict=True)]
+    for chart in (dot_plot(_ROWS, _PERPLEXITY), privacy_utility(points, _PERPLEXITY)):
+        svg = _parse(chart)
+        words = [text.text or "" for text in svg.iter("text")]
+        assert "logarithmic" in words[0]
+        assert not any(word.startswith("-") or "…" in word for word in words)
+        assert _LONG in " ".join(words)
+        assert len(list(svg.iter("circle"))) == 3
+        whiskers = [line.attrib for line in svg.iter("line") if line.attrib["class"] == "whisker"]
+        assert len(whiskers) == 6  # a line and two ends, of two of the three
+        places = [float(line[name]) for line in whiskers for name in ("x1", "x2")]
+        assert 0 <= min(places) < max(places) <= WIDTH
+    assert dot_plot([("crt", {"mean": None, "low": None, "high": None})], _PERPLEXITY) is None
+
+
+def test_points_of_one_epsilon_stand_side_by_side() -> None:
+    values = {"mean": 5.0, "low": None, "high": None}
+    svg = _parse(privacy_utility([(f"m{n}", 3.0, values) for n in range(5)], _PERPLEXITY))
+    places = [float(dot.attrib["cx"]) for dot in svg.iter("circle")]
+    assert min(after - before for before, after in itertools.pairwise(places)) > 8

@@ -1,0 +1,167 @@
+"""Charts of a comparison: each figure by method with its interval, and the main one by epsilon."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from markupsafe import Markup
+
+from pipelines.report.numbers import is_number, real
+from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text
+
+_LINE_HEIGHT: Final = 16
+_LETTERS: Final = 46  # of a name beside its figure
+_APART: Final = 22.0  # points of equal epsilon
+_COLUMN: Final = 90.0  # where they stand
+_LEGEND: Final = 290.0
+
+Values = Mapping[str, float | None]
+"""``mean``, ``low`` and ``high`` of a figure; None where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What a figure is.
+
+    Attributes:
+        title: its name for people.
+        least, most: what it can be.
+    """
+
+    title: str
+    least: float = -math.inf
+    most: float = math.inf
+
+    def axis(self, rows: Sequence[Values]) -> Axis:
+        """An axis that has means and intervals on it."""
+        values = (row[name] for row in rows for name in ("mean", "low", "high"))
+        return Axis.over((value for value in values if value is not None), least=self.least, most=self.most)
+
+
+def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | None:
+    """A figure by method: a point, its interval, and above them the whole name.
+
+    Returns:
+        The chart, or None where no method has the figure.
+    """
+    drawn = [(name, values) for name, values in rows if is_number(values["mean"])]
+    if not drawn:
+        return None
+    axis = figure.axis([values for _, values in drawn])
+    left, right = 8.0, WIDTH - 8.0
+
+    def place(value: float) -> float:
+        return left + (right - left) * axis.share(value)
+
+    names = [textwrap.wrap(name, _LETTERS, break_on_hyphens=False) for name, _ in drawn]
+    height = sum(_LINE_HEIGHT * (len(lines) + 1) + 6.0 for lines in names) + 50
+    svg = new_chart(height, f"{figure.title}: " + "; ".join(_spoken(name, values) for name, values in drawn))
+    text(svg, 0, 11, figure.title + _scale(axis), css="soft")
+    for tick in axis.ticks():
+        line(svg, place(tick), 22, place(tick), height - 24, "grid")
+        text(svg, place(tick), height - 8, real(tick), _anchor(axis.share(tick)))
+    y = 36.0
+    for lines, (_, values) in zip(names, drawn, strict=True):
+        text(svg, WIDTH, y, real(values["mean"]), "end")
+        for words in lines:
+            text(svg, 0, y, words)
+            y += _LINE_HEIGHT
+        low, high = values["low"], values["high"]
+        if low is not None and high is not None:
+            line(svg, place(low), y - 5, place(high), y - 5, "whisker")
+            for end in (low, high):
+                line(svg, place(end), y - 10, place(end), y, "whisker")
+        dot(svg, place(values["mean"] or 0.0), y - 5)
+        y += _LINE_HEIGHT + 6
+    return markup(svg)
+
+
+def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure) -> Markup | None:
+    """A figure by epsilon; points without a finite epsilon stand in a column of their own.
+
+    Args:
+        points: name, epsilon, and the figure.
+        figure: what it is.
+
+    Returns:
+        The chart with its legend, or None when nothing can be drawn.
+    """
+    drawn = [point for point in points if is_number(point[2]["mean"])]
+    if not drawn:
+        return None
+    left, top, right, bottom = 58.0, 22.0, WIDTH - 110.0, 230.0
+    first, last, unbounded = left + 36, right - 24, WIDTH - 52.0
+    y_axis = figure.axis([values for _, _, values in drawn])
+    bounded = [epsilon for _, epsilon, _ in drawn if math.isfinite(epsilon)]
+    x_axis = Axis.over(bounded, least=0.0) if bounded else None
+    svg = new_chart(
+        _LEGEND + sum(_LINE_HEIGHT * len(lines) + 6 for lines in _legend(drawn)),
+        f"{figure.title} by epsilon: " + "; ".join(_spoken(name, values) for name, _, values in drawn),
+    )
+    text(svg, 0, 11, figure.title + _scale(y_axis), css="soft")
+
+    def height(value: float) -> float:
+        return bottom - (bottom - top) * y_axis.share(value)
+
+    for tick in y_axis.ticks():
+        line(svg, left, height(tick), WIDTH, height(tick), "grid")
+        text(svg, left - 6, height(tick) + 4, real(tick), "end")
+    if x_axis is not None:
+        for tick in x_axis.ticks():
+            text(svg, first + (last - first) * x_axis.share(tick), bottom + 18, real(tick), "middle")
+        text(svg, (left + right) / 2, bottom + 34, "ε" + _scale(x_axis), "middle", css="soft")
+    if len(bounded) < len(drawn):
+        line(svg, right + 14, top, right + 14, bottom, "grid")
+        text(svg, unbounded, bottom + 18, "no ε", "middle")
+    places: dict[float, list[int]] = {}
+    for number, (_, epsilon, _) in enumerate(drawn):
+        bound = x_axis is not None and math.isfinite(epsilon)
+        x = first + (last - first) * x_axis.share(epsilon) if x_axis is not None and bound else unbounded
+        places.setdefault(x, []).append(number)
+    for middle, numbers in places.items():
+        for at, number in enumerate(numbers):
+            # Side by side, so that whiskers do not hide others.
+            x = middle + (at - (len(numbers) - 1) / 2) * min(_APART, _COLUMN / len(numbers))
+            _point(svg, x, drawn[number][2], height, str(number + 1))
+    y = _LEGEND
+    for lines in _legend(drawn):
+        for words in lines:
+            text(svg, 0, y, words)
+            y += _LINE_HEIGHT
+        y += 6
+    return markup(svg)
+
+
+def _point(svg: Element, x: float, values: Values, height: Callable[[float], float], name: str) -> None:
+    low, high = values["low"], values["high"]
+    if low is not None and high is not None:
+        line(svg, x, height(low), x, height(high), "whisker")
+        for end in (low, high):
+            line(svg, x - 4, height(end), x + 4, height(end), "whisker")
+    dot(svg, x, height(values["mean"] or 0.0))
+    text(svg, x + 5, height(values["mean"] or 0.0) - 4, name)
+
+
+def _legend(drawn: Sequence[tuple[str, float, Values]]) -> list[list[str]]:
+    return [
+        textwrap.wrap(f"{number}  {name}: {real(values['mean'])}", _LETTERS + 10, break_on_hyphens=False)
+        for number, (name, _, values) in enumerate(drawn, 1)
+    ]
+
+
+def _scale(axis: Axis) -> str:
+    return " (logarithmic)" if axis.is_log else ""
+
+
+def _anchor(share: float) -> str:
+    return "start" if share < 0.06 else "end" if share > 0.94 else "middle"
+
+
+def _spoken(name: str, values: Values) -> str:
+    interval = "" if values["low"] is None else f" ({real(values['low'], 3)} to {real(values['high'], 3)})"
+    return f"{name} {real(values['mean'], 3)}{interval}"
