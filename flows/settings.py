@@ -103,7 +103,9 @@ def load_settings(path: Path, environ: Mapping[str, str], *, refuses_idle: bool 
     try:
         text = path.read_bytes().decode("utf-8")
     except FileNotFoundError:
-        raise InputError(f"settings file {path} does not exist; `reticent init DIR` writes one") from None
+        raise InputError(
+            f"settings file {path} does not exist: name yours, or let `reticent init DIR` write one"
+        ) from None
     except IsADirectoryError:
         raise InputError(
             f"{path} is a folder; give the settings file inside it, e.g. {path / 'reticent.toml'}"

@@ -75,7 +75,7 @@ def out_path(roots: Roots, out: Path) -> Path:
         if out.resolve().is_relative_to(root.resolve()):
             raise ConfigError("--out lies in the store; choose a place outside of it")
     if out.exists() or out.is_symlink():
-        raise ConfigError(f"--out {out} is there already; name what is to be made")
+        raise ConfigError(f"--out {out} is there already; choose another name")
     if not out.parent.is_dir():
         raise ConfigError(f"--out: the folder {out.parent} has to be there")
     return out

@@ -124,7 +124,7 @@ def release_text(document: Mapping[str, Any]) -> str:
 
 
 def _published(settings: Settings, roots: Roots) -> _Run:
-    record = standing_run(settings, roots, then="export")
+    record, _ = standing_run(settings, roots, then="export")
     run = _Run(roots, record, {})
     folders = run.folders("report") if runs.key_in(record, "report") else []
     pages = [folder for folder in folders if (folder / "data_card.md").is_file()]

@@ -18,6 +18,8 @@ SCHEMA: Final = "reticent.schema.json"
 OWN_POLICIES = ("high_entity", "presidio", "addresses", "identifiers")
 """What masks text of one's own. Not ``propagate``: docs/policies.md, "The default"."""
 
+_FEWEST: Final = "in each, at least: 300 in all take an hour or two to review (docs/reviewing.md)"
+
 
 def write_starter(
     folder: Path, inputs: Sequence[str], *, dialogues: int, seed: int, say: Callable[[str], None] = lambda text: None
@@ -48,7 +50,7 @@ def write_starter(
         replaced = {
             'policies = ["customersim", "high_entity"]': f"policies = {json.dumps(OWN_POLICIES)}",
             "replicates = 1  ": "replicates = 10 ",
-            "fraction = 1.0   ": "fraction = 0.0001",
+            "fraction = 1.0   ": f"{_line('min_sentences', 30, _FEWEST)}\nfraction = 0.0001",
             "JFT's design is 10 replicates of 0.0001. The simulator knows all its secrets, so here": "JFT's design",
             "every sentence is reviewed (a census). Without gold": "of the training sentences. Without gold",
             "expected_items = 1_000_000  ": f"expected_items = {seen.expected_items:_}".ljust(28),

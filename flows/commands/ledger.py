@@ -231,8 +231,8 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
     return next((members for members in groups if any(r.key == latest for r in members)), ())
 
 
-def standing_run(settings: Settings, roots: Roots, *, then: str) -> Mapping[str, Any]:
-    """The record of the latest run, whose claims hold now.
+def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mapping[str, Any], tuple[Release, ...]]:
+    """The record of the latest run, whose claims hold now, and `group_of_latest`.
 
     Args:
         settings: of the store.
@@ -249,10 +249,11 @@ def standing_run(settings: Settings, roots: Roots, *, then: str) -> Mapping[str,
     if record.get(runs.FORGOTTEN):
         raise PrivacyGateError(f"the latest run read what was forgotten since; run again, then {then}")
     guarantee: Any = settings.stages["guarantee"]
-    _, stale = latest_claims(roots, group_of_latest(roots, guarantee.budget_scope))
+    members = group_of_latest(roots, guarantee.budget_scope)
+    _, stale = latest_claims(roots, members)
     if stale is not None:
         raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
-    return record
+    return record, members
 
 
 def _latest_model(roots: Roots) -> str | None:

@@ -97,6 +97,7 @@ def run_sample(
         "num_documents": num_documents,
         "num_documents_read": num_read,
         "rejected_by_reason": dict(reasons),
+        "is_too_much_rejected": reasons.total() > corpus.max_rejected_fraction * (num_read + reasons.total()),
         "documents_by_other_language": dict(sorted(others.items())),
         "left_out_files": dict(state.left_out),
         "examples": str(path),
@@ -278,7 +279,8 @@ def sample_text(found: Mapping[str, Any], config: Path) -> str:
         lines.append(f"  policies failed on   {found['num_failed_closed']:,} rows, which are masked whole")
     if reasons := found["rejected_by_reason"]:
         listed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
-        lines.append(f"  rejected rows        {listed}")
+        stops = ": too many (corpus.max_rejected_fraction), a run would stop" if found["is_too_much_rejected"] else ""
+        lines.append(f"  rejected rows        {listed}{stops}")
     if others := found["documents_by_other_language"]:
         listed = ", ".join(f"{number:,} {language}" for language, number in others.items())
         lines.append(f"  other languages      {listed} (split.other_languages)")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
-from flows.commands.ledger import group_of_latest, standing_run
+from flows.commands.ledger import standing_run
 from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
@@ -18,6 +18,9 @@ from pipelines.store import runs
 from pipelines.store.locks import store_lock
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.sign_offs import enter_signature, page_path, signatures
+
+if TYPE_CHECKING:
+    from pipelines.accounting.ledger import Release
 
 _UTILITY: Final = ("perplexity", "next_token_accuracy", "accuracy")
 
@@ -42,9 +45,11 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
     with store_lock(roots.private), private_umask():
-        record = _record(settings, roots)
-        run_id, report = str(record["run_id"]), str(runs.key_in(record, "report"))
-        page = _page(settings, config, environ, roots, record)
+        record, members = standing_run(settings, roots, then="sign")
+        run_id, report = str(record["run_id"]), runs.key_in(record, "report")
+        if report is None:
+            raise ConfigError("there is no run with a report yet; `reticent run` first")
+        page = _page(config, environ, roots, run_id, report, _composed(settings, members))
         path, digest = page_path(roots, run_id), hashlib.sha256(page).hexdigest()
         before = read_file(path) if path.exists() else None
         if before != page:
@@ -69,19 +74,11 @@ def sign_text(document: Mapping[str, Any], config: Path) -> str:
     return "\n".join([*lines, f"signed  run {document['run_id']} by {signed['name']}, {signed['at']}, in the ledger"])
 
 
-def _record(settings: Settings, roots: Roots) -> Mapping[str, Any]:
-    record = standing_run(settings, roots, then="sign")
-    if runs.key_in(record, "report") is None:
-        raise ConfigError("there is no run with a report yet; `reticent run` first")
-    return record
-
-
 def _page(
-    settings: Settings, config: Path, environ: Mapping[str, str], roots: Roots, record: Mapping[str, Any]
+    config: Path, environ: Mapping[str, str], roots: Roots, run_id: str, key: str, composed: Mapping[str, Any]
 ) -> bytes:
     from pipelines.report.sign_off import Signing, sign_off_page
 
-    key, run_id = str(runs.key_in(record, "report")), str(record["run_id"])
     manifest = manifests.load(roots, "report", key)
     if manifest is None or manifests.damage(roots, manifest, full=True):
         raise StoreError("the report is gone or damaged; `reticent verify --repair`, then run again")
@@ -93,7 +90,7 @@ def _page(
         run_id=run_id,
         started=runs.started_at(run_id),
         config=config.name,
-        composed=_composed(settings, roots),
+        composed=composed,
         last=last,
         changes=changes,
     )
@@ -109,12 +106,12 @@ def _can_be_compared(roots: Roots, run_id: str) -> bool:
     return key is not None and manifests.load(roots, "guarantee", key) is not None
 
 
-def _composed(settings: Settings, roots: Roots) -> dict[str, Any]:
+def _composed(settings: Settings, members: Sequence[Release]) -> dict[str, Any]:
     """What all releases that share records with the latest run's model cost together, as the ledger says it."""
     from pipelines.accounting.ledger import composed_epsilon
 
     guarantee: Any = settings.stages["guarantee"]
-    counted = [r for r in group_of_latest(roots, guarantee.budget_scope) if r.counts and not r.is_table]
+    counted = [r for r in members if r.counts and not r.is_table]
     delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
     epsilon = None if delta is None else finite(composed_epsilon(counted, delta))
     return {"num_releases": len(counted), "epsilon": epsilon, "delta": delta}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipelines.corpus.fields import Look
@@ -24,6 +24,8 @@ _FEW_FILES = 50
 _LINES_A_PARAGRAPH = 50
 _SAMPLED_TEXTS = 500
 _PARTITION_WORDS = 150_000
+_LEAST_SHARE = 0.005
+"""Of the documents, below which a language is taken for a mistake: short texts are misjudged."""
 _STEPS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000)
 _WORDS_A_SENTENCE = 12
 USUAL_EPOCHS = 8
@@ -103,7 +105,8 @@ class Survey:
     @property
     def has_other_languages(self) -> bool:
         """Whether documents are in another language than English."""
-        return any(code not in (None, "en") for code in self.languages)
+        least = _LEAST_SHARE * self.languages.total()
+        return any(code not in (None, "en") and number >= least for code, number in self.languages.items())
 
     @property
     def partition_documents(self) -> int:
@@ -132,7 +135,7 @@ class Survey:
 
     def _languages(self) -> str:
         total = self.languages.total()
-        known = [(code, number) for code, number in self.languages.most_common() if code is not None]
+        known = [(c, n) for c, n in self.languages.most_common() if c is not None and n >= _LEAST_SHARE * total]
         if not known:
             return "too little text to tell the language"
         shares = ", ".join(f"{_NAMES.get(code, code)} {number / total:.0%}" for code, number in known[:4])
@@ -187,11 +190,24 @@ def _groups(suffix: str, files: Sequence[InputFile]) -> list[Group]:
         first = max(seen, key=lambda found: found.num_bytes)
         is_all = len(kinds) == 1
         patterns = _patterns(suffix, alike) if is_all or len(alike) > _NAMED else tuple(f.name for f in alike)
+        first = replace(first, warnings=_warnings_of({f.name: looks[f.name] for f in alike if f.name in looks}))
         if first.format == "txt":
             first = _with_unit(first, alike)
         made.append(_group(first, suffix, alike, seen, patterns))
     # Names go before patterns, so that a pattern takes what no name took.
     return sorted(made, key=lambda group: group.num_files > _NAMED)
+
+
+def _warnings_of(looks: Mapping[str, Look]) -> tuple[str, ...]:
+    """What to look at in files that are read alike, each with those of them that it is about."""
+    files: dict[str, list[str]] = {}
+    for name, found in looks.items():
+        for warning in found.warnings:
+            files.setdefault(warning, []).append(name)
+    return tuple(
+        f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}: {warning}"
+        for warning, names in files.items()
+    )
 
 
 def _kind(found: Look | None, main: tuple[str | None, tuple[tuple[str, str], ...]]) -> object:
@@ -234,8 +250,6 @@ def _group(
 
 def _with_unit(found: Look, files: Sequence[InputFile]) -> Look:
     """What a document of plain text is: a file where there are many small ones, else a paragraph or a line."""
-    from dataclasses import replace
-
     if found.fields:
         return found
     largest = max(file.path.stat().st_size for file in files)
@@ -263,8 +277,6 @@ def _by_suffix(group: Group) -> bool:
 
 def _settle(groups: Sequence[Group], readable: Sequence[Group], left_out: Counter[str]) -> Survey:
     """Which group the table ``[corpus]`` describes, and which need one of their own."""
-    from dataclasses import replace
-
     if len(readable) == 1 and readable[0].num_files == sum(
         g.num_files for g in groups if g.suffix == readable[0].suffix
     ):

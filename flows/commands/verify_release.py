@@ -29,7 +29,7 @@ def verify_document(folder: Path, key: str | None) -> dict[str, Any]:
         ConfigError: there is no release, or the fingerprint is none.
     """
     if not folder.is_dir():
-        raise ConfigError("there is no folder at that path")
+        raise ConfigError(f"there is no folder {folder}")
     expected = None if key is None else _fingerprint(key)
     found = verify_folder(folder)
     is_expected = None if expected is None else found["signed_by"] == expected

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 class Console:
     """Progress on standard error: one moving line on a terminal, one line per event otherwise, none when quiet.
 
-    Time left is a guess: the rest at the pace since the stage was first seen.
+    Time left is a guess: the rest at the pace since the first part was done, which what comes before does not slow.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Console:
         """Shows a stage's progress, at a bearable rate."""
         now = time.monotonic()
         began, first = self._begun.setdefault(stage, (now, done))
-        if done < first:  # another pass of the stage
+        if done < first or first == 0:  # another pass of the stage, or what came before its first part
             began, first = self._begun[stage] = (now, done)
         interval = _INTERVAL_SECONDS if self._tty or is_verbose(os.environ) else _QUIET_INTERVAL_SECONDS
         if now - self._last < interval:

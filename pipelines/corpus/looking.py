@@ -66,6 +66,10 @@ def look(path: Path) -> Look:
 
 _DELIMITERS: Final = (",", ";", "tab", "|")
 """What ``corpus.delimiter`` may be, in the order in which they are tried where the usual one does not fit."""
+_NOT_UTF8: Final = (
+    "not UTF-8 (from Windows or Excel?): such rows are rejected, and too many stop a run; convert with `iconv -f "
+    "WINDOWS-1252 -t UTF-8 FILE > NEW`"
+)
 _BY_RECORD: Mapping[str, tuple[str, RowKind]] = {
     ".jsonl": ("jsonl", "line"),
     ".ndjson": ("jsonl", "line"),
@@ -101,8 +105,7 @@ def _with_encoding(found: Look, head: bytes) -> Look:
         head[:HEAD_BYTES].decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start < len(head) - 4:  # not a character that the limit cuts in two
-            warning = "some of it is not UTF-8 (Latin-1?): such rows will be rejected; convert the file with iconv"
-            return replace(found, warnings=(*found.warnings, warning))
+            return replace(found, warnings=(*found.warnings, _NOT_UTF8))
     return found
 
 
@@ -131,7 +134,7 @@ def _records(path: Path, suffix: str) -> Look:
     if options.delimiter == "auto" or look.format is None:
         return look
     fields = tuple(sorted((*look.fields, ("delimiter", options.delimiter))))
-    return replace(look, fields=fields, what=f"{look.what}; columns stand between {options.delimiter!r}")
+    return replace(look, fields=fields, what=f"{look.what}; separated by {options.delimiter!r}")
 
 
 def _first_rows(path: Path, form: str, options: ReadOptions) -> tuple[list[dict[str, Any]], int, list[str], float]:

@@ -68,15 +68,15 @@ def test_quiet_and_verbose_stand_anywhere():
         verbosity.set_verbosity(environ, quiet=True, verbose=True)
 
 
-@pytest.mark.parametrize(("level", "lines"), [("quiet", 0), (None, 1), ("verbose", 3)])
+@pytest.mark.parametrize(("level", "lines"), [("quiet", 0), (None, 2), ("verbose", 4)])
 def test_progress_is_as_loud_as_asked_for(monkeypatch, capsys, level, lines):
     monkeypatch.delenv(verbosity.VARIABLE, raising=False)
     if level:
         monkeypatch.setenv(verbosity.VARIABLE, level)
-    now = iter([100.0, 101.0, 104.0])
+    now = iter([100.0, 200.0, 201.0, 204.0])  # a hundred seconds to load models, say
     monkeypatch.setattr("flows.running.progress.time.monotonic", lambda: next(now))
     console = Console()
-    for done in (0, 10, 40):
+    for done in (0, 0, 10, 40):
         console.progress("redact", done, 100, "")
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines

@@ -19,6 +19,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("job")
     write_customersim(folder / "corpus", 120, 3)
     (folder / "corpus" / "notes.pdf").write_text("x")
+    (folder / "corpus" / "torn.jsonl").write_text("not json\n" * 3)
     path = folder / "reticent.toml"
     path.write_text('[redact]\npolicies = ["customersim"]\nconservative = "conservative"\n')
     return path
@@ -46,6 +47,8 @@ def test_counts_are_shown_and_text_is_private(config: Path) -> None:
     assert originals
     assert not [text for text in originals if len(text) > 30 and text in shown]
     assert "by a proxy" in shown
+    assert "3 bad_json: too many (corpus.max_rejected_fraction), a run would stop" in shown
+    assert "a run would stop" not in sample_text({**found, "is_too_much_rejected": False}, config)
 
     made = {p.relative_to(store).parts[:2] for p in store.rglob("*") if p.is_file()}
     assert made == {("private", "cache"), ("private", "first_look"), ("private", "secret"), ("private", "store.json")}
