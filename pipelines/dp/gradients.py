@@ -14,6 +14,7 @@ from pipelines.dp.cancellation import WholeGradients, cancelling
 from pipelines.dp.clipping import ClippingName, Factors, factors_of
 from pipelines.dp.compositions import separating_sets
 from pipelines.dp.errors import LossError, NotFiniteError, UnsupportedLayerError
+from pipelines.dp.products import full_products
 from pipelines.dp.state import StateGuard
 from pipelines.dp.tape import Phase, Tape
 from pipelines.dp.uses import Direction, MemoryBudget, Sums
@@ -88,7 +89,7 @@ class GradientEngine:
     compares the same examples in batches composed differently, for which the model is run again.
 
     Under reduced precision the layers' inputs and output gradients are taken as they were computed, in bfloat16;
-    norms and sums are float32.
+    norms and sums are float32, also where `torch.set_float32_matmul_precision` allows less (`pipelines.dp.products`).
 
     Edge cases: an example with zero gradient contributes nothing; a loss or norm that is not finite raises and adds
     nothing; a batch of no examples adds nothing.
@@ -262,7 +263,7 @@ class GradientEngine:
             self._guard.check()
             for parameter in self.parameters:
                 parameter.grad = None
-            with torch.autocast(losses.device.type, enabled=False):
+            with torch.autocast(losses.device.type, enabled=False), full_products():
                 self._trace(losses)
                 return work(losses)
         finally:

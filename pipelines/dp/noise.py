@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import torch
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 BLOCK: Final = 2**16
 """Numbers from one stream, few enough to stay in the cache. Streams depend on the key and their number only, never on
@@ -100,6 +99,9 @@ def _add_blocks(
 
 def keystream(key: bytes, number: int) -> Bits:
     """The stream of that number: AES-128 in counter mode, 2**64 cipher blocks away from its neighbours."""
+    # Here, so that an engine whose parameters all lie on a GPU needs torch and numpy alone.
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
     cipher = Cipher(algorithms.AES128(key), modes.CTR(number.to_bytes(8, "big") + bytes(8))).encryptor()
 
     def fill(words: Words) -> None:

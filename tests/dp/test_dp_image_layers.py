@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from engine_layers import Attention, rough
 from engine_models import SMALL_BUDGETS, Mean, check, seeded, smooth_losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,12 +20,6 @@ modes = st.sampled_from(["book_keeping", "two_pass"])
 
 def losses_of(model, batch):
     return smooth_losses(model, batch["x"])
-
-
-def rough(model):
-    for parameter in model.parameters():
-        nn.init.normal_(parameter)
-    return model
 
 
 @settings(max_examples=20, deadline=None)
@@ -75,28 +70,6 @@ def test_gru_is_exact(size, length, layers, both, bias, seed, budget, mode):
         model = rough(Mean(nn.Sequential(nn.Linear(3, 3), gru)))
         x = torch.randn(size, length, 3)
     check(model, losses_of, {"x": x}, budget=budget, mode=mode)
-
-
-class Attention(nn.Module):
-    """One sequence looks at another, or at itself."""
-
-    def __init__(self, source, **options):
-        super().__init__()
-        self.source = source
-        self.first = nn.Linear(4, 4)
-        wide = {"kdim": 3, "vdim": 5} if source == "widths" else {}
-        self.attention = nn.MultiheadAttention(4, 2, batch_first=True, **wide, **options)
-        self.mask, self.need_weights = None, False
-
-    def forward(self, x, hidden=None):
-        query = self.first(x[:, 1:])
-        key = value = query if self.source == "self" else self.first(x)
-        if self.source == "widths":
-            key, value = x[:, :, :3], torch.cat([x, x[:, :, :1]], dim=2)
-        out, weights = self.attention(
-            query, key, value, attn_mask=self.mask, need_weights=self.need_weights, key_padding_mask=hidden
-        )
-        return out if weights is None else out + weights.sum(dim=2, keepdim=True).square()
 
 
 @settings(max_examples=12, deadline=None)

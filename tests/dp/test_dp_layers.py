@@ -2,30 +2,18 @@
 
 import pytest
 import torch
+from engine_layers import LAYERS
 from engine_models import SMALL_BUDGETS, Mean, TinyLM, check, engine_sums, fused, per_token, seeded, smooth_losses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import dp_gradients
 from torch import nn
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.pytorch_utils import Conv1D
 
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.grams import gram_squares
 from pipelines.dp.uses import MemoryBudget, OuterUse, RowsUse, Scratch, Sums
 
-LAYERS = {
-    "linear": lambda d: nn.Linear(d, 5),
-    "linear without bias": lambda d: nn.Linear(d, 3, bias=False),
-    "conv1d": lambda d: Conv1D(4, d),
-    "layer norm": nn.LayerNorm,
-    "layer norm without bias": lambda d: nn.LayerNorm(d, bias=False),
-    "rms norm": nn.RMSNorm,
-    "rms norm of llama": LlamaRMSNorm,
-    "lstm": lambda d: nn.LSTM(d, 3, batch_first=True),
-    "lstm, two layers, both directions": lambda d: nn.LSTM(d, 3, 2, batch_first=True, bidirectional=True),
-    "lstm without bias": lambda d: nn.LSTM(d, 4, batch_first=True, bias=False),
-}
 shapes = st.tuples(st.integers(1, 5), st.integers(1, 7), st.integers(1, 6))
 
 

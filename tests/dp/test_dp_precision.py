@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from engine_models import TinyLM, gpt2, seeded
+from engine_models import Mean, TinyLM, compare, gpt2, seeded, smooth_losses
 from torch import nn
 
 from pipelines.dp import gradients
@@ -10,6 +10,7 @@ from pipelines.dp.cancellation import cancelling
 from pipelines.dp.gradients import GradientEngine
 from pipelines.dp.head import fused_losses
 from pipelines.dp.language import causal_lm_losses
+from pipelines.dp.products import full_products
 from pipelines.dp.uses import MemoryBudget
 
 MODES = ["book_keeping", "two_pass"]
@@ -189,3 +190,33 @@ def test_what_is_no_number_is_apart():
     """Guards magnitudes that overflowed: nothing is known of their terms."""
     magnitudes = torch.tensor([1.0, float("inf"), float("nan"), 129.0])
     assert cancelling(magnitudes, 1.0, torch.float32).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_products_of_reduced_precision_that_the_process_asked_for_are_not_the_engines(mode):
+    """Guards C (1 + 1e-6): with factors rounded to bfloat16 a share was 1e-4 above C, on CPUs and GPUs that can."""
+    with seeded(1):
+        model = Mean(nn.Sequential(nn.Linear(64, 300), nn.Tanh(), nn.Linear(300, 128)))
+        x = torch.randn(4, 90, 64)
+    torch.set_float32_matmul_precision("medium")
+    try:
+        found = compare(model, lambda net, b: smooth_losses(net, b["x"]), {"x": x}, dtype=torch.float32, mode=mode)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert found.is_exact
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_precision_is_full_inside_and_as_it_was_outside(precision):
+    def state():
+        return torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+
+    torch.set_float32_matmul_precision(precision)
+    try:
+        before = state()
+        with full_products():
+            assert state() == ("highest", False)
+        assert state() == before
+    finally:
+        torch.set_float32_matmul_precision("highest")
