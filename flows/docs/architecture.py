@@ -1,4 +1,4 @@
-"""Draws which packages import which, and how large they are, into ``docs/architecture.md``: ``make docs``."""
+"""Draws which packages import which, and lists how large they are, for ``docs/architecture.md``: ``make docs``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import importlib
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from flows.docs.layers import reached, svg
+
 _ROOT = Path(__file__).resolve().parents[2]
 PAGE = _ROOT / "docs" / "architecture.md"
+PICTURE = _ROOT / "docs" / "images" / "rooms.svg"
 BEGIN, END = "<!-- begin: made by `make docs` -->", "<!-- end -->"
 _TOPS = ("reticent", "flows", "tasks", "pipelines")
 
@@ -31,22 +34,23 @@ def imports() -> dict[str, set[str]]:
     return {room: rooms - {room} for room, rooms in found.items()}
 
 
-def drawing(found: dict[str, set[str]]) -> str:
-    """A Mermaid drawing. What is reached through another room is not drawn again, nor is `base`, which all import.
+def arrows(found: dict[str, set[str]]) -> list[tuple[str, str]]:
+    """What is drawn. What is reached through another room is not drawn again, nor is `base`, which all import.
 
     Rooms that import each other, directly or through others, are all drawn with each other.
     """
-    reached = {room: set(rooms) for room, rooms in found.items()}
-    for through in found:  # Warshall's closure
-        for rooms in reached.values():
-            if through in rooms:
-                rooms |= reached[through]
-    lines = ["```mermaid", "flowchart TD"]
+    leads_to = reached((room, other) for room, others in found.items() for other in others)
+    drawn = []
     for room in sorted(found):
         direct = found[room] - {"base", room}
-        shown = {r for r in direct if not any(r in reached[o] and room not in reached[o] for o in direct - {r})}
-        lines += [f"    {room} --> {other}" for other in sorted(shown)]
-    return "\n".join([*lines, "```"])
+        shown = {r for r in direct if not any(r in leads_to[o] and room not in leads_to[o] for o in direct - {r})}
+        drawn += [(room, other) for other in sorted(shown)]
+    return drawn
+
+
+def drawing(found: dict[str, set[str]]) -> str:
+    """The picture of the rooms."""
+    return svg(arrows(found), "Which room imports which")
 
 
 def sizes() -> str:
@@ -69,8 +73,9 @@ def page(text: str) -> str:
     """The page with the part between the marks made anew."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n\n{drawing(imports())}\n\n{sizes()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{sizes()}\n\n{END}{after}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
+    PICTURE.write_text(drawing(imports()), "utf-8")
