@@ -17,11 +17,13 @@ DOCS: Final = results.REPOSITORY / "docs"
 WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
 COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420
+NOTES: Final = Path(__file__).with_name("notes.md")
 HEAD: Final = """# The papers' tables beside ours
 
 What five papers report, and what this project gives for it at a size that two cores carry. Made by
 `python -m benchmarks.reproduce --render` from the results in `benchmarks/results/reproduce` (scale `{scale}`); no
-figure or verdict is typed by hand. Numbers of the papers are those of the copies at hand, which lack some tables.
+figure or verdict of its tables is typed by hand. Numbers of the papers are those of the copies at hand, which lack
+some tables.
 
 **Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
 pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
@@ -59,6 +61,7 @@ def page(known: Results, scale: Scale, pictures: Sequence[drawings.Picture] = ()
     judged = [(claim, claim.judge(known)) for claim in CLAIMS]
     yield from _head(known, scale)
     yield from _summary(judged)
+    yield from ("", *NOTES.read_text("utf-8").splitlines())
     for paper, title in TITLES.items():
         cells = [cell for cell in CELLS if cell.paper == paper]
         yield from ("", f"## {title}", "")

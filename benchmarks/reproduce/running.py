@@ -211,11 +211,14 @@ def documents(variant: Variant, *stages: str) -> Callable[[str, str], dict[str, 
 
 
 def more_figures(variant: Variant) -> dict[str, float]:
-    """Perplexity of what the policies find in held-out text; of jft, also before and after its first phase."""
+    """Perplexity of what the policies find in held-out text, and of the rest; of jft, also around its first phase."""
     is_jft = variant.method.startswith("jft")
     document = documents(variant, "train_utility", *(("train_phase1",) if is_jft else ()))
-    private = document("train_utility", "figures.json")["groups"]["private"]
-    found = {"private_perplexity": private.get("perplexity")}
+    groups = document("train_utility", "figures.json")["groups"]
+    found = {
+        "private_perplexity": groups["private"].get("perplexity"),
+        "perplexity_per_word_but_secrets": groups["public"].get("perplexity_per_word"),
+    }
     if is_jft:
         phase = document("train_phase1", "phase.json")
         after = phase["curve"][-1]["evaluation"] if phase["curve"] else phase["before"]

@@ -15,12 +15,13 @@ from benchmarks.reproduce.verdicts import Alike, Below, Claim, Ordering
 
 P: Final = "jft"
 BASE: Final = (
-    "the small GPT-2 for GPT-2; a sample for all of WikiText-2; sentences for blocks as records; nothing tuned; one "
-    "pass without noise, two with (batches of 300)"
+    "the small GPT-2 for GPT-2; a sample for all of WikiText-2, its signs joined to the words; sentences for blocks as "
+    "records; one pass without noise, two with (batches of 300); nothing tuned but the step size without noise"
 )
 DIALOGUE: Final = (
-    "CustomerSim for ABCD; the small GPT-2, which saw no dialogue, for GPT-2; a sample; turns as records; one pass "
-    "without noise, two with, in batches of 600 at 3e-3 (chosen once, by what DPSGD learnt on a half-trained start)"
+    "CustomerSim for ABCD; the small GPT-2, which saw no dialogue, for GPT-2; a sample; turns as records, whole "
+    "dialogues compared for copies; one pass without noise, two with, in batches of 600 at 3e-3 (chosen once, by what "
+    "DPSGD learnt on a half-trained start)"
 )
 REDACTED: Final = "the redacted model is jft's after its first phase, scored in the same run"
 AUDIT: Final = (
