@@ -22,6 +22,7 @@ from pipelines.store.session import Session, make_session
 from pipelines.store.unlocking import is_encrypted, private_root_of
 from pipelines.walks import wanted
 
+_UNDER_WAY = {"unfinished": ": it is under way, or was killed"}
 HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
 
 
@@ -96,10 +97,10 @@ def _budget(config: Path, environ: Mapping[str, str], settings: Settings) -> str
 
 def _unfinished(roots: Roots) -> dict[str, str] | None:
     """The newest run, if it failed, was killed, or is still going on."""
-    newest = next(runs.records(roots), None)
-    if newest is None or newest.get("state") == "completed":
+    newest = next(runs.each_run(roots), None)
+    if newest is None or newest["state"] == "completed":
         return None
-    return {"run_id": str(newest["run_id"]), "state": str(newest.get("state"))}
+    return {"run_id": newest["run_id"], "state": newest["state"]}
 
 
 def _unread_plan(corpus: CorpusState) -> list[dict[str, Any]]:
@@ -153,7 +154,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     last = document["last_run"]
     head = f"last run       {last['run_id']} {last['state']}" if last else "last run       none"
     if newer := document["unfinished_run"]:
-        head += f"\nnewest run     {newer['run_id']} {newer['state']}"
+        head += f"\nnewest run     {newer['run_id']} {newer['state']}{_UNDER_WAY.get(newer['state'], '')}"
     if last and (num_held := last["metrics"].get("num_held")):
         head += f"\nheld rows      {num_held:,}, which would be public: {HELD}"
     return f"{head}\ninput files    {document['num_input_files']}\n{plan_text(document)}"
@@ -170,6 +171,8 @@ def last_run(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     roots = open_store(load_settings(config, environ), create=False)
     record = runs.latest(roots)
     if record is None:
+        if _unfinished(roots):
+            raise ConfigError(f"no run has finished yet; `reticent status {config}` says how the newest one is")
         raise ConfigError(f"no run has finished yet; start one with `reticent run {config}`")
     shown = {k: v for k, v in record.items() if k not in ("artifacts", "finished", "became_latest")}
     shown["outputs"] = roots.shown_here(record.get("outputs", {}))

@@ -182,8 +182,8 @@ def retire(run: str) -> int | None:
 
 
 def silence_libraries() -> None:
-    """What libraries print says nothing to a user: cancelled tasks at the server's end, numerical warnings."""
-    for name in ("uvicorn.error", "prefect.server", "prefect._internal", "asyncio", "absl"):
+    """What libraries print says nothing to a user: cancelled tasks, numerical warnings, languages that are not read."""
+    for name in ("uvicorn.error", "prefect.server", "prefect._internal", "asyncio", "absl", "presidio-analyzer"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     if os.environ.get("RETICENT_DEBUG") != "1":
         warnings.simplefilter("ignore")

@@ -228,14 +228,18 @@ def started_at(run_id: str) -> str | None:
 
 
 def list_runs(roots: Roots) -> list[dict[str, Any]]:
-    """Every run, newest first.
+    """Every run, newest first: `each_run`."""
+    return list(each_run(roots))
 
-    Returns:
+
+def each_run(roots: Roots) -> Iterator[dict[str, Any]]:
+    """Every run, newest first, read as it is asked for.
+
+    Yields:
         Per run ``run_id``, ``started``, ``purpose``, ``parent``, ``state`` (``unfinished`` where there is no record: it
         is under way, or was killed), ``built``: shown stage names with the number of artifacts that it built, and
         ``is_forgotten``: whether it read something that was forgotten since (`pipelines.store.forgetting`).
     """
-    listed = []
     for folder in _folders(roots):
         found = _record(roots, folder)
         stages = found.get("stages", []) if isinstance(found, dict) else []
@@ -246,15 +250,12 @@ def list_runs(roots: Roots) -> list[dict[str, Any]]:
         )
         state = str(found.get("state")) if isinstance(found, dict) else "unfinished"
         spec = found or _read(roots, folder / _SPEC, "run") or {}
-        listed.append(
-            {
-                "run_id": folder.name,
-                "started": started_at(folder.name),
-                "purpose": spec.get("purpose", "release"),
-                "parent": spec.get("parent"),
-                "state": state,
-                "built": dict(built),
-                "is_forgotten": bool(spec.get(FORGOTTEN)),
-            }
-        )
-    return listed
+        yield {
+            "run_id": folder.name,
+            "started": started_at(folder.name),
+            "purpose": spec.get("purpose", "release"),
+            "parent": spec.get("parent"),
+            "state": state,
+            "built": dict(built),
+            "is_forgotten": bool(spec.get(FORGOTTEN)),
+        }

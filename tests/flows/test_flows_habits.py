@@ -15,8 +15,11 @@ from flows.arguments import app
 from flows.commands import demo
 from flows.commands import open as opening
 from flows.commands.init import schema_text, write_starter
+from flows.commands.plan import last_run
 from flows.docs.schema import settings_schema
 from flows.running.progress import Console, _time_left
+from flows.running.spec import open_store
+from flows.settings import load_settings
 from pipelines import errors
 
 
@@ -127,6 +130,18 @@ def test_open_shows_the_report(tmp_path, monkeypatch):
     (tmp_path / "key.json").write_text("{}")
     monkeypatch.setattr(opening, "is_encrypted", lambda _: True)
     assert "reticent export report" in str(invoke("open").exception)
+
+
+def test_a_first_run_that_is_under_way_is_told(tmp_path):
+    config = write_starter(tmp_path, [], dialogues=3, seed=0)
+    roots = open_store(load_settings(config, {}))
+    with pytest.raises(errors.ConfigError, match="start one with"):
+        last_run(config, {})
+    (roots.runs / "20260101T000000.000Z-abcdef").mkdir(parents=True)
+    with pytest.raises(errors.ConfigError, match=r"reticent status .* says how the newest one is"):
+        last_run(config, {})
+    text = invoke("status", str(config)).output
+    assert "newest run     20260101T000000.000Z-abcdef unfinished: it is under way, or was killed" in text
 
 
 def test_the_demo_is_a_tour(tmp_path, monkeypatch):
