@@ -103,17 +103,12 @@ def compare_document(
     Raises:
         ConfigError, InputError: before anything ran.
     """
-    extra = dict(_override(text) for text in overrides)
-    variants = []
-    for config in configs:
-        settings = load_settings(config, {**environ, **extra}, refuses_idle=False)
-        names = tuple(methods) or settings.sweep.methods or (_own_method(settings),)
-        for name in names:
-            _check_method(name)
-        count = repetitions if repetitions is not None else settings.sweep.repetitions
-        variants += [Variant(config, name, number, extra) for name in names for number in range(count)]
-    variants = [without_idle(variant, environ) for variant in variants]
-    rows = [{"config": v.config.name if len(configs) > 1 else None, **run_variant(v, environ)} for v in variants]
+    variants = [
+        without_idle(variant, environ)
+        for variant in make_variants(configs, environ, methods=methods, repetitions=repetitions, overrides=overrides)
+    ]
+    called = labels(list(dict.fromkeys(variant.config for variant in variants)))
+    rows = [{"config": called[variant.config], **run_variant(variant, environ)} for variant in variants]
     # A variant knows of those before it, so the one with the most releases knows of all.
     known = [row["together"] for row in rows if row.get("together")]
     together = max(known, key=lambda whole: whole["num_releases"], default=None)
@@ -126,6 +121,59 @@ def compare_document(
 
     write_atomic(folder / "comparison.html", render_comparison(document).encode())
     return document
+
+
+def make_variants(
+    configs: Sequence[Path],
+    environ: Mapping[str, str],
+    *,
+    methods: Sequence[str],
+    repetitions: int | None,
+    overrides: Sequence[str],
+) -> list[Variant]:
+    """The trainings of a comparison; the arguments are those of `compare_document`.
+
+    What is named twice counts once: two rows of one training would look like repetitions that agree.
+
+    Raises:
+        ConfigError: a method or override is unknown; or there is one training only, which would be charged for and
+            compared with nothing.
+    """
+    extra = dict(_override(text) for text in overrides)
+    variants = []
+    for config in {config.resolve(): config for config in configs}.values():
+        settings = _load(config, environ, extra)
+        names = tuple(methods) or settings.sweep.methods or (_own_method(settings),)
+        for name in names:
+            _check_method(name)
+        count = repetitions if repetitions is not None else settings.sweep.repetitions
+        variants += [Variant(config, name, number, extra) for name in dict.fromkeys(names) for number in range(count)]
+    if len(variants) < 2:
+        raise ConfigError(
+            "nothing to compare with: name methods (--methods crt,dpsgd, or [sweep] methods), more repetitions, "
+            "or several settings files. One training alone is `reticent run`"
+        )
+    return variants
+
+
+def _load(config: Path, environ: Mapping[str, str], extra: Mapping[str, str]) -> Settings:
+    """The settings with the overrides of ``--set``, which errors call as they were given."""
+    try:
+        return load_settings(config, {**environ, **extra}, refuses_idle=False)
+    except ConfigError as error:
+        text = str(error)
+        for name in extra:
+            given = name.removeprefix(ENV_PREFIX).replace("__", ".").lower()
+            text = text.replace(f"environment variable {name}:", f"--set {given}:")
+        raise ConfigError(text) from None
+
+
+def labels(configs: Sequence[Path]) -> dict[Path, str | None]:
+    """What the table calls each settings file: its name where that tells them apart; nothing if there is one only."""
+    if len(configs) < 2:
+        return dict.fromkeys(configs)
+    names = {config.name for config in configs}
+    return {config: config.name if len(names) == len(configs) else str(config) for config in configs}
 
 
 def without_idle(variant: Variant, environ: Mapping[str, str]) -> Variant:

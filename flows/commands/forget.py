@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _LEFT: tuple[str, ...] = (
     "models: what they learnt stays in them, and in every copy that others took",
+    "synthetic text that others took: it may repeat what the model learnt",
     "back-ups of the store and of the input: run `reticent forget` again where one is restored",
     "a mirror of the public root, until it is mirrored again",
     "what was made outside of the store: exported reviews, redacted files, detectors trained on it, saved filters",

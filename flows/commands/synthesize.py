@@ -41,8 +41,8 @@ def synthesize_document(
     key, check = (runs.key_in(record, stage) for stage in ("synthesize", "synthesize_check"))
     if key is None or check is None:
         raise StageError(
-            "nothing was written: this run kept an earlier model (train.when), which is none of the text as it is now. "
-            "`reticent run --force train` trains one"
+            "nothing was written: this run kept an earlier model (train.when, or something was forgotten since), which "
+            "is none of the text as it is now. `reticent run --force train` trains one"
         )
     found = roots.private_files("synthesize", key).json("synthetic.json")
     return {

@@ -1,7 +1,8 @@
 """Takes documents out of a store: every artifact that holds rows of them, reviews, unfinished work, caches and names.
 
 An artifact is content-keyed and never edited: those that hold a row of a document are removed as a whole, and the next
-run makes them again without it. Models stay, and are named: what they learnt cannot be taken out of them.
+run makes them again without it. Models stay, and are named: what they learnt cannot be taken out of them. Text that
+they wrote goes, for it may repeat the document.
 """
 
 from __future__ import annotations
@@ -155,7 +156,8 @@ def _holding(lineages: Mapping[Ref, Mapping[str, Any]], seeds: set[Ref]) -> set[
             inputs = lineage.get("inputs", {})
             read = {(e.stage, key): e.partitions for e in stage.inputs for _, key in inputs.get(e.stage, ())}
             hits = {partitions for source, partitions in read.items() if source in reached}
-            if hits and (hits != {"whole"} or not stage.partitioned):  # a partition reads its own part of a whole
+            reads_own_part = stage.partitioned and not stage.own_partitions  # of what is whole
+            if hits and (hits != {"whole"} or not reads_own_part):
                 reached.add(ref)
             elif hits and stage.name in _REFERRING:
                 referring.add(ref)

@@ -12,7 +12,16 @@ import pytest
 from support.project import reticent, small_project
 from support.shared_server import run_json, shared_server
 
-from flows.commands.compare import Variant, _summary, compare_document, compare_text, without_idle
+from flows.commands.compare import (
+    Variant,
+    _summary,
+    compare_document,
+    compare_text,
+    labels,
+    make_variants,
+    without_idle,
+)
+from flows.commands.init import write_starter
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 
@@ -105,7 +114,9 @@ def test_a_comparison_shows_the_figures_of_its_task() -> None:
         ({"methods": ["dpsdg"]}, "no training method dpsdg"),
         ({"methods": ["jft/none"]}, "jft/light_noise"),
         ({"overrides": ["noise"]}, "table.field=value"),
-        ({"overrides": ["train.epoch=1"]}, "epochs"),
+        ({"overrides": ["train.epoch=1"]}, "--set train.epoch: unknown key train.epoch; did you mean epochs"),
+        ({"repetitions": 1}, "nothing to compare with"),
+        ({"methods": ["crt", "crt"], "repetitions": 1}, "nothing to compare with"),
     ],
 )
 def test_mistakes_are_told_before_anything_runs(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
@@ -114,6 +125,19 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path, arguments: dict[
     with pytest.raises(ConfigError, match=message):
         compare_document([config], {}, **given)
     assert not (config.parent / "reticent-store" / "private" / "runs").exists()
+
+
+def test_what_is_named_twice_is_trained_once_and_files_of_one_name_stay_apart(tmp_path: Path) -> None:
+    """Guards intervals: one training in two rows is no repetition, and two corpora are none of each other."""
+    configs = [write_starter(tmp_path / name, [], dialogues=3, seed=0) for name in "ab"]
+    again = configs[0].parent / ".." / "a" / "reticent.toml"
+    found = make_variants(
+        [*configs, again], {}, methods=["crt", "dpsgd", "crt"], repetitions=2, overrides=["train.epochs=1"]
+    )
+    assert len(found) == len({(v.config.resolve(), v.method, v.repetition) for v in found}) == 8
+    assert list(labels(configs).values()) == [str(config) for config in configs]
+    assert list(labels([configs[0], tmp_path / "other.toml"]).values()) == ["reticent.toml", "other.toml"]
+    assert labels(configs[:1]) == {configs[0]: None}
 
 
 def test_protections_that_a_method_does_not_give_are_dropped_visibly(tmp_path: Path) -> None:

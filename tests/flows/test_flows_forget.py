@@ -18,7 +18,7 @@ from flows.commands.diff import diff_document, runs_document, runs_text
 from flows.commands.forget import forget_document, forget_text
 from flows.commands.ledger import ledger_document
 from flows.commands.plan import last_run, plan_document, plan_text
-from flows.running.spec import open_store
+from flows.running.spec import SYNTHESIS, open_store
 from flows.settings import load_settings
 from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, InputError, StoreError
@@ -247,6 +247,43 @@ def test_a_kill_in_the_middle_is_made_good_by_another_call(
     assert places(roots, strings) == set()
     assert len(done["models"]) == 1
     assert [c for c in verify(roots) if c.problem] == []
+
+
+@pytest.mark.slow
+def test_text_that_a_model_wrote_goes_and_the_model_stays(project: Path) -> None:
+    """It may repeat the document; the pieces that the published table is put together from hold the same text."""
+    roots, written = roots_of(project), SYNTHESIS
+    asked = {"ENABLED": "true", "ROWS": "12", "PARTITION_ROWS": "6", "MAX_NEW_TOKENS": "8", "BASELINE_ROWS": "4"}
+    on = {f"RETICENT__SYNTHESIZE__{name}": value for name, value in asked.items()}
+
+    def left() -> list[str]:
+        found = (path for root in (roots.private, roots.public) for path in root.glob("objects/synth*/*/*"))
+        return sorted({f"{path.parts[-3]}/{path.suffix}" for path in found})
+
+    drive(project, EVERYTHING, **on)
+    table = roots.public / "latest" / "synthetic"
+    assert table.is_dir()
+    assert {place.split("/")[0] for place in left()} == set(written)
+    looked = forget_document(project, on, [FILE], dry_run=True)
+    assert left()
+    done = forget_document(project, on, [FILE], dry_run=False)
+    assert done["artifacts"] == looked["artifacts"]
+    names = ("synthesize.rows", "synthesize", "synthesize.check")
+    assert [done["artifacts"][name] for name in names] == [2, 1, 1]
+    assert left() == []
+    assert not table.exists()
+    text = forget_text(done)
+    assert "2 synthesize.rows" in text
+    assert "synthetic text that others took" in text
+    ((stage, key),) = {(m["stage"], m["key"]) for m in done["models"]}
+    assert roots.manifest_path(stage, key).exists()
+    assert [c for c in verify(roots) if c.problem] == []
+
+    found = states(project, **on)  # the model that read it writes no more
+    assert not found.keys() & {"train", *written}
+    again = {outcome.stage: outcome.state for outcome in drive(project, EVERYTHING, ("train",), **on)}
+    assert {again[name] for name in ("train", *written)} == {"completed"}
+    assert table.is_dir()
 
 
 def test_it_waits_for_no_run_and_knows_what_it_is_asked_for(project: Path) -> None:
