@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,21 @@ _ROOT = Path(pipelines.__file__).parent.parent
 _NOT_DATA = {".py", ".pyc", ".pyi", ".typed"}
 
 
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module and all below it that is no expression: most nodes are expressions, and no statement is in one.
+
+    A node comes before what its body holds then.
+    """
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        yield node
+        for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+            pending.extend(getattr(node, field, ()))
+
+
 def _strip_docstrings(tree: ast.Module) -> None:
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
@@ -40,11 +53,11 @@ def _strip_docstrings(tree: ast.Module) -> None:
 def _imports(tree: ast.Module, module: str, is_package: bool) -> set[str]:
     found: set[str] = set()
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(tree) if module.split(".")[0] == _PACKAGE else ():  # models are keyed by others' as it was
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+    is_ours = module.split(".")[0] == _PACKAGE  # models are keyed by others' as it was
+    for node in _statements(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and is_ours:
             node.body = []  # no run executes it
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
+        elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parts = package.split(".")
