@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from support import REPOSITORY, session
+from support import REPOSITORY, rewriting, session
 
 from pipelines.store import code
 
@@ -55,6 +55,8 @@ def pytest_collection_finish() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files of most tests, which are the short ones
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        rewriting.rewrite_all(config)
 
 
 def _rank(item: pytest.Item) -> int:

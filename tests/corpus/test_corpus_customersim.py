@@ -1,3 +1,4 @@
+import functools
 import json
 import re
 import subprocess
@@ -14,12 +15,18 @@ from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
 
 N = 1500
-SIMULATED = {name: list(simulate(N, 7, name)) for name in ("A", "B")}
+
+
+@functools.cache
+def simulated(name):
+    return list(simulate(N, 7, name))
 
 
 @pytest.fixture
 def silent(monkeypatch):
     """The same dialogues without talk."""
+    for name in ("A", "B"):
+        simulated(name)  # with talk, before it is taken away
     monkeypatch.setattr(Talk, "played", lambda *_: ([], []))
     return {name: list(simulate(N, 7, name)) for name in ("A", "B")}
 
@@ -37,7 +44,7 @@ def test_without_talk_it_looks_like_the_original(silent, name):
 @pytest.mark.parametrize("name", ["A", "B"])
 def test_talk_holds_no_secret_and_seldom_repeats(silent, name):
     talk = Counter()
-    for d, without in zip(SIMULATED[name], silent[name], strict=True):
+    for d, without in zip(simulated(name), silent[name], strict=True):
         assert [d["text"][s["start"] : s["end"]] for s in d["spans"]] == [
             without["text"][s["start"] : s["end"]] for s in without["spans"]
         ]
@@ -52,7 +59,7 @@ def test_talk_holds_no_secret_and_seldom_repeats(silent, name):
 
 @pytest.mark.parametrize("name", ["A", "B"])
 def test_turns_alternate(name):
-    for d in SIMULATED[name]:
+    for d in simulated(name):
         lines = d["text"].split("\n")
         assert lines.pop() == ""
         assert [line[:5] for line in lines] == [("SYS: ", "USR: ")[i % 2] for i in range(len(lines))]
@@ -61,7 +68,7 @@ def test_turns_alternate(name):
 @pytest.mark.parametrize("name", ["A", "B"])
 def test_spans_are_every_occurrence_of_every_secret(name):
     seen = Counter()
-    for d in SIMULATED[name]:
+    for d in simulated(name):
         spans = {(s["start"], s["end"]) for s in d["spans"]}
         assert len(spans) == len(d["spans"])
         assert [s["start"] for s in d["spans"]] == sorted(s["start"] for s in d["spans"])
@@ -84,7 +91,7 @@ def without_secrets(d: dict) -> list[str]:
 
 
 def test_the_two_sets_share_no_turn_and_no_format():
-    turns = {name: Counter(t for d in SIMULATED[name] for t in without_secrets(d)) for name in SIMULATED}
+    turns = {name: Counter(t for d in simulated(name) for t in without_secrets(d)) for name in ("A", "B")}
     shared = set(turns["A"]) & set(turns["B"])
     assert shared <= {"USR: _"}  # a bare answer
     talk = {name: TEMPLATE_SETS[name].talk for name in ("A", "B")}
@@ -96,7 +103,8 @@ def test_the_two_sets_share_no_turn_and_no_format():
     for field in ("greetings", "hellos", "items", "requests", "resolutions", "more", "dones", "byes", "farewells"):
         assert not set(getattr(TEMPLATE_SETS["A"], field)) & set(getattr(TEMPLATE_SETS["B"], field)), field
     shapes = {}
-    for name, dialogues in SIMULATED.items():
+    for name in ("A", "B"):
+        dialogues = simulated(name)
         shapes[name] = {
             (s["label"], re.sub(r"[0-9]", "0", re.sub(r"[A-Z0-9]{10}", "T" * 10, d["text"][s["start"] : s["end"]])))
             for d in dialogues
@@ -112,27 +120,27 @@ def test_the_two_sets_share_no_turn_and_no_format():
 
 
 def test_generic_turns_and_some_customers_come_again():
-    turns = Counter(t for d in SIMULATED["A"] for t in d["text"].splitlines())
+    turns = Counter(t for d in simulated("A") for t in d["text"].splitlines())
     assert turns.total() > 2 * len(turns)
     names = Counter(
-        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "NAME"}.pop() for d in SIMULATED["A"]
+        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "NAME"}.pop() for d in simulated("A")
     )
     again = sum(count - 1 for count in names.values()) / N
     assert 0.15 < again < 0.3
     addresses = [
-        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "ADDRESS"} for d in SIMULATED["A"]
+        {d["text"][s["start"] : s["end"]] for s in d["spans"] if s["label"] == "ADDRESS"} for d in simulated("A")
     ]
     assert max(Counter(a for found in addresses for a in found).values()) > 1
 
 
 def test_a_dialogue_depends_on_seed_set_and_number_alone():
-    assert list(simulate(20, 7, "A")) == SIMULATED["A"][:20]
-    assert list(islice(simulate(10**9, 7, "B"), 5)) == SIMULATED["B"][:5]
-    assert [d["text"] for d in simulate(20, 8, "A")] != [d["text"] for d in SIMULATED["A"][:20]]
-    assert len({d["id"] for d in SIMULATED["A"]}) == N
+    assert list(simulate(20, 7, "A")) == simulated("A")[:20]
+    assert list(islice(simulate(10**9, 7, "B"), 5)) == simulated("B")[:5]
+    assert [d["text"] for d in simulate(20, 8, "A")] != [d["text"] for d in simulated("A")[:20]]
+    assert len({d["id"] for d in simulated("A")}) == N
     code = "from pipelines.corpus.customersim import simulate; print([d['text'] for d in simulate(3, 7)])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert output.strip() == str([d["text"] for d in SIMULATED["A"][:3]])
+    assert output.strip() == str([d["text"] for d in simulated("A")[:3]])
 
 
 def test_unknown_sets_and_numbers_are_refused():
@@ -149,7 +157,7 @@ def test_files_are_complete_repeatable_and_readable_by_the_scanner(tmp_path):
     first = {p.name: p.read_bytes() for p in out.iterdir()}
     assert sorted(first) == ["README.txt"] + [f"dialogues-{i:05d}.jsonl" for i in range(3)]
     rows = [json.loads(line) for n in sorted(first) if n != "README.txt" for line in first[n].decode().splitlines()]
-    assert rows == SIMULATED["A"][:25]
+    assert rows == simulated("A")[:25]
     assert [f.name for f in list_files([out], tmp_path)] == [f"dialogues-{i:05d}.jsonl" for i in range(3)]
     # Again, and smaller: nothing of the larger run is left.
     assert write_customersim(out, 25, 7, "A", file_dialogues=10) == files
