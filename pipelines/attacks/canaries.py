@@ -166,23 +166,6 @@ def draw_text_canaries(
     return drawn
 
 
-def check_unused(pattern: Pattern, texts: Iterable[str]) -> None:
-    """Checks that no character of a form's holes occurs in the corpus, as that of new tokens must not.
-
-    Raises:
-        ConfigError: some do. How many is said, and not which.
-    """
-    characters = {character for slot in pattern.slots for option in slot.options for character in option}
-    found: set[str] = set()
-    for text in texts:
-        found |= characters.intersection(text)
-    if found:
-        raise ConfigError(
-            f"{len(found)} of the {len(characters)} characters that canaries are made of occur in the corpus; they are "
-            "no new tokens"
-        )
-
-
 def flip_coins(generator: np.random.Generator, canaries: Iterable[Canary]) -> dict[str, bool]:
     """Includes each canary or not by a fair coin of its own: by identifier, heads or tails."""
     return {canary.id: bool(generator.integers(2)) for canary in canaries}

@@ -215,11 +215,6 @@ def _exact_near(scorer: Scorer, rough: FloatArray, indices: Sequence[int]) -> tu
             return exact, margin
 
 
-def sampled_losses(scorer: Scorer, num: int, generator: np.random.Generator) -> FloatArray:
-    """(num,) losses of candidates that are drawn uniformly, with replacement."""
-    return scorer.losses(sorted(scorer.pattern.draw(generator) for _ in range(num)))
-
-
 def canary_losses(scorer: Scorer, canaries: Iterable[Canary]) -> dict[str, float]:
     """The loss of each canary, by identifier, in nats.
 

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
-
 from pipelines.intervals import clopper_pearson_upper
-
-SMALLEST_P_VALUE = 1e-300
 
 
 def epsilon_of_rates(false_positive_rate: float, false_negative_rate: float, delta: float) -> float:
@@ -65,22 +61,3 @@ def clopper_pearson_bound(
     """
     rates = rate_bounds(false_positives, num_out, false_negatives, num_in, significance)
     return epsilon_of_rates(*rates, delta)
-
-
-def clopper_pearson_p_value(
-    false_positives: int, num_out: int, false_negatives: int, num_in: int, *, epsilon: float, delta: float
-) -> float:
-    """The least significance at which the bound exceeds ``epsilon``: a p-value of "(epsilon, delta) holds"."""
-
-    def excess(log_significance: float) -> float:
-        found = clopper_pearson_bound(
-            false_positives, num_out, false_negatives, num_in, delta=delta, significance=math.exp(log_significance)
-        )
-        return min(found, 1e6) - epsilon
-
-    low, high = math.log(SMALLEST_P_VALUE), -1e-12
-    if excess(high) <= 0:
-        return 1.0
-    if excess(low) > 0:
-        return SMALLEST_P_VALUE
-    return math.exp(brentq(excess, low, high, xtol=1e-9))

@@ -13,7 +13,6 @@ for the model is `Rank.first`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -216,8 +215,3 @@ def _log_cdf(at: float, shape: float, location: float, scale: float) -> float:
     logs = stats.skewnorm.logpdf(at - below, shape, location, scale) + np.log(below)
     peak = float(logs.max())
     return peak + math.log(float(np.trapezoid(np.exp(logs - peak), steps)))
-
-
-def exposures_document(exposures: Mapping[str, Exposure]) -> dict[str, dict[str, Any]]:
-    """Exposures by the canary's identifier, as JSON."""
-    return {canary_id: exposure.document() for canary_id, exposure in sorted(exposures.items())}

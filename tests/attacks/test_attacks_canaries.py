@@ -149,12 +149,8 @@ def test_text_canaries_begin_as_public_text_and_end_at_random():
     assert words_pattern("a ", words, 2).index("a word1 word0") == 50
 
 
-def test_characters_of_new_tokens_must_not_occur():
-    pattern = Pattern.parse("My code is {rare:1}")
-    assert pattern.size == 1_165
-    c.check_unused(pattern, ["plain text"])
-    with pytest.raises(ConfigError, match="1 of the 1165"):
-        c.check_unused(pattern, ["plain", "text " + pattern.text(3)[-1]])
+def test_characters_of_new_tokens_are_many():
+    assert Pattern.parse("My code is {rare:1}").size == 1_165
 
 
 def test_a_slot_needs_different_options():

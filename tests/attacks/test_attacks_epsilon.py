@@ -12,7 +12,6 @@ from pipelines.accounting.events import Gaussian, NeighboringRelation
 from pipelines.attacks.ceilings import clopper_pearson_ceiling, one_run_ceiling
 from pipelines.attacks.epsilon_clopper_pearson import (
     clopper_pearson_bound,
-    clopper_pearson_p_value,
     epsilon_of_rates,
 )
 from pipelines.attacks.epsilon_comparison import ClaimedEpsilon, ClaimedProfile, Power, claim_p_value, compare
@@ -93,12 +92,6 @@ def test_rates_of_randomised_response_give_its_epsilon():
         assert epsilon_of_rates(wrong, wrong, delta) == pytest.approx(epsilon)
     assert epsilon_of_rates(0.5, 0.5, 0.0) == epsilon_of_rates(0.9, 0.9, 0.0) == 0
     assert epsilon_of_rates(0.0, 0.5, 0.0) == math.inf
-
-
-def test_the_clopper_pearson_p_value_is_where_the_bound_meets_the_claim():
-    p = clopper_pearson_p_value(3, 500, 60, 500, epsilon=4.0, delta=1e-5)
-    assert clopper_pearson_bound(3, 500, 60, 500, delta=1e-5, significance=p) == pytest.approx(4.0, abs=1e-6)
-    assert clopper_pearson_p_value(250, 500, 250, 500, epsilon=4.0, delta=1e-5) == 1
 
 
 # f-DP
