@@ -196,7 +196,10 @@ def _card(kind: Kind, data: Mapping[str, Any], text: str, report: Mapping[str, A
     """The card: metadata as the hub reads it, and text."""
     from huggingface_hub import DatasetCardData, ModelCardData
 
-    found = {**data, "tags": [_LIBRARY, "privacy", "differential-privacy"], "privacy": _privacy(report)}
+    privacy = _privacy(report)
+    if kind == "dataset" and report["publishes_rows"]:
+        privacy |= {"unprotected": ["public"]}
+    found = {**data, "tags": [_LIBRARY, "privacy", "differential-privacy"], "privacy": privacy}
     if licence is not None:
         found["license"] = licence
     metadata = (ModelCardData if kind == "model" else DatasetCardData)(**found)
@@ -210,6 +213,7 @@ def _privacy(report: Mapping[str, Any]) -> dict[str, Any]:
         return {"claim": "none"}
     return {
         "notion": claim["notion"],
+        "about": claim["covers"],
         "epsilon": metrics["epsilon"],
         "delta": metrics["delta"],
         "epsilon_this_model": metrics["epsilon_this_model"],

@@ -76,5 +76,6 @@ def verify_text(document: Mapping[str, Any]) -> str:
             lines.append("which is the one that you expect: whoever holds its private half made this folder")
         else:
             lines.append(f"which is NOT the one that you expect, {document['expected_key']}")
-    lines.append("VERIFIED" if document["is_verified"] else "NOT VERIFIED")
+    verified = "VERIFIED, but for whose key it is" if document["expected_key"] is None else "VERIFIED"
+    lines.append(verified if document["is_verified"] else "NOT VERIFIED")
     return "\n".join(lines)

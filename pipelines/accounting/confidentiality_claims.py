@@ -96,7 +96,9 @@ def caught(b: ClaimBuilder) -> Claim:
     )
     claim = b.claim(
         "confidentiality_of_caught_secrets",
-        "As confidentiality, for a secret that the policy masks or whose sentence is private.",
+        f"Whoever sees {b.seen} can hardly tell whether a secret that redaction caught, or a mask in its place, was "
+        "trained on. Caught is what the policy masks, and what stands in a private sentence"
+        + ("; nothing is claimed for a secret in a public one." if b.uses_delta2 else ", as every sentence is."),
         "CRT, Proposition 5",
         extra=(condition, one_sentence(b.training), *about_caught(b.corpus, b.unstable)),
         as_in_paper={"epsilon": finite(b.add_or_remove.epsilon), "delta": b.add_or_remove.delta},

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pipelines.report.cards import NEVER
-from pipelines.report.claims import can_be_claimed, headline_claim, not_together, unit_of, whole_of
+from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
 from pipelines.report.render import render_html, render_page
 from pipelines.report.words import SOURCES
 
-_MOST_CHANGES: Final = 8
+_MOST_CHANGES: Final = 6
 _LARGE_FACTOR: Final = 1e6
+_OF_THE_PRIVATE_SIDE: Final = (DP_NOTION, "confidentiality_of_caught_secrets")
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
 
@@ -59,6 +60,8 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             signing=signing,
             claimed=can_be_claimed(report["claims"]),
             meaning=meaning_of(report["claims"]),
+            supposed=supposed(report["claims"]),
+            given_away=given_away(report),
             not_claimed="; ".join(not_claimed(report["claims"])),
             missed=missed(report["miss_rate"]),
             attacks=found_by_attacks(report.get("audit")),
@@ -82,7 +85,9 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
         return "So nothing protects what stands in the text, but that redaction masked it."
     figures = claim if not_together(claim) is not None else whole_of(claim)
     unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
-    about = f"about one {unit} of the private text"
+    is_private_side = claim["notion"] in _OF_THE_PRIVATE_SIDE
+    about = f"about one {unit} of the private {'side' if is_private_side else 'text'}"
+    open_to_all = " Who is named in a row of the public side is not protected." if is_private_side else ""
     if epsilon == 0:
         return f"In plain words: what is published is no help to whoever guesses {about}."
     factor = math.exp(epsilon)
@@ -91,8 +96,36 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
         f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for whoever "
-        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less."
+        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less.{open_to_all}"
     )
+
+
+def supposed(claims: Sequence[Mapping[str, Any]]) -> str:
+    """That the headline rests on more than this page; nothing where there is none."""
+    claim = headline_claim(claims)
+    if claim is None or claim["status"] != "issued":
+        return ""
+    return (
+        "Its assumptions stand with the claim in the report below. That held-out text is public, that no setting was "
+        "chosen by looking at private text, and that nothing else trained on it is given away, only people can know."
+    )
+
+
+def given_away(report: Mapping[str, Any]) -> str:
+    """What of the text is open as it was written."""
+    num, whole = report["shards"].get("num_public"), count(report["corpus"].get("num_sentences"))
+    if report["publishes_rows"]:
+        return (
+            f"{count(num)} of {whole} rows of the text are published as they were written, because redaction found "
+            "nothing in them. Nothing protects what stands there."
+        )
+    if report["training"].get("method") == "crt" and num:
+        return (
+            f"No row of the text is published. The model was trained without noise on {count(num)} of {whole} rows as "
+            "they were written, because redaction found nothing in them, and may repeat them. Nothing protects what "
+            "stands there."
+        )
+    return "No row of the text is published."
 
 
 def missed(rates: Mapping[str, Any]) -> str:
@@ -100,9 +133,13 @@ def missed(rates: Mapping[str, Any]) -> str:
     source, gamma = rates.get("source"), rates.get("false_negative_rate") or {}
     if source in (None, "not_measured") or gamma.get("value") is None:
         why = f": {rates['reason']}" if rates.get("reason") else ""
-        return f"Nobody measured it{why}. `reticent review` does."
+        return (
+            f"Nobody measured it{why}. How many secrets stand in the open rows is not known; `reticent review` tells."
+        )
     known, num = rates.get("num_secret_spans"), rates.get("num_missed_spans")
     counted = f"{count(num)} of {count(known)} known secrets" if known is not None and num is not None else "A share"
+    if num is not None and (unmasked := rates.get("num_unmasked_spans")) is not None:
+        counted += f" ({count(unmasked)} left open, {count(num - unmasked)} masked in a way that changes other masks)"
     sure = gamma.get("confidence")
     bound = f"at most {percent(gamma.get('upper'), upper=True)}"
     bound += "" if sure in (None, 1, 1.0) else f" at {percent(sure)} confidence"

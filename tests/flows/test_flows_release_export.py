@@ -118,6 +118,8 @@ def test_the_dataset_card_is_valid_for_the_hub_and_names_tables_that_are_there(d
     assert released.equals(published)
     assert len(released) > 0
     assert "are not protected at all" in card.text
+    assert data["privacy"]["unprotected"] == ["public"]
+    assert "the table of public rows" in data["privacy"]["about"]
 
 
 @pytest.mark.slow  # a model writes

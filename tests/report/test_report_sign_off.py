@@ -19,6 +19,7 @@ from pipelines.report.render import render_html
 from pipelines.report.sign_off import (
     Signing,
     composed_words,
+    given_away,
     found_by_attacks,
     meaning_of,
     missed,
@@ -57,7 +58,13 @@ def test_it_stands_in_front_of_the_whole_report(full: dict[str, Any]) -> None:
 def test_it_says_what_a_signer_asks(full: dict[str, Any]) -> None:
     text = front_of(sign_off_page(full, SIGNING))
     for part in (
-        *("What is claimed, and for whom", "How much was missed", "What attacks found", "What nobody measured"),
+        *(
+            "What is claimed, and for whom",
+            "What of the text is open",
+            "How much was missed",
+            "What attacks found",
+            "What nobody measured",
+        ),
         *("What changed since the last signed run", "To verify, rerun and compare", "Name", "Date", "Signature"),
         *(SIGNING.run_id, "2026-11-23T09:00:00Z", "No run of this store was signed before."),
         *("2 models were released on these files", "ε = 4.235", "reticent verify reticent.toml"),
@@ -73,9 +80,9 @@ def test_changes_since_the_last_signed_run(full: dict[str, Any]) -> None:
 
     text = shown([f"setting train.x{n}: 1 → 2" for n in range(20)])
     assert "by Ada <Example>" in text
-    assert "setting train.x7" in text
-    assert "setting train.x8" not in text
-    assert "and 12 more" in text
+    assert "setting train.x5" in text
+    assert "setting train.x6" not in text
+    assert "and 14 more" in text
     assert f"reticent diff {LAST['run_id']} {SIGNING.run_id}" in text
     assert "Nothing that is compared differs" in shown([])
     assert "nothing can be compared" in shown(None)
@@ -97,6 +104,9 @@ def test_the_factor_is_e_to_the_epsilon_rounded_up(full: dict[str, Any]) -> None
     claim |= {"epsilon": 1.0, "together": {**whole, "refused": None, "not_guaranteed_because": []}}
     assert "7.39" in meaning_of(claims)
     assert "one dialogue" in meaning_of(claims)
+    assert "is not protected" not in meaning_of(claims)
+    claim["notion"] = "confidentiality_of_caught_secrets"
+    assert "Who is named in a row of the public side is not protected." in meaning_of(claims)
     for other in claims:
         other |= {"status": "refused"}
     assert "nothing protects" in meaning_of(claims)
@@ -118,7 +128,8 @@ def test_composed_epsilon_is_rounded_up(composed: dict[str, Any] | None, words: 
 def test_misses_and_attacks_are_told_with_what_they_rest_on(full: dict[str, Any]) -> None:
     rates = full["miss_rate"] | {"num_secret_spans": 1200, "num_missed_spans": 3, "source": "human"}
     rates["false_negative_rate"] = {"value": 0.0025, "upper": 0.00731, "confidence": 0.95}
-    text = missed(rates)
+    text = missed({**rates, "num_unmasked_spans": 1})
+    assert "(1 left open, 2 masked in a way that changes other masks)" in text
     for part in ("3 of 1,200 known secrets", "0.25", "at most 0.731", "95", "people who read the sample"):
         assert part in text
     assert "Nobody measured it: no labels" in missed({"source": "not_measured", "reason": "no labels"})
@@ -144,6 +155,16 @@ def test_what_was_refused_or_not_attacked_counts_as_unmeasured(full: dict[str, A
     assert refused
     assert set(not_claimed(full["claims"])) == set(refused)
     assert f"Not claimed: {'; '.join(not_claimed(full['claims']))}" in front_of(sign_off_page(full, SIGNING))
+
+
+def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
+    crt = {**full, "shards": {"num_public": 1379}, "training": {"method": "crt"}, "corpus": {"num_sentences": 11_644}}
+    assert "1,379 of 11,644 rows of the text are published as they were written" in given_away(
+        {**crt, "publishes_rows": True}
+    )
+    assert "trained without noise on 1,379 of 11,644 rows" in given_away({**crt, "publishes_rows": False})
+    none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
+    assert given_away(none) == "No row of the text is published."
 
 
 @pytest.mark.slow
