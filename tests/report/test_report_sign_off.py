@@ -19,8 +19,8 @@ from pipelines.report.render import render_html
 from pipelines.report.sign_off import (
     Signing,
     composed_words,
-    given_away,
     found_by_attacks,
+    given_away,
     meaning_of,
     missed,
     not_claimed,
