@@ -96,7 +96,8 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
         f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for whoever "
-        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less.{open_to_all}"
+        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less."
+        f"{open_to_all}"
     )
 
 
