@@ -11,7 +11,7 @@ export DO_NOT_TRACK := 1
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench docs site package audit screenshots lock clean
+.PHONY: help setup run test test-slow test-faults test-all lint format golden own-words bench gpu docs site package audit screenshots lock clean
 
 help:
 	@echo "make run        the whole job on $(DIALOGUES) built-in dialogues, into $(DEMO)/"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-faults  kills at every step, damage, full disk, clock, locks, lost servers"
 	@echo "make lint       ruff, mypy, import-linter"
 	@echo "make bench      the benchmarks"
+	@echo "make gpu        what needs a GPU, with $(PYTHON)'s torch, 8 minutes a call; GPU_ARGS='--models FOLDER'"
 	@echo "make golden     regenerate the golden files; review the diff"
 	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
 	@echo "make site       the documentation as a site, into build/site/; needs no network once it has run"
@@ -74,6 +75,10 @@ own-words: setup
 bench: run
 	$(BIN)/python benchmarks/startup.py --config $(DEMO)/reticent.toml
 	$(BIN)/python benchmarks/dedup.py
+
+# No set-up: with the torch that is there, and no network. Call it until nothing is left.
+gpu:
+	$(PYTHON) -m benchmarks.gpu --out build/gpu $(GPU_ARGS)
 
 docs: setup
 	$(BIN)/python -m flows.docs.reference > docs/settings.md

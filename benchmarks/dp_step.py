@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import platform
@@ -35,250 +34,23 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-PRIVATE = ("ours", "ours_two_pass", "opacus_hooks", "opacus_ghost", "fastdp")
-CONTENDERS = ("plain", "fused", *PRIVATE)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A model and a batch."""
-
-    kind: str
-    width: int
-    layers: int
-    heads: int
-    vocab: int
-    length: int
-    batch: int
-
-
-SHAPES = {
-    "gpt2-256-5000": Shape("gpt2", 256, 4, 4, 5_000, 128, 16),
-    "gpt2-256-50257": Shape("gpt2", 256, 4, 4, 50_257, 128, 16),
-    "gpt2-768-5000": Shape("gpt2", 768, 12, 12, 5_000, 128, 4),
-    "gpt2-768-50257": Shape("gpt2", 768, 12, 12, 50_257, 128, 4),
-    "lstm-200-50257": Shape("lstm", 200, 1, 1, 50_257, 128, 16),
-    "gpt2-small-512": Shape("gpt2", 768, 12, 12, 50_257, 512, 16),
-    "gpt2-small-1024": Shape("gpt2", 768, 12, 12, 50_257, 1_024, 8),
-    "gpt2-medium-512": Shape("gpt2", 1_024, 24, 16, 50_257, 512, 8),
-    "gpt2-medium-1024": Shape("gpt2", 1_024, 24, 16, 50_257, 1_024, 4),
-}
-CPU_SHAPES = tuple(name for name in SHAPES if "small" not in name and "medium" not in name)
-CHECK_SHAPES = {"gpt2": Shape("gpt2", 32, 2, 2, 97, 12, 3), "lstm": Shape("lstm", 20, 1, 1, 97, 12, 3)}
-MAX_GRAD_NORM, NOISE, LEARNING_RATE = 0.1, 1.0, 1e-4
-
-
-# ---------------------------------------------------------------------------------------------------------- contenders
-
-
-def build(shape: Shape, name: str, device: str) -> Any:
-    """The model of a contender. Opacus ghost refuses tied weights, and its LSTM is a layer of its own."""
-    import torch
-    from torch import nn
-
-    torch.manual_seed(0)
-    if shape.kind == "gpt2":
-        from transformers import GPT2Config, GPT2LMHeadModel
-
-        config = GPT2Config(
-            vocab_size=shape.vocab, n_positions=shape.length, n_embd=shape.width, n_layer=shape.layers,
-            n_head=shape.heads, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
-            tie_word_embeddings=not name.startswith(("opacus", "fastdp")) and not ARGUMENTS.untied,
-        )  # fmt: skip
-        return GPT2LMHeadModel(config).train().to(device)
-
-    class LstmLM(nn.Module):
-        def __init__(self, lstm: Any) -> None:
-            super().__init__()
-            self.embedding = nn.Embedding(shape.vocab, shape.width)
-            self.lstm = lstm(shape.width, shape.width, batch_first=True)
-            self.lm_head = nn.Linear(shape.width, shape.vocab)
-
-        def hidden(self, ids: Any) -> Any:
-            return self.lstm(self.embedding(ids))[0]
-
-        def forward(self, input_ids: Any) -> Any:
-            return self.lm_head(self.hidden(input_ids))
-
-    lstm: Any = nn.LSTM
-    if name.startswith("opacus"):
-        from opacus.layers import DPLSTM as lstm
-    return LstmLM(lstm).train().to(device)
-
-
-def example_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) mean cross-entropies of next tokens from the model's own logits."""
-    from torch.nn import functional
-
-    out = model(ids)
-    logits = out if shape.kind == "lstm" else out.logits
-    token = functional.cross_entropy(logits[:, :-1].transpose(1, 2).float(), ids[:, 1:], reduction="none")
-    return token.mean(dim=1)
-
-
-def plain_loss(model: Any, ids: Any, shape: Shape) -> Any:
-    """The ordinary loss of a batch: for GPT-2, the model's own."""
-    from torch.nn import functional
-
-    if shape.kind == "gpt2":
-        return model(input_ids=ids, labels=ids, use_cache=False).loss
-    logits = model(ids)[:, :-1]
-    return functional.cross_entropy(logits.reshape(-1, shape.vocab), ids[:, 1:].reshape(-1))
-
-
-def fused_losses(model: Any, ids: Any, shape: Shape) -> Any:
-    """(B,) losses through our fused head."""
-    import torch
-
-    from pipelines.dp.head import fused_losses as fused
-    from pipelines.dp.language import causal_lm_losses
-
-    if shape.kind == "gpt2":
-        return causal_lm_losses(model, ids, ids)
-    labels = torch.cat([ids[:, 1:], ids.new_full((len(ids), 1), -100)], dim=1)
-    return fused(model.hidden(ids), model.lm_head, labels)
-
-
-Step = Callable[[], None]
-
-
-def ordinary(model: Any, ids: Any, shape: Shape, is_fused: bool) -> Step:
-    """Ordinary AdamW."""
-    import torch
-
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
-
-    def step() -> None:
-        for _ in range(ARGUMENTS.physical_batches):
-            with autocast():
-                loss = fused_losses(model, ids, shape).mean() if is_fused else plain_loss(model, ids, shape)
-            loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def ours(model: Any, ids: Any, shape: Shape, mode: str, noise: float = NOISE) -> Step:
-    """Our engine and optimizer step, as PrivacyEngine runs them."""
-    import torch
-
-    from pipelines.dp.gradients import GradientEngine
-    from pipelines.dp.optimizer import noisy_step
-    from pipelines.randomness import unpredictable
-
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
-    engine = GradientEngine(model, max_grad_norm=MAX_GRAD_NORM, mode=mode)  # type: ignore[arg-type]
-
-    def step() -> None:
-        for _ in range(ARGUMENTS.physical_batches):
-            with engine.recording(len(ids)), autocast():
-                losses = fused_losses(model, ids, shape)
-            engine.backward(losses)
-        noisy_step(optimizer, engine, noise_multiplier=noise, expected_batch_size=len(ids), rng=unpredictable(0))
-
-    return step
-
-
-def opacus(model: Any, ids: Any, shape: Shape, mode: str, noise: float = NOISE) -> Step:
-    """Opacus with per-sample gradients (hooks) or ghost clipping, driven through its own engine."""
-    import torch
-    from opacus import PrivacyEngine
-    from torch.nn import functional
-    from torch.utils.data import DataLoader, TensorDataset
-
-    if shape.kind == "gpt2":
-        from transformers.pytorch_utils import Conv1D
-
-        for parent in list(model.modules()):  # as its tutorials do: it has no ghost rule for Conv1D
-            for name, child in list(parent.named_children()):
-                if isinstance(child, Conv1D):
-                    linear = torch.nn.Linear(*child.weight.shape)
-                    linear.weight.data, linear.bias.data = child.weight.data.t().contiguous(), child.bias.data
-                    setattr(parent, name, linear)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
-    criterion = torch.nn.CrossEntropyLoss(reduction="mean")
-    loader = DataLoader(TensorDataset(ids), batch_size=len(ids))
-    settings: dict[str, Any] = {"grad_sample_mode": mode, "poisson_sampling": False}
-    if mode == "ghost":
-        settings["criterion"] = criterion
-    made = PrivacyEngine().make_private(
-        module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=noise, max_grad_norm=MAX_GRAD_NORM,
-        **settings,
-    )  # fmt: skip
-    private, private_optimizer = made[0], made[1]
-    positions = torch.arange(shape.length, device=ids.device).repeat(len(ids), 1)
-
-    def logits() -> Any:
-        out = private(ids) if shape.kind == "lstm" else private(ids, position_ids=positions)
-        return (out if shape.kind == "lstm" else out.logits)[:, :-1]
-
-    def step() -> None:
-        for number in range(ARGUMENTS.physical_batches):
-            with autocast():
-                flat, targets = logits().reshape(-1, shape.vocab).float(), ids[:, 1:].reshape(-1).contiguous()
-                if mode == "ghost":
-                    loss = made[2](flat, targets, shape=(len(ids), shape.length - 1))
-                else:
-                    loss = functional.cross_entropy(flat, targets)
-            private_optimizer.signal_skip_step(do_skip=number < ARGUMENTS.physical_batches - 1)
-            loss.backward()
-            private_optimizer.step()
-            private_optimizer.zero_grad()
-
-    return step
-
-
-def fastdp(model: Any, ids: Any, shape: Shape, noise: float = NOISE) -> Step:
-    """fast-differential-privacy, its book-keeping engine with mixed ghost norms."""
-    import torch
-    from fastDP import PrivacyEngine, transformers_support
-
-    # Its own forward pass for GPT-2 is that of an old version; expanded position ids make it needless.
-    transformers_support.forward_swapper = lambda module: None
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, foreach=False)
-    engine = PrivacyEngine(
-        model, batch_size=len(ids), sample_size=1_000_000, noise_multiplier=noise, epochs=1, clipping_fn="Abadi",
-        clipping_mode="MixOpt", max_grad_norm=MAX_GRAD_NORM, origin_params=None,
-    )  # fmt: skip
-    engine.attach(optimizer)
-    positions = torch.arange(shape.length, device=ids.device).repeat(len(ids), 1)
-
-    def step() -> None:
-        with autocast():
-            out = model(ids) if shape.kind == "lstm" else model(ids, position_ids=positions).logits
-            loss = torch.nn.functional.cross_entropy(
-                out[:, :-1].reshape(-1, shape.vocab).float(), ids[:, 1:].reshape(-1)
-            )
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    return step
-
-
-def make(name: str, model: Any, ids: Any, shape: Shape, noise: float = NOISE) -> Step:
-    """The step of a contender."""
-    if name in ("plain", "fused"):
-        return ordinary(model, ids, shape, name == "fused")
-    if name.startswith("ours"):
-        return ours(model, ids, shape, "two_pass" if name == "ours_two_pass" else "book_keeping", noise)
-    if name.startswith("opacus"):
-        return opacus(model, ids, shape, name.removeprefix("opacus_"), noise)
-    return fastdp(model, ids, shape, noise)
-
-
-def autocast() -> Any:
-    """bfloat16 where asked for."""
-    import torch
-
-    return torch.autocast(ARGUMENTS.device, dtype=torch.bfloat16, enabled=ARGUMENTS.dtype == "bf16")
-
+from dp_contenders import (
+    CHECK_SHAPES,
+    CONTENDERS,
+    CPU_SHAPES,
+    PRIVATE,
+    SHAPES,
+    Shape,
+    Terms,
+    available,
+    build,
+    make,
+    update_error,
+)
 
 # ------------------------------------------------------------------------------------------------------------- a worker
 
@@ -293,10 +65,10 @@ def serve(name: str, shape: Shape) -> None:
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     make_warm_imports(name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = build(shape, name, device)
+    model = build(shape, name, terms())
     torch.manual_seed(1)
     ids = torch.randint(0, shape.vocab, (shape.batch, shape.length), device=device)
-    step = make(name, model, ids, shape)
+    step = make(name, model, ids, shape, terms())
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         if line.strip() == "end":
@@ -319,40 +91,18 @@ def make_warm_imports(name: str) -> None:
     import torch
 
     small = CHECK_SHAPES["gpt2"]
-    model = build(small, name, "cpu")
-    make(name, model, torch.randint(0, small.vocab, (2, small.length)), small)()
-
-
-def check(name: str, shape: Shape) -> None:
-    """Prints how far a contender's noiseless step is from one example at a time, as relative error of the update."""
-    import torch
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
-
-    torch.manual_seed(1)
-    model = build(shape, name, "cpu")
-    ids = torch.randint(0, shape.vocab, (shape.batch, shape.length))
-    total = {n: torch.zeros_like(p, dtype=torch.float64) for n, p in model.named_parameters()}
-    for row in range(shape.batch):
-        model.zero_grad()
-        example_losses(model, ids[row : row + 1], shape)[0].backward()
-        grads = {n: p.grad.double() for n, p in model.named_parameters()}
-        norm = torch.stack([g.square().sum() for g in grads.values()]).sum().sqrt()
-        for n, g in grads.items():
-            total[n] += g * min(1.0, MAX_GRAD_NORM / float(norm))
-    model.zero_grad()
-    handed: list[Any] = []
-    hook = register_optimizer_step_pre_hook(
-        lambda optimizer, *_: handed.extend(p.grad.clone() for g in optimizer.param_groups for p in g["params"])
-    )
-    make(name, model, ids, shape, noise=0.0)()
-    hook.remove()
-    expected = torch.cat([t.flatten() for t in total.values()])
-    found = torch.cat([g.flatten().double() for g in handed]) * shape.batch
-    # Layers may have been replaced by transposed ones: sorted values do not care.
-    print(float((found.sort().values - expected.sort().values).norm() / expected.norm()))
+    on_cpu = replace(terms(), device="cpu")
+    model = build(small, name, on_cpu)
+    make(name, model, torch.randint(0, small.vocab, (2, small.length)), small, on_cpu)()
 
 
 # ----------------------------------------------------------------------------------------------------------- the parent
+
+
+def terms() -> Terms:
+    """How steps are taken, as the command line says."""
+    given = ARGUMENTS
+    return Terms(given.device, given.dtype, given.physical_batches, given.untied)
 
 
 def command(role: str, name: str, shape: str, batch: int | None = None) -> list[str]:
@@ -379,12 +129,6 @@ def environment() -> dict[str, str]:
     root = str(Path(__file__).resolve().parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
-
-
-def available(names: list[str]) -> list[str]:
-    """Those whose package is installed."""
-    package = {"opacus_hooks": "opacus", "opacus_ghost": "opacus", "fastdp": "fastDP"}
-    return [n for n in names if n not in package or importlib.util.find_spec(package[n]) is not None]
 
 
 def verified(name: str, kind: str) -> float | None:
@@ -566,10 +310,11 @@ if __name__ == "__main__":
         role, contender, shape_name = ARGUMENTS.worker
         chosen = (CHECK_SHAPES if role == "check" else SHAPES)[shape_name]
         if ARGUMENTS.batch:
-            from dataclasses import replace
-
             chosen = replace(chosen, batch=ARGUMENTS.batch)
         with heap():
-            (serve if role == "serve" else check)(contender, chosen)
+            if role == "serve":
+                serve(contender, chosen)
+            else:
+                print(update_error(contender, chosen, replace(terms(), device="cpu")))
     else:
         main()

@@ -62,7 +62,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         "no-network.md",
     ),
     "Reference": ("commands.md", "command_line.md", "settings.md", "api.md", "promises.md", "sharp_edges.md"),
-    "Evidence": ("reproductions.md", "orderings.md"),
+    "Evidence": ("reproductions.md", "orderings.md", "gpu.md"),
     "Project": ("architecture.md", "decisions/README.md", "decisions/*", "contributing.md", "changelog.md"),
 }
 """What stands where. ``*`` is every page of a folder; a page that stands nowhere comes last among the guides."""

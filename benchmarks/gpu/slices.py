@@ -1,0 +1,138 @@
+"""Runs cells one after another, each in a process of its own, until the time of a slice is over."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from . import results
+from .cells import Cell, Place
+
+MARGIN_SECONDS: Final = 15.0
+"""Of a slice, for ending a cell and writing what is known."""
+
+_ENDS: Final = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """What one call does.
+
+    Attributes:
+        seconds: after which nothing of it runs any more.
+        out: the folder of results.
+        place: what cells are given.
+        about: device, versions and commit, for each result.
+        again: whether what failed runs again.
+    """
+
+    seconds: float
+    out: Path
+    place: Place
+    about: Mapping[str, Any]
+    again: bool = False
+
+
+def obstacle(cell: Cell, device: str) -> str | None:
+    """Why a cell cannot run here, or None."""
+    missing = [name for name in cell.needs if importlib.util.find_spec(name) is None]
+    if device == "cpu":
+        missing = [name for name in missing if name != "cupy"]
+    if missing:
+        return f"not installed: {', '.join(missing)}"
+    return None
+
+
+def run_slice(
+    cells: Sequence[Cell],
+    every: Sequence[Cell],
+    given: Slice,
+    start: Callable[[Cell, Path, Slice], subprocess.Popen[bytes]],
+) -> list[str]:
+    """Runs what is not finished and fits; the names of what is left.
+
+    A cell that was cut takes at least twice the time that it had; one that had a whole slice has failed.
+    """
+    deadline = time.monotonic() + given.seconds
+    usable = given.seconds - MARGIN_SECONDS
+    has_run = False
+    for cell in cells:
+        if results.is_finished(given.out, cell, again=given.again):
+            continue
+        reason = obstacle(cell, given.place.device)
+        if reason is not None:
+            print(f"{cell.name}: skipped, {reason}", flush=True)
+            results.write(given.out, cell, {"status": "skipped", "reason": reason, **given.about}, every)
+            continue
+        left = deadline - time.monotonic() - MARGIN_SECONDS
+        known = results.read(given.out, cell) or {}
+        wanted = min(usable, max(cell.seconds, 2 * known.get("allowed_seconds", 0.0)))
+        if left < wanted and (has_run or left <= 0):
+            continue
+        has_run = True
+        begun = time.monotonic()
+        found = run_cell(cell, given, left, start)
+        took = time.monotonic() - begun
+        if found["status"] == "cut" and left >= 0.9 * usable:
+            found = {"status": "failed", "reason": f"takes longer than a slice of {given.seconds:.0f} s"}
+        results.write(given.out, cell, {**found, "seconds": round(took, 1), **given.about}, every)
+        print(f"{cell.name}: {found['status']}, {took:.0f} s{_shown(found)}", flush=True)
+    return [cell.name for cell in cells if not results.is_finished(given.out, cell)]
+
+
+def _shown(found: Mapping[str, Any]) -> str:
+    if "reason" in found:
+        return f": {found['reason']}"
+    passed = found.get("figures", {}).get("passed")
+    return "" if passed is None else ", holds" if passed else ", DOES NOT HOLD"
+
+
+def run_cell(
+    cell: Cell, given: Slice, seconds: float, start: Callable[[Cell, Path, Slice], subprocess.Popen[bytes]]
+) -> dict[str, Any]:
+    """Status and figures of one cell, in at most so many seconds."""
+    with tempfile.TemporaryDirectory(prefix="cell-") as scratch:
+        answer = Path(scratch) / "answer.json"
+        process = start(cell, answer, given)
+        try:
+            process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return {"status": "cut", "allowed_seconds": round(seconds, 1), "reason": "the slice was over"}
+        finally:
+            _end(process)
+        if not answer.exists():
+            return {"status": "failed", "reason": f"its process ended with {process.returncode} and no word"}
+        said: dict[str, Any] = json.loads(answer.read_text("utf-8"))
+        return said
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends a cell's process and those that it started, which are of its group."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=_ENDS)
+
+
+def started(cell: Cell, answer: Path, given: Slice) -> subprocess.Popen[bytes]:
+    """A process of its own for a cell: an error of the device, or memory that is used up, ends with it."""
+    place = given.place
+    line = [sys.executable, "-m", "benchmarks.gpu", "--cell", cell.name, "--answer", str(answer)]
+    line += ["--device", place.device, *(["--tiny"] if place.tiny else [])]
+    line += ["--data-dir", str(place.data_dir)] if place.data_dir is not None else []
+    for name, folder in place.models.items():
+        line += ["--model", f"{name}={folder}"]
+    root = str(Path(__file__).parents[2])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "HF_HUB_OFFLINE": "1", "TMPDIR": str(answer.parent)}
+    return subprocess.Popen(line, env=environment, start_new_session=True)
