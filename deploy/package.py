@@ -3,8 +3,9 @@
     python deploy/package.py --out dist
 
 Both builds are of what git holds at HEAD, in folders of their own; they must be equal byte for byte. Times in archives
-are those of the commit. ``sbom.json`` (CycloneDX 1.5) lists the locked packages with their hashes. Needs git and
-setuptools, and no network.
+are those of the commit. ``sbom.json`` (CycloneDX 1.5) lists the packages of ``make setup`` with their hashes, and
+``constraints.txt`` pins them for pip and pipx, which take no hashes beside a wheel of ours. Needs git and setuptools,
+and no network.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+LOCKS = ("requirements.lock", "requirements-models.lock")
 _BUILD = """
 import sys
 from setuptools import build_meta
@@ -65,6 +67,17 @@ def same_every_time(archive: bytes, epoch: int) -> bytes:
     return packed.getvalue()
 
 
+def locked() -> str:
+    """What ``make setup`` installs: the locks, and torch, which has no hash, as its builds differ by platform."""
+    (torch,) = re.findall(r"^TORCH := (\S+)$", (REPOSITORY / "Makefile").read_text("utf-8"), re.M)
+    return "".join([*((REPOSITORY / name).read_text("utf-8") for name in LOCKS), f"{torch}\n"])
+
+
+def constraints(lock: str) -> str:
+    """The versions of a lock file with their markers, and without hashes."""
+    return "".join(f"{pin}\n" for pin in re.findall(r"^([A-Za-z0-9._-]+==.*?) *(?:\\|--hash=.*)?$", lock, re.M))
+
+
 def sbom(lock: str, version: str) -> dict[str, Any]:
     """The packages of a lock file as a CycloneDX document."""
     components = []
@@ -104,9 +117,9 @@ def main() -> None:
                 raise SystemExit(f"{one.name}: two builds of one commit differ")
     (wheel,) = out.glob("*.whl")
     version = wheel.name.split("-")[1]
-    lock = (REPOSITORY / "requirements.lock").read_text("utf-8")
-    document = json.dumps(sbom(lock, version), indent=1) + "\n"
+    document = json.dumps(sbom(locked(), version), indent=1) + "\n"
     (out / "sbom.json").write_text(document, "utf-8")
+    (out / "constraints.txt").write_text(constraints(locked()), "utf-8")
     for path in sorted(out.iterdir()):
         print(hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
 

@@ -22,10 +22,21 @@ privacy_app = typer.Typer(help="What a training costs: epsilon, noise, and credi
 app.add_typer(privacy_app, name="privacy")
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"reticent {version('reticent')}")
+        raise typer.Exit
+
+
 @app.callback()
 def every_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no warnings: answers and errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Progress line by line, and Prefect's log.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     """Options of every command; they may stand after it too."""
     from flows.verbosity import set_verbosity

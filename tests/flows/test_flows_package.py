@@ -3,17 +3,29 @@
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import zipfile
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from support import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "deploy"))
 import package
+
+PACKAGES = {"reticent", "flows", "tasks", "pipelines"}
+IMPORT = re.compile(r"^ *(?:from|import) ([a-z_]\w*)(?:[\w.]* import |[\w.]*(?: as \w+)?(?: *#.*)?$)", re.M)
+"""By lines: a parser takes ten times as long."""
+
+
+def names_of(lock):
+    return [line.split("==")[0] for line in lock.splitlines() if "==" in line and line[0].isalnum()]
 
 
 def packed(names, mtime, uid):
@@ -36,16 +48,48 @@ def test_source_archives_are_the_same_every_time():
 
 
 def test_the_list_of_packages_is_that_of_the_lock():
-    lock = (REPOSITORY / "requirements.lock").read_text("utf-8")
+    lock = package.locked()
     document = package.sbom(lock, "1.0")
     names = [one["name"] for one in document["components"]]
-    assert names == [line.split("==")[0] for line in lock.splitlines() if "==" in line and line[0].isalnum()]
-    assert {"prefect", "polars", "cryptography"} <= set(names)
+    assert names == names_of(lock)
+    assert {"prefect", "polars", "cryptography", "peft", "torch"} <= set(names)
     for one in document["components"]:
-        assert one["hashes"], one["name"]
+        assert one["hashes"] or one["name"] == "torch", one["name"]
         assert one["purl"] == f"pkg:pypi/{one['name'].lower()}@{one['version']}"
         assert " " not in one["version"]
     assert document["bomFormat"] == "CycloneDX"
+
+
+def test_constraints_pin_what_the_locks_do_without_hashes():
+    """With hashes, pip asks for one of every package, our own wheel included."""
+    pins = package.constraints(package.locked()).splitlines()
+    assert sorted({Requirement(pin).name for pin in pins}) == sorted(set(names_of(package.locked())))
+    assert "numpy==2.4.6 ; python_full_version < '3.12'" in package.constraints(
+        "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:00\n"
+    )
+    assert package.constraints("peft==1.0 --hash=sha256:00\n") == "peft==1.0\n"
+
+
+def test_every_package_that_the_code_imports_is_declared():
+    """One that another package happened to bring was imported for months: its next release may bring it no more."""
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    declared = {canonicalize_name(Requirement(text).name) for text in texts}
+    imported = {
+        name: path
+        for package_name in PACKAGES
+        for path in (REPOSITORY / package_name).rglob("*.py")
+        for name in IMPORT.findall(path.read_text("utf-8"))
+    }
+    others = {name: path for name, path in imported.items() if name not in sys.stdlib_module_names | PACKAGES}
+    assert {"huggingface_hub", "torch", "ray"} <= set(others)
+    assert {name: path for name, path in others.items() if canonicalize_name(name) not in declared} == {}
+
+
+def test_what_is_declared_is_locked():
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    pins = {canonicalize_name(name) for name in names_of(package.locked())}
+    assert {canonicalize_name(Requirement(text).name) for text in project["dependencies"]} <= pins
 
 
 @pytest.mark.slow
@@ -55,7 +99,7 @@ def test_two_builds_are_equal_and_hold_the_same_files(tmp_path):
         subprocess.run([*script, str(tmp_path / name)], check=True, capture_output=True, timeout=300)
         time.sleep(1.1)  # times in archives are of seconds
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert len(files) == 3
+    assert len(files) == 4
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     (wheel,) = (tmp_path / "one").glob("*.whl")
