@@ -30,7 +30,7 @@ COPIES: Final = "files"
 
 GUIDES: Final = "How to"
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "Start": ("index.md",),
+    "Start": ("index.md", "installing.md"),
     "Understand": (
         "concepts.md",
         "pipeline.md",

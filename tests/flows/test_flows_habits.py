@@ -10,6 +10,7 @@ import pytest
 from support import REPOSITORY
 from typer.testing import CliRunner
 
+import reticent
 from flows import cli, verbosity
 from flows.arguments import app
 from flows.commands import demo
@@ -55,6 +56,11 @@ def test_completion_is_offered(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         cli._run()
     assert capsys.readouterr().out.split() == ["report"]
+
+
+def test_the_version_is_that_of_the_installed_package():
+    done = invoke("--version")
+    assert (done.exit_code, done.output) == (0, f"reticent {reticent.__version__}\n")
 
 
 def test_quiet_and_verbose_stand_anywhere():
