@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
 import shutil
@@ -32,6 +33,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -203,25 +205,28 @@ def measure(
 
 
 def table(document: dict[str, Any]) -> str:
-    """The figures of the smallest and the largest corpus beside each other."""
-    small, large = document["sizes"][0], document["sizes"][-1]
-    times = large["sentences"] / small["sentences"]
-    lines = [
-        f"| stage | CPU s, {small['sentences']:,} | {large['sentences']:,} sentences | × for 10 × the text | s | s |"
-        " peak MB | peak MB | bytes a sentence |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name in (name for name in small["stages"] if name != "scan"):
-        one, ten = (size["stages"][name] for size in (small, large))
-        cells = [f"{figures['cpu_seconds']:.2f}" for figures in (one, ten)]
-        cells.append(f"{ten['cpu_seconds'] / one['cpu_seconds'] * 10 / times:.1f}")
-        cells += [f"{figures['seconds']:.1f}" for figures in (one, ten)]
-        cells += [f"{figures['peak_bytes'] / 1e6:.0f}" for figures in (one, ten)]
-        lines.append(f"| {name} | {' | '.join(cells)} | {ten['bytes'] / large['sentences']:.1f} |")
+    """The figures of all sizes beside each other, and how much longer each stage takes for ten times the text."""
+    sizes = document["sizes"]
+    counts = [size["sentences"] for size in sizes]
+    titles = [f"CPU s, {counts[0]:,}", *(f"{count:,}" for count in counts[1:-1]), f"{counts[-1]:,} sentences"]
+    titles += ["×"] * (len(sizes) - 1) + ["s, largest"] + ["peak MB"] * len(sizes) + ["bytes a sentence"]
+    lines = [f"| stage | {' | '.join(titles)} |", f"|---|{'---:|' * len(titles)}"]
+    for name in (name for name in sizes[0]["stages"] if name != "scan"):
+        found = [size["stages"][name] for size in sizes]
+        seconds = [figures["cpu_seconds"] for figures in found]
+        cells = [f"{each:.2f}" for each in seconds]
+        cells += [f"{ten_times(*pair):.1f}" for pair in pairwise(zip(counts, seconds, strict=True))]
+        cells += [f"{found[-1]['seconds']:.1f}", *(f"{figures['peak_bytes'] / 1e6:.0f}" for figures in found)]
+        lines.append(f"| {name} | {' | '.join(cells)} | {found[-1]['bytes'] / counts[-1]:.1f} |")
     if "prefect" in document:
         flow = document["prefect"]
         lines += ["", f"Prefect: {flow['share']:.1%} of {flow['flow_seconds']:.0f} s, {flow['num_task_runs']} tasks."]
     return "\n".join(lines)
+
+
+def ten_times(small: tuple[int, float], large: tuple[int, float]) -> float:
+    """How much longer ten times the text takes, as between two sizes: (sentences, seconds) of each."""
+    return float(10 ** (math.log(large[1] / small[1]) / math.log(large[0] / small[0])))
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ class RecordEncoder:
         self, stored: StoredRecords, chosen: IntArray, scratch: Target, name: str, *, marked: bool = False
     ) -> Records:
         """See `pipelines.training.data.corpus.Encoder`."""
-        num_targets: list[int] = []
+        num_targets = array("q")
         num_truncated = 0
         with (
             RaggedWriter(scratch, f"{name}_ids", _ID_DTYPE) as ids_out,

@@ -6,6 +6,7 @@ Only the row borders (8 bytes a row) stay in memory; the values are mapped from 
 from __future__ import annotations
 
 import threading
+from array import array
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -72,7 +73,7 @@ class RaggedWriter:
         self._path = scratch.blob(f"{name}.bin")
         self._dtype = np.dtype(dtype)
         self._file = open_to_write(self._path)
-        self._offsets = [0]
+        self._offsets = array("q", [0])
 
     def append(self, values: npt.ArrayLike | bytes) -> None:
         """Adds one row; ``values`` are numbers that fit the dtype, or its raw bytes."""

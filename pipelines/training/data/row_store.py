@@ -1,7 +1,8 @@
 """Rows gathered into records through a scratch file.
 
 Texts go to disk as they are read and come back record by record. In memory stay, for each row, a digest of its
-document, its sentence index, a hash of its content where the order needs one, and borders: under 100 bytes.
+document, its sentence index, a hash of its content where the order needs one, and borders: 136 bytes with a hash; as
+much again while rows are put in order.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ class NameColumn:
     """
 
     names: Sequence[str | None]
-    numbers: IntArray
+    numbers: npt.NDArray[np.int32]
 
     def __getitem__(self, rows: slice) -> list[str | None]:
         return [self.names[number] for number in self.numbers[rows].tolist()]
@@ -110,7 +110,8 @@ class _NameWriter:
         self._numbers.append(number)
 
     def in_order(self, order: IntArray) -> NameColumn:
-        return NameColumn(self._names, np.asarray(self._numbers, dtype=np.int64)[order])
+        numbers, self._numbers = np.asarray(self._numbers, dtype=np.int32), array("i")
+        return NameColumn(self._names, numbers[order])
 
 
 class RowStore:
@@ -131,7 +132,8 @@ class RowStore:
         self._ranges_out = RaggedWriter(scratch, f"{name}_ranges", np.int32)
         self._doc_ids_out = RaggedWriter(scratch, f"{name}_doc_ids", np.uint8)
         self._documents = bytearray()
-        self._hashes = bytearray()
+        self._hashes = bytearray()  # empty until a row has one
+        self._is_hashed = False
         self._sentences = array("Q")
         self._speakers, self._domains, self._labels = _NameWriter(), _NameWriter(), _NameWriter()
         self._is_private = bytearray()
@@ -144,12 +146,17 @@ class RowStore:
             is_private: whether a record with any of them is private.
             hashed: whether their content gets a hash, for `content_order`.
         """
+        if hashed and not self._is_hashed:
+            self._is_hashed, self._hashes = True, bytearray(_HASH_BYTES * len(self._is_private))
         for row in rows:
             self._texts_out.append(row.text.encode())
             self._ranges_out.append(np.asarray(row.private_chars, dtype=np.int32).ravel())
             self._doc_ids_out.append(row.doc_id.encode())
             self._documents += _document_digest(row.doc_id)
-            self._hashes += content_hash(row.speaker, row.domain, row.label, row.text) if hashed else bytes(_HASH_BYTES)
+            if hashed:
+                self._hashes += content_hash(row.speaker, row.domain, row.label, row.text)
+            elif self._is_hashed:
+                self._hashes += bytes(_HASH_BYTES)
             self._sentences.append(row.sentence_index)
             self._speakers.append(row.speaker)
             self._domains.append(row.domain)
@@ -158,8 +165,8 @@ class RowStore:
 
     def records(self) -> StoredRecords:
         """The records of all rows; nothing may be added afterwards."""
-        documents = np.frombuffer(bytes(self._documents), dtype=">u8").reshape(-1, 2)
-        sentences = np.asarray(self._sentences, dtype=np.uint64)
+        documents, self._documents = np.frombuffer(self._documents, dtype=">u8").reshape(-1, 2), bytearray()
+        sentences, self._sentences = np.asarray(self._sentences, dtype=np.uint64), array("Q")
         order = np.lexsort((sentences, documents[:, 1], documents[:, 0]))
         documents, sentences = documents[order], sentences[order]
         groups = sentences // np.uint64(self._unit.num_sentences)
@@ -183,9 +190,15 @@ class RowStore:
             sentences=sentences.astype(np.int64),
             is_last=sentences + np.uint64(1) == num_sentences,
             groups=groups.astype(np.int64),
-            hashes=np.frombuffer(bytes(self._hashes), dtype=">u8").reshape(-1, 4)[order],
-            is_private_row=np.frombuffer(bytes(self._is_private), dtype=np.uint8)[order].astype(bool),
+            hashes=self._hashes_in(order),
+            is_private_row=np.frombuffer(self._is_private, dtype=np.bool_)[order],
         )
+
+    def _hashes_in(self, order: IntArray) -> npt.NDArray[np.uint64]:
+        if not self._is_hashed:
+            return np.broadcast_to(np.zeros(4, dtype=">u8"), (len(order), 4))
+        hashes, self._hashes = np.frombuffer(self._hashes, dtype=">u8").reshape(-1, 4), bytearray()
+        return hashes[order]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +282,13 @@ class StoredRecords:
 
     def is_in_content_order(self, records: IntArray) -> bool:
         """Whether the given records are in that order, judged by hashes of what is stored now."""
-        hashes = [row.tobytes() for row in self.content_hashes(records)]
-        return all(a <= b for a, b in pairwise(hashes))
+        hashes = self.content_hashes(records)
+        is_equal = np.ones(max(0, len(hashes) - 1), dtype=np.bool_)
+        for before, after in zip(hashes[:-1].T, hashes[1:].T, strict=True):
+            if (is_equal & (before > after)).any():
+                return False
+            is_equal &= before == after
+        return True
 
     def public_texts(self) -> Iterator[str]:
         """The texts of public rows, in the order of their content hash."""
