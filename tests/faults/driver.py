@@ -1,9 +1,10 @@
 """Runs the whole graph without Prefect, with worker processes, so that a test can kill it.
 
 ``driver.py CONFIG [LAST_STAGE]`` runs up to a stage (``shard`` if not given), prints what became of each stage as JSON
-and exits as the command line does. ``driver.py serve`` loads the heavy libraries once, then does a run in a forked
-child for every line of JSON on its input: ``{"config", "last", "environment", "kill_at", "root"}``. With ``COUNT`` for
-``kill_at`` nothing is killed, and the changes of files below the root are listed in ``steps.json`` beside it.
+and exits as the command line does. ``driver.py serve`` loads the heavy libraries and the language model, and reads the
+code, once; then it does a run in a forked child for every line of JSON on its input: ``{"config", "last",
+"environment", "kill_at", "root"}``. With ``COUNT`` for ``kill_at`` nothing is killed, and the changes of files below
+the root are listed in ``steps.json`` beside it.
 """
 
 from __future__ import annotations
@@ -70,18 +71,26 @@ def one_run(config: Path, last: str) -> int:
 
 def serve() -> None:
     """Answers each request with the child's process id, and with its exit status when it has ended."""
+    import functools
     import importlib
     import pkgutil
 
     from inject import die, striking
 
     import pipelines
+    from pipelines.stages.redact import RedactConfig
+    from pipelines.store import code
+    from pipelines.store.statcache import StatCache
 
-    for module in pkgutil.walk_packages(pipelines.__path__, "pipelines."):
+    modules = [module.name for module in pkgutil.walk_packages(pipelines.__path__, "pipelines.")]
+    for name in modules:
         with suppress(ImportError):  # of an extra that is not installed; the run that needs it will say so
-            importlib.import_module(module.name)
+            importlib.import_module(name)
     for name in ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2"):  # used by what those only name
         importlib.import_module(name)
+    code.scan_source = functools.cache(code.scan_source)
+    code.CodeDigests(StatCache(Path(os.devnull))).of(modules)
+    RedactConfig(policies=["high_entity"]).redactor_spec().make()
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

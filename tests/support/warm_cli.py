@@ -44,6 +44,8 @@ WRITING = (
     ("review", "--no-browser", "--reviewer", "ann"),
 )
 SECONDS = 300
+LANGUAGE = ("plan", "run", "estimate", "evaluate-policy")
+"""Commands that may load the language model, to see early whether it is there: most of what they take."""
 
 
 class WarmCommands:
@@ -72,6 +74,20 @@ class WarmCommands:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=30)
+
+
+def _load() -> None:
+    """Loads what most commands import as they begin: themselves, and the settings of every stage."""
+    import importlib
+    import pkgutil
+
+    import flows.commands
+    from pipelines.graph import config_class, config_references
+
+    for module in pkgutil.iter_modules(flows.commands.__path__, "flows.commands."):
+        importlib.import_module(module.name)
+    for reference in config_references().values():
+        config_class(reference)
 
 
 def _warm_up(config: str) -> None:
@@ -123,7 +139,10 @@ if __name__ == "__main__":
     import flows.review.server  # noqa: F401
     from flows.cli import main
 
+    _load()
     for given in sys.argv[1:]:
         _warm_up(given)
     for line in sys.stdin:
+        if json.loads(line)[2][0] in LANGUAGE:
+            import spacy  # noqa: F401  (and with it torch)
         print(json.dumps(_run(*json.loads(line))), flush=True)
