@@ -22,7 +22,7 @@ help:
 	@echo "make test-slow  the long tests"
 	@echo "make test-faults  kills at every step, damage, full disk, clock, locks, lost servers"
 	@echo "make lint       ruff, mypy, import-linter"
-	@echo "make bench      the benchmarks"
+	@echo "make bench      README's performance table, measured anew in at most ten minutes after the demo's run"
 	@echo "make gpu        what needs a GPU, with $(PYTHON)'s torch, 8 minutes a call; GPU_ARGS='--models FOLDER'"
 	@echo "make golden     regenerate the golden files; review the diff"
 	@echo "make own-words  regenerate what the gate takes for our own wording; look in the diff for names"
@@ -77,8 +77,7 @@ own-words: setup
 	$(BIN)/python -m flows.own_words
 
 bench: run
-	$(BIN)/python benchmarks/startup.py --config $(DEMO)/reticent.toml
-	$(BIN)/python benchmarks/dedup.py
+	$(BIN)/python benchmarks/performance.py --config $(DEMO)/reticent.toml
 
 # No set-up: with the torch that is there, and no network. Call it until nothing is left.
 gpu:

@@ -1,6 +1,7 @@
 """Deduplication from file to file, against datatrove, dolma, rbloom, polars and a Python set, on equal answers.
 
-    python benchmarks/dedup.py [--peers] [--sentences 2000000] [--data-dir FOLDER [--times 5]] [--out FILE]
+    python benchmarks/dedup.py [--peers] [--only NAME ...] [--sentences 2000000] [--data-dir FOLDER [--times 5]]
+                               [--out FILE]
 
 Sentences are generated with 15 % duplicates, or those of WikiText-2, CustomerSim and MultiDoGO in a folder with
 ``wikitext2/``, ``customersim/`` and ``multidogo/``, read and split by the pipeline's own readers. Real corpora are
@@ -327,7 +328,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="rounds; each contestant's fastest run counts")
     parser.add_argument("--peers", action="store_true", help="install and measure other people's tools as well")
     parser.add_argument("--peers-dir", type=Path, default=FOLDER, help="where environments of peers are kept")
-    parser.add_argument("--out", type=Path, help="also write the table to this file")
+    parser.add_argument("--only", nargs="+", choices=list(CONTESTANTS), help="besides what the answers are checked by")
+    parser.add_argument("--out", type=Path, help="also write the table to this file; to one in .json, the figures")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -344,7 +346,9 @@ def main() -> None:
             folders[count].mkdir(parents=True)
             write_inputs(sentences[:count], folders[count])
         skipped = set() if args.peers else set(PEERS)
-        for peer in PEERS if args.peers else ():  # before any is timed
+        if args.only:
+            skipped |= CONTESTANTS.keys() - {"nothing", "Reticent", "Python set", *args.only}
+        for peer in (name for name in PEERS if name not in skipped):  # before any is timed
             try:
                 python_of(peer, args.peers_dir)
             except PeerError as error:
@@ -384,7 +388,10 @@ def main() -> None:
             lines.append(f"| {name} | {rate:,.0f} | {own_rate / rate:.2f}x | {by_cpu} | {errors} |")
     text = "\n".join(lines) + "\n"
     print(text)
-    if args.out:
+    if args.out and args.out.suffix == ".json":
+        each = {name: found["cpu_seconds"] / counts[name] * 1e6 for name, found in results.items()}
+        args.out.write_text(json.dumps({"num_sentences": len(sentences), "cpu_seconds_a_million": each}) + "\n")
+    elif args.out:
         args.out.write_text(text)
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 import spacy
 
-from pipelines.corpus.split import Splitter
+from pipelines.corpus.split import Splitter, _cut_stops_off_codes
 from pipelines.language import Annotator, load_pipeline, make_doc, model_module
 from pipelines.policies.detectors.presidio import PresidioPolicy
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
@@ -66,15 +66,22 @@ def presidio_engine() -> Any:
     from pipelines.policies.detectors.presidio_engine import CONTEXT, make_analyzer
 
     engine = make_analyzer.__wrapped__(MODEL, PresidioPolicy.needs | CONTEXT, "en", ())
-    engine.nlp_engine.nlp = {"en": spacy.load(model_module(MODEL))}
+    engine.nlp_engine.nlp = {"en": spacy_pipeline()}
     return engine
+
+
+def spacy_pipeline(disable: Sequence[str] = ()) -> spacy.Language:
+    """spaCy's own, with the one rule that our tokens have besides: or it would find other things in other tokens."""
+    nlp = spacy.load(model_module(MODEL), disable=disable)
+    _cut_stops_off_codes(nlp)
+    return nlp
 
 
 def differing(requests: Sequence[Request], engine: Any) -> tuple[int, int]:
     """Sentences whose Presidio finds differ, and sentences whose entities differ."""
     policy = PresidioPolicy(PolicyOptions(name="presidio", model=MODEL))
     annotator = Annotator(load_pipeline(MODEL, policy.needs | {"tagger", "attribute_ruler", "lemmatizer"}))
-    recogniser = spacy.load(model_module(MODEL), disable=["parser"])
+    recogniser = spacy_pipeline(disable=["parser"])
     num_finds = num_entities = 0
     for at in range(0, len(requests), 512):
         part = requests[at : at + 512]
@@ -154,7 +161,7 @@ def main() -> None:
         print(json.dumps(document))
         return
     texts = [r.text for r in requests]
-    plain = spacy.load(model_module(MODEL))
+    plain = spacy_pipeline()
     contestants: dict[str, Callable[[], Any]] = {
         "presidio analyze": lambda: [engine.analyze(text, "en") for text in texts],
         "spaCy line by line": lambda: [plain(text) for text in texts],

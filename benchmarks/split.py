@@ -1,23 +1,25 @@
 """The rule splitter's throughput against spaCy's bare tokenizer pipe, which only tokenises.
 
-    python benchmarks/split.py [--characters 20000000] [--data-dir FOLDER] [--repeats 3]
+    python benchmarks/split.py [--characters 20000000] [--data-dir FOLDER] [--repeats 3] [--out FILE]
 
 Reads a folder's .txt and .raw files, or generates customer-service dialogues. Both run in this process, interleaved,
-on the same documents; the fastest round of each counts. First the tokens are compared: all tokens that are not white
-space must have the same offsets. The goal is a ratio of at least 0.9.
+on the same documents; the fastest round of each counts, by the processor's time. First the tokens are compared: all
+tokens that are not white space must have the same offsets, once spaCy, too, cuts a full stop off a code. The goal is
+a ratio of at least 0.9.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
 from pathlib import Path
 
 import spacy
 
 from pipelines.corpus.customersim import simulate
-from pipelines.corpus.split import MAX_RUN_CHARS, Splitter
+from pipelines.corpus.split import MAX_RUN_CHARS, Splitter, _cut_stops_off_codes
 
 DOCUMENT_CHARACTERS = 20_000
 
@@ -42,9 +44,11 @@ def main() -> None:
     parser.add_argument("--characters", type=int, default=20_000_000)
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="also write the rates to this file, as JSON")
     args = parser.parse_args()
     texts = documents(args.data_dir, args.characters)
     nlp = spacy.blank("en")
+    _cut_stops_off_codes(nlp)  # the one rule that ours has besides; spaCy is timed without it
     splitter = Splitter(mode="rules")
     num_tokens = 0
     for text in texts:
@@ -57,14 +61,16 @@ def main() -> None:
     seconds = {"spaCy": float("inf"), "rules": float("inf")}
     num_sentences = 0
     for _ in range(args.repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         for _doc in spacy.blank("en").pipe(texts):
             pass
-        seconds["spaCy"] = min(seconds["spaCy"], time.perf_counter() - start)
-        start = time.perf_counter()
+        seconds["spaCy"] = min(seconds["spaCy"], time.process_time() - start)
+        start = time.process_time()
         num_sentences = sum(map(len, Splitter(mode="rules").split(texts)))
-        seconds["rules"] = min(seconds["rules"], time.perf_counter() - start)
+        seconds["rules"] = min(seconds["rules"], time.process_time() - start)
     rates = {name: num_tokens / value for name, value in seconds.items()}
+    if args.out:
+        args.out.write_text(json.dumps({"num_tokens": num_tokens, "tokens_per_second": rates}) + "\n", "utf-8")
     print(
         f"{num_tokens:,} tokens, {num_sentences:,} sentences, tokens equal; best of {args.repeats}:"
         f" spaCy's tokenizer pipe {rates['spaCy']:,.0f} tokens/s, rule splitter {rates['rules']:,.0f} tokens/s,"

@@ -1,6 +1,6 @@
 """What a run that changes nothing costs beside an empty Prefect flow, and `status` beside importing typer and pydantic.
 
-    python benchmarks/startup.py --config reticent-demo/reticent.toml [--runs 5]
+    python benchmarks/startup.py --config reticent-demo/reticent.toml [--runs 5] [--out FILE]
 
 The project must have run once. The contenders take turns; the output of the no-op run is checked first (all cached).
 """
@@ -40,6 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="also write the medians to this file, as JSON")
     options = parser.parse_args()
     environment = {
         **os.environ,
@@ -66,6 +67,9 @@ def main() -> None:
             times[name].append(_seconds(arguments, environment)[0])
     for name, values in times.items():
         print(f"{name:<32} median {statistics.median(values):6.2f} s  ({min(values):.2f} to {max(values):.2f})")
+    if options.out:
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        options.out.write_text(json.dumps({"median_seconds": medians}) + "\n", "utf-8")
     share = [a / b for a, b in zip(times["reticent run, nothing changed"], times["empty Prefect flow"], strict=True)]
     ratio = [a / b for a, b in zip(times["reticent status"], times["import typer, pydantic"], strict=True)]
     print(f"no-op run over empty flow: median ratio {statistics.median(share):.2f} (pairwise)")

@@ -36,13 +36,13 @@ def formats() -> str:
     return "\n".join(lines)
 
 
-def page(text: str, name: str, table: str) -> str:
-    """The page with the table between its marks; all else stays.
+def page(text: str, name: str, table: str, maker: str = "make docs") -> str:
+    """The page with the table between its marks, which say what makes it; all else stays.
 
     Raises:
         ValueError: the marks are missing.
     """
-    begin, end = f"<!-- {name}: made by `make docs` -->", "<!-- end -->"
+    begin, end = f"<!-- {name}: made by `{maker}` -->", "<!-- end -->"
     before, mark, rest = text.partition(begin)
     _, closing, after = rest.partition(end)
     if not (mark and closing):
