@@ -36,8 +36,8 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
 
     Raises:
         ConfigError: there is no run to sign, or the name is empty.
-        PrivacyGateError: the claims are not those that hold now, or the page is another than the one that was written
-            for this run before; it was then made anew, to be read.
+        PrivacyGateError: the claims are not those that hold now, or this page was not written before the signature; it
+            was then, to be read.
         StoreError: the report is damaged.
     """
     if name is not None and not name.strip():
@@ -57,11 +57,9 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
             write_atomic(path, page)
         signed = None
         if name is not None:
-            if before not in (None, page):
-                raise PrivacyGateError(
-                    "what was to be signed has changed since the page was written, so it was written anew: read "
-                    f"{path}, then sign"
-                )
+            if before != page:
+                changed = "there was no page yet" if before is None else "what was to be signed has changed since"
+                raise PrivacyGateError(f"{changed}, so it was written now: read {path}, then sign")
             signed = enter_signature(roots, name=name.strip(), run_id=run_id, digest=digest, report=report)
     return {"run_id": run_id, "page": str(path), "digest": digest, "signed": signed}
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from increment import drive
@@ -30,6 +31,12 @@ from pipelines.store.sign_offs import signatures
 def config(tmp_path: Path) -> Path:
     copied(finished_run().parent, tmp_path / "project")
     return tmp_path / "project" / "reticent.toml"
+
+
+def signed_by(config: Path, name: str) -> dict[str, Any]:
+    """The page written, and then signed."""
+    sign_document(config, {}, None)
+    return sign_document(config, {}, name)
 
 
 def test_the_page_is_written_to_be_read_and_signed_as_it_was_read(config: Path) -> None:
@@ -61,9 +68,9 @@ def test_the_page_is_written_to_be_read_and_signed_as_it_was_read(config: Path) 
 
 
 def test_the_next_page_says_what_changed_since(config: Path) -> None:
-    first = sign_document(config, {}, "Ada Example")["signed"]
+    first = signed_by(config, "Ada Example")["signed"]
     drive(config, EVERYTHING, RETICENT__GUARANTEE__GROUPS="[3]")
-    second = sign_document(config, {}, "Ben Example")
+    second = signed_by(config, "Ben Example")
     page = Path(second["page"]).read_text("utf-8")
     assert second["run_id"] != first["run_id"]
     assert f"Last signed: <code>{first['run_id']}</code>, by Ada Example" in page
@@ -80,7 +87,7 @@ def test_the_next_page_says_what_changed_since(config: Path) -> None:
 
 def test_a_signed_run_whose_claims_are_gone_is_not_compared(config: Path) -> None:
     roots = open_store(load_settings(config, {}), create=False)
-    first = sign_document(config, {}, "Ada Example")["signed"]
+    first = signed_by(config, "Ada Example")["signed"]
     claims = str(runs.key_in(runs.latest(roots), "guarantee"))
     drive(config, EVERYTHING, RETICENT__GUARANTEE__GROUPS="[3]")
     roots.manifest_path("guarantee", claims).unlink()  # as `reticent gc` leaves it
@@ -90,8 +97,10 @@ def test_a_signed_run_whose_claims_are_gone_is_not_compared(config: Path) -> Non
     assert "not stated" not in page[: page.index('<a class="skip"')]
 
 
-def test_what_changed_after_it_was_read_is_not_signed(config: Path) -> None:
+def test_what_nobody_read_or_what_changed_after_it_was_read_is_not_signed(config: Path) -> None:
     roots = open_store(load_settings(config, {}), create=False)
+    with pytest.raises(PrivacyGateError, match=r"no page yet.* read .* then sign"):
+        sign_document(config, {}, "Ada Example")
     page = Path(sign_document(config, {}, None)["page"])
     page.write_text("what somebody read instead")
     with pytest.raises(PrivacyGateError, match=r"read .* then sign"):
@@ -111,7 +120,7 @@ def test_what_changed_after_it_was_read_is_not_signed(config: Path) -> None:
 
 def test_an_edited_signature_is_noticed_and_whole_ones_outlive_damage(config: Path) -> None:
     roots = open_store(load_settings(config, {}), create=False)
-    kept = sign_document(config, {}, "Ada Example")["signed"]
+    kept = signed_by(config, "Ada Example")["signed"]
     sign_document(config, {}, "Eve Example")
     path = roots.private / "ledger" / "releases.jsonl"
     path.write_bytes(path.read_bytes().replace(b"Eve Example", b"Bob Example"))
