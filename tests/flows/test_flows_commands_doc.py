@@ -60,3 +60,12 @@ def test_command_lines_of_the_documentation_are_taken():
 @pytest.mark.parametrize("words", [["rnu"], ["run", "--frm", "train"], ["privacy"], ["gc", "--keep-runs", "many"]])
 def test_a_wrong_command_line_is_found(words):
     assert problem(words)
+
+
+def test_targets_of_make_that_pages_name_exist():
+    targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text("utf-8"), re.M))
+    pages = [*site.sources().values(), REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "SECURITY.md"]
+    text = "\n".join(page.read_text("utf-8") for page in pages if page.suffix == ".md")
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M))
+    assert {"run", "test", "site"} <= named
+    assert named <= targets
