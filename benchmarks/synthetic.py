@@ -5,8 +5,8 @@
 Corpora are the built-in one and, with ``--data-dir``, MultiDoGO (three domains). Into each, lines with a number of six
 digits are planted. A model is trained by ``crt`` at ε = 8, and writes a table by the stages of ``reticent synthesize``.
 Counted: planted numbers and known secrets in the table; replayed passages and masked strings, as the stage counts them.
-Then *train on synthetic, test on real*: a classifier (of domains; of speakers where there is one domain) and a language
-model (`synthetic_downstream`), trained on as many rows of synthetic, redacted and real text each, tried on held-out
+Then *train on synthetic, test on real*, as the stage measures it: a classifier (of domains; of speakers where there is
+one domain) and a language model, trained on as many rows of synthetic, redacted and real text each, tried on held-out
 rows. Real rows are what a release would have to hide; redacted rows are not protected where redaction missed.
 
 Parts are ``built-in``, ``multidogo`` and ``speed``: tokens a second of one thread, by the processor's time, beside
@@ -32,13 +32,11 @@ import numpy as np
 import polars as pl
 import torch
 from domains_corpus import DOMAINS, rows_of
-from synthetic_downstream import Row, classified, perplexity
 
 from flows.running.fetching import fetch
 from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
 from pipelines.gate.strings import StringIndex, words_of
-from pipelines.mask import MASK
 from pipelines.synthesis.writing import Asked, Decoding, continued, prompt_ids
 from pipelines.training.data.control import AddedTokens
 from pipelines.training.data.vocabulary import learn_vocabulary
@@ -128,19 +126,12 @@ def measured(config: Path, numbers: set[str], secrets: set[str]) -> dict[str, An
         ((_, key),) = keys[stage]
         return session.roots, stage, key
 
-    def table(stage: str, name: str, columns: Sequence[str]) -> pl.DataFrame:
-        paths = [session.roots.object_dir("private", stage, key) / name for _, key in keys[stage]]
-        return pl.concat([pl.read_parquet(path, columns=list(columns)) for path in paths])
-
     roots, _, key = artifact("synthesize")
     text = pl.read_parquet(roots.object_dir("public", "synthesize", key) / "synthetic.parquet")
     told = roots.private_files("synthesize", key).json("synthetic.json")
     check = roots.private_files("synthesize_check", artifact("synthesize_check")[2]).json("check.json")
     known = StringIndex({" ".join(words_of(secret)): "SECRET" for secret in secrets | numbers})
     found = {string for line in text["text"] for string in known.find(words_of(line))}
-    place = ("doc_id", "sentence_index")
-    sentences = table("split", "sentences.parquet", (*place, "text", "domain", "speaker", "fold"))
-    rows = sentences.join(table("redact", "redacted.parquet", (*place, "redacted_text")), on=place)
     return {
         "epsilon": told["epsilon"],
         "is_guarantee": told["is_guarantee"],
@@ -151,31 +142,7 @@ def measured(config: Path, numbers: set[str], secrets: set[str]) -> dict[str, An
         "replay": check["replay"],
         "finds": check["finds"],
         "distance": check["distance"],
-        **downstream(text, rows),
-    }
-
-
-def downstream(synthetic: pl.DataFrame, rows: pl.DataFrame) -> dict[str, Any]:
-    """Train on synthetic, on redacted and on real text, and test on real text."""
-    by = "domain" if rows["domain"].drop_nulls().n_unique() > 1 else "speaker"
-    train, test = (rows.filter(pl.col("fold") == fold) for fold in ("train", "test"))
-
-    def of(frame: pl.DataFrame, column: str) -> list[Row]:
-        cluster = frame["doc_id"] if "doc_id" in frame.columns else frame["record"].cast(pl.String)
-        triples = zip(frame[column].str.replace_all(MASK, " ", literal=True), frame[by], cluster, strict=True)
-        return [Row(text=text, label=label, cluster=name) for text, label, name in triples if text.strip() and label]
-
-    kinds = {"synthetic": of(synthetic, "text"), "redacted": of(train, "redacted_text"), "real": of(train, "text")}
-    size = min(map(len, kinds.values()))
-    kinds = {name: random.Random(1).sample(found, size) for name, found in kinds.items()}
-    tried = of(test, "text")
-    vocabulary = frozenset(word for row in kinds["real"] for word in words_of(row.text))
-    return {
-        "classifier_of": by,
-        "num_train_rows": size,
-        "num_test_rows": len(tried),
-        "accuracy": {name: classified(found, tried).document() for name, found in kinds.items()},
-        "perplexity": {name: perplexity(found, tried, vocabulary) for name, found in kinds.items()},
+        **check["downstream"],
     }
 
 

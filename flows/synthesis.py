@@ -13,7 +13,7 @@ from tasks.stages import synthesize_check, synthesize_rows
 
 
 @flow(name="synthesize", persist_result=False)
-def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> Outputs:
+def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None = None) -> dict[str, Outputs]:
     """Lets a released model write text; skipped unless the settings ask for it (``synthesize.enabled``).
 
     Args:
@@ -25,5 +25,5 @@ def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None
         rows = each(synthesize_rows, run, train=t["train"])
         table = whole(publish, run, synthesize_rows=rows, train=t["train"], guarantee=t["guarantee"])
         # The trusted side counts when the table is published: what it finds decides nothing.
-        whole(synthesize_check, run, synthesize=table, train=t["train"], gate=t["gate"], split=t["split"])
-        return table
+        read = {name: t[name] for name in ("train", "gate", "split", "redact")}
+        return {"synthesize": table, "synthesize_check": whole(synthesize_check, run, synthesize=table, **read)}

@@ -1,4 +1,4 @@
-"""Training, its guarantee, the audit, the report, and synthetic text. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
+"""Training, its guarantee, the audit, synthetic text, and the report. CRT Algorithm 1, lines 5 to 8, and Theorem 8."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.stages import report
 
 @flow(name="train", persist_result=False)
 def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = None) -> None:
-    """Trains on prepared shards, states the guarantee, audits if asked to, reports, and lets the model write.
+    """Trains on prepared shards, states the guarantee, audits and lets the model write if asked to, and reports.
 
     Args:
         config: a settings file, or the specification of a run that has begun.
@@ -24,6 +24,7 @@ def train(config: str = "reticent.toml", prepared: dict[str, Outputs] | None = N
     """
     with run_of(config, TRAINING) as run:
         fitted = fit(run, prepared)
-        whole(report, run, **fitted, audit=audit.fn(run, fitted))
+        attacks = audit.fn(run, fitted)
+        written = synthesize.fn(run, fitted)
+        whole(report, run, **fitted, audit=attacks, **written)
         require_no_alarm(run)
-        synthesize.fn(run, fitted)

@@ -324,6 +324,7 @@ GRAPH: Mapping[str, Stage] = {
             packages=("dp-accounting", "numpy", "scipy"),
         ),
         *AUDIT_STAGES,
+        *SYNTHESIS_STAGES,
         Stage(
             name="report",
             title="The self-contained HTML and JSON report.",
@@ -352,12 +353,13 @@ GRAPH: Mapping[str, Stage] = {
                 Input("guarantee"),
                 Input("gate", (PASSED, HELD_BY_LABEL)),
                 Input("audit", ("audit.json",), optional=True),
+                Input("synthesize", ("synthetic.json",), optional=True),
+                Input("synthesize_check", ("check.json",), optional=True),
                 Input(LEFT_OUT),
             ),
             roots=("private", "public"),
             packages=("jinja2",),
         ),
-        *SYNTHESIS_STAGES,
     )
 }
 

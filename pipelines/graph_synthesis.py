@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pipelines.graph_names import MODEL_PACKAGES, PRIVATE_SYNTHETIC, SENTENCES, STAGES, SYNTHESIZE, SYNTHETIC, TRAIN
+from pipelines.graph_names import (
+    MODEL_PACKAGES,
+    PRIVATE_SYNTHETIC,
+    REDACTED,
+    SENTENCES,
+    STAGES,
+    SYNTHESIZE,
+    SYNTHETIC,
+    TRAIN,
+)
 from pipelines.stage import Input, Stage, Table
 
 _OF_ROWS = (
@@ -53,6 +62,7 @@ SYNTHESIS_STAGES = (
             Input("train"),
             Input("gate", ("index.parquet", "figures.json")),
             Input("split", (SENTENCES,), "all"),
+            Input("redact", (REDACTED,), "all"),
         ),
         packages=(*MODEL_PACKAGES, "scipy", "pyarrow"),
         tables=(Table("synthetic_finds", "finds.parquet"),),

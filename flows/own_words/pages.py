@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,7 @@ from flows.own_words.cards import evaluations, runs
 from flows.own_words.cases import few_cases, reasons
 from flows.own_words.claims import documents
 from flows.own_words.variants import choices
+from pipelines.accounting.synthetic_text import claim_of_text
 from pipelines.gate.files import json_units, page_units
 from pipelines.gate.own import HOLE
 from pipelines.graph import GRAPH
@@ -50,6 +52,16 @@ _SOURCES: Final = Sources(
     },
     publishes_rows=True,
 )
+
+_TABLE: Final = {"num_rows": 3, "num_filtered": 1, "num_tokens": 30, "is_published": True}
+
+
+def _check(*, find: bool) -> dict[str, Any]:
+    """What was counted in a synthetic table, with the gate on or off."""
+    rows = {"rows": {"high": 0.5}}
+    distance = {"other": {"auc": 0.5}} if find else None
+    finds = {"table": rows} if find else None
+    return {"replay": {"table": rows}, "finds": finds, "distance": distance, "downstream": None}
 
 
 def texts() -> Iterator[str]:
@@ -96,6 +108,21 @@ def _runs() -> Iterator[tuple[Sources, Any, bool]]:
     for case in few_cases():
         for document in documents(case):
             yield replace(plain, claims=document), document, case.publication.publishes_counts
+    for table in _tables():
+        yield replace(plain, synthetic=table), None, False
+    for check in (_check(find=True), _check(find=False)):
+        yield replace(plain, synthetic=table, synthetic_check=check), None, True
+
+
+def _tables() -> list[dict[str, Any]]:
+    """Synthetic tables; few, for most claims differ in numbers alone."""
+    found = {}
+    for case in few_cases():
+        for document in documents(case):
+            claim = claim_of_text(document)
+            words = {name: value for name, value in claim.items() if not isinstance(value, float)}
+            found[json.dumps(words)] = {**_TABLE, **claim}
+    return list(found.values())
 
 
 def _policies() -> Iterator[tuple[str, str | None]]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pipelines.report.claims import DP_NOTION, headline_claim, normalised, not_together, whole_of
 from pipelines.report.numbers import is_number
+from pipelines.report.synthetic import section
 
 SCHEMA_VERSION: Final = 1
 _MANY_OTHERS: Final = 0.01
@@ -36,6 +37,7 @@ class Sources:
         settings: what may be shown of the settings.
         publishes_rows: whether the rows of the public side are published as a table.
         audit: what attacks found; None where nobody attacked.
+        synthetic, synthetic_check: of the synthetic table, and what was counted in it; None where there is none.
         signed_by: the fingerprint of the key that releases of this store are signed with (`pipelines.signatures`).
     """
 
@@ -55,6 +57,8 @@ class Sources:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     publishes_rows: bool = False
     audit: Any = None
+    synthetic: Any = None
+    synthetic_check: Any = None
     signed_by: str | None = None
 
 
@@ -122,6 +126,7 @@ def build(sources: Sources, *, title: str) -> dict[str, Any]:
         "settings": {table: dict(values) for table, values in sources.settings.items()},
         "lineage": [{"stage": stage, "partition": partition, "key": key} for stage, partition, key in sources.lineage],
         "audit": sources.audit,
+        "synthetic": section(sources.synthetic, sources.synthetic_check),
         "signed_by": sources.signed_by,
         "withheld": [],
     }

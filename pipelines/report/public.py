@@ -16,6 +16,7 @@ from typing import Any, Final
 from pipelines.report.claims import normalised
 from pipelines.report.figures import claim_metrics
 from pipelines.report.numbers import Direction, coarse
+from pipelines.report.synthetic import public_section
 
 METRICS: Final = (
     "perplexity",
@@ -105,6 +106,7 @@ _TRAINING: Final = (
     "insecure_test_seed",
 )
 _RATES_WITHHELD: Final = "how much the redaction missed (m, γ, δ₂, recall), and the claims that rest on it"
+_TABLE_WITHHELD: Final = "what was counted in the synthetic table"
 WITHHELD: Final = (
     "counts of documents, sentences, tokens, rejected rows and duplicates",
     "what was masked, by label and by policy, and its share of the text",
@@ -172,8 +174,12 @@ def public_version(full: Mapping[str, Any], claims: Any, *, publishes_counts: bo
         "settings": full["settings"],
         "lineage": [],
         **({"audit": _audit(full["audit"])} if publishes_counts else {}),
+        "synthetic": public_section(full["synthetic"], publishes_counts=publishes_counts),
         "signed_by": full["signed_by"],
-        "withheld": [text for text in WITHHELD if not (publishes_counts and text is _RATES_WITHHELD)],
+        "withheld": [
+            *(text for text in WITHHELD if not (publishes_counts and text is _RATES_WITHHELD)),
+            *((_TABLE_WITHHELD,) if full["synthetic"] and not publishes_counts else ()),
+        ],
     }
 
 

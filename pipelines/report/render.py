@@ -11,6 +11,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 from markupsafe import Markup, escape
 
 from pipelines.report import charts, claims, numbers, words
+from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
 
 _PACKAGE = "pipelines.report"
@@ -83,7 +84,7 @@ def _package_file(name: str) -> str:
     return resources.files(_PACKAGE).joinpath(name).read_text("utf-8")
 
 
-def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
+def _charts(report: Mapping[str, Any]) -> dict[str, Markup | list[Markup] | None]:
     return {
         "labels": charts.coverage_bars(report["redaction"].get("masked_tokens_by_label") or {}),
         "shards": _shard_chart(report["shards"]),
@@ -91,6 +92,9 @@ def _charts(report: Mapping[str, Any]) -> dict[str, Markup | None]:
         "curves": _curve_chart(report["training"].get("curves") or ()),
         "roc": _roc_chart(report.get("audit") or {}),
         "miss_rates": _miss_rate_chart(report.get("audit") or {}),
+        "downstream": _downstream_charts(
+            ((report.get("synthetic") or {}).get("counted") or {}).get("downstream") or {}
+        ),
     }
 
 
@@ -165,6 +169,23 @@ def _miss_rate_chart(audit: Mapping[str, Any]) -> Markup | None:
         for missed_by, points in by_rate.items()
     }
     return charts.learning_curves(curves, "γ, share of secrets that is missed", "largest exposure of ten (bits)")
+
+
+def _downstream_charts(downstream: Mapping[str, Any]) -> list[Markup]:
+    figures = {
+        "accuracy": Figure(
+            title=f"accuracy of the {downstream.get('classifier_of')} (higher is better)", least=0.0, most=1.0
+        ),
+        "perplexity": Figure(title="perplexity a word (lower is better)", least=1.0),
+    }
+    drawn = []
+    for name, figure in figures.items():
+        rows = [
+            (f"trained on {kind} text", {"mean": found["value"], "low": found["low"], "high": found["high"]})
+            for kind, found in (downstream.get(name) or {}).items()
+        ]
+        drawn.append(dot_plot(rows, figure))
+    return [chart for chart in drawn if chart is not None]
 
 
 def _code(text: str) -> Markup:

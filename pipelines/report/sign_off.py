@@ -15,6 +15,7 @@ from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
 from pipelines.report.render import render_html, render_page
+from pipelines.report.synthetic import signed_for
 from pipelines.report.words import SOURCES
 
 _MOST_CHANGES: Final = 6
@@ -65,6 +66,7 @@ def sign_off_page(report: Mapping[str, Any], signing: Signing) -> str:
             not_claimed="; ".join(not_claimed(report["claims"])),
             missed=missed(report["miss_rate"]),
             attacks=found_by_attacks(report.get("audit")),
+            synthetic=signed_for(report.get("synthetic")),
             unmeasured=unmeasured(report),
             composed=composed_words(signing.composed),
             changes=changes[:_MOST_CHANGES],

@@ -42,6 +42,14 @@ NORMALISE: Final[Mapping[str, str]] = {
     "whitespace": "the text, with runs of white space as one space",
     "casefold": "the text, without regard to case, compatibility characters and white space",
 }
+SYNTHETIC_NOT_MEASURED: Final = (
+    "planted secrets: the model that wrote the table has read none, so none of them can come out",
+    "secrets that no policy masked: only masked ones are looked for",
+    "near repeats, and repeats of fewer words than a passage has",
+    "how a larger model that is trained on the table does",
+)
+"""Of a synthetic table."""
+
 SOURCES: Final[Mapping[str, str]] = {
     "gold": "labels that came with the corpus",
     "human": "people who read the sample",

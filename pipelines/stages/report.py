@@ -67,7 +67,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
             events=train.json("events.json"),
             curves=train.json("curves.json"),
             utility=ctx.input("train_utility").json("figures.json"),
-            audit=ctx.input("audit").json("audit.json") if ctx.inputs.get("audit") else None,
+            audit=_read(ctx, "audit", "audit.json"),
+            synthetic=_read(ctx, "synthesize", "synthetic.json"),
+            synthetic_check=_read(ctx, "synthesize_check", "check.json"),
             claims=claims,
             left_out=ctx.outside.left_out,
             held_by_label=ctx.input("gate").json("held_by_label.json"),
@@ -89,6 +91,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
         ctx.out.public.text("model_card.md", model_card_sections(public))
         ctx.out.public.text("data_card.md", data_card(public))
     return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
+
+
+def _read(ctx: StageContext, stage: str, file: str) -> Any:
+    """A file of a stage that runs may leave out."""
+    return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
 
 
 def _write(report: dict[str, Any], out: Target) -> None:

@@ -24,6 +24,7 @@ _TOLD = ("turns", "lengths", "temperature", "top_p", "max_new_tokens", "seed", "
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes the table and ``synthetic.json``, to the root that the model lies in."""
     from pipelines.accounting.synthetic_text import claim_of_text
+    from pipelines.report.numbers import coarse
     from pipelines.synthesis.tables import SYNTHETIC
 
     config: SynthesizeConfig = ctx.configs["synthesize"]
@@ -52,6 +53,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "settings": {**{name: told[name] for name in _TOLD}, **pieces[0].json("figures.json")["mix"]},
         **claim_of_text(ctx.input("guarantee").json("claims.json")["public"]),
     }
-    for folder in (ctx.out, ctx.out.public) if is_published else (ctx.out,):
-        folder.json("synthetic.json", document)
+    ctx.out.json("synthetic.json", document)
+    if is_published:
+        # Further digits would give the number of private records back (`pipelines.report.public.WITHHELD`).
+        coarse_claim = {name: coarse(document[name], 3, "up") for name in ("epsilon", "delta", "epsilon_this_model")}
+        ctx.out.public.json("synthetic.json", {**document, **coarse_claim})
     return {name: document[name] for name in ("num_rows", "num_filtered", "num_tokens")}

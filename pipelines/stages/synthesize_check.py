@@ -6,7 +6,7 @@ Nothing that is published follows from it. ``check.json`` and ``finds.parquet`` 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pipelines.context import StageContext, derived_key
@@ -23,14 +23,16 @@ _PURPOSE: Final = "passages of synthetic text"
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
-    """Writes ``check.json``: replay, finds of the gate's strings, and how far the text is from real text."""
+    """Writes ``check.json``: replay, finds of the gate's strings, distance from real text, and what it teaches."""
     import numpy as np
 
     from pipelines.corpus.tables import SENTENCES
     from pipelines.gate.tables import GATE_INDEX
+    from pipelines.policies.tables import REDACTED
     from pipelines.stages.audit_opening import open_audited
+    from pipelines.synthesis.downstream import MOST_ROWS, worth
     from pipelines.synthesis.finds import finds_in
-    from pipelines.synthesis.quality import distances
+    from pipelines.synthesis.quality import distances, drawn_of
     from pipelines.synthesis.replay import Passages, lines_of, replayed
 
     config: SynthesizeConfig = ctx.configs["synthesize"]
@@ -66,7 +68,18 @@ def run(ctx: StageContext) -> dict[str, Any]:
             finds = {"table": found.document(), "start": at_start.document() if at_start else None}
     ctx.run.progress(0, None, "comparing with real text")
     real = (row["text"] for sentences in rows for row in sentences.rows(columns) if row["fold"] != "train")
-    distance = distances(real, _texts(table), np.random.default_rng(ctx.seed))
+    generator = np.random.default_rng(ctx.seed)
+    distance = distances(real, _texts(table), generator)
+    ctx.run.progress(0, None, "training on synthetic text, and trying it on real text")
+    redacted = [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
+    downstream = worth(
+        {
+            "synthetic": drawn_of(_rows([table], "record", "text"), MOST_ROWS, generator),
+            "redacted": drawn_of(_rows(redacted, "doc_id", "redacted_text", folds={"train"}), MOST_ROWS, generator),
+            "real": drawn_of(_rows(rows, "doc_id", "text", folds={"train"}), MOST_ROWS, generator),
+        },
+        drawn_of(_rows(rows, "doc_id", "text", folds={"valid", "test"}), MOST_ROWS, generator),
+    )
     ctx.out.json(
         "check.json",
         {
@@ -75,6 +88,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             "replay": replay,
             "finds": finds,
             "distance": distance,
+            "downstream": downstream,
         },
     )
     return {
@@ -94,6 +108,24 @@ def _table(ctx: StageContext) -> Table:
 def _texts(table: Table) -> Iterator[str]:
     for batch in table.batches(("text",)):
         yield from batch.column("text").to_pylist()
+
+
+def _rows(
+    tables: Sequence[Table], cluster: str, text: str, folds: Collection[str] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Rows that say something, without masks, as `pipelines.synthesis.downstream.worth` reads them."""
+    from pipelines.mask import MASK
+
+    columns = (cluster, text, "domain", "speaker", *(("fold",) if folds else ()))
+    for table in tables:
+        for row in table.rows(columns):
+            said = row[text].replace(MASK, " ")
+            if said.strip() and (folds is None or row["fold"] in folds):
+                yield {
+                    **{name: row[name] for name in ("domain", "speaker")},
+                    "text": said,
+                    "cluster": str(row[cluster]),
+                }
 
 
 def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -19,6 +19,8 @@ from scipy import stats
 from pipelines.attacks.blind import blind_scores
 from pipelines.attacks.membership_evaluation import auc, auc_interval
 from pipelines.gate.strings import words_of
+
+Item = TypeVar("Item")
 
 MOST_TEXTS: Final = 2_000
 _FEWEST_TEXTS: Final = 20
@@ -51,16 +53,17 @@ def distances(
 
 
 def sampled(texts: Iterable[str], most: int, generator: np.random.Generator) -> list[str]:
-    """At most so many texts that are not empty, drawn uniformly, in random order (reservoir sampling)."""
-    drawn: list[str] = []
-    num_seen = 0
-    for text in texts:
-        if not text.strip():
-            continue
-        num_seen += 1
-        at = num_seen - 1 if len(drawn) < most else int(generator.integers(num_seen))
+    """At most so many texts that are not empty, drawn uniformly, in random order."""
+    return drawn_of((text.strip() for text in texts if text.strip()), most, generator)
+
+
+def drawn_of(items: Iterable[Item], most: int, generator: np.random.Generator) -> list[Item]:
+    """At most so many of items that stream by, drawn uniformly, in random order (reservoir sampling)."""
+    drawn: list[Item] = []
+    for num_before, item in enumerate(items):
+        at = num_before if len(drawn) < most else int(generator.integers(num_before + 1))
         if at < most:
-            drawn[at : at + 1] = [text.strip()]
+            drawn[at : at + 1] = [item]
     return [drawn[at] for at in generator.permutation(len(drawn))]
 
 

@@ -15,9 +15,11 @@ from support.tables import table_at, write_rows
 from pipelines.artifacts import Target
 from pipelines.gate.strings import words_of
 from pipelines.gate.tables import GATE_INDEX
+from pipelines.mask import MASK
 from pipelines.stages import audit_opening, synthesize_check
 from pipelines.stages.synthesize_config import SynthesizeConfig
 from pipelines.stages.train_config import TrainConfig
+from pipelines.synthesis import downstream as downstream_scores
 from pipelines.synthesis.finds import finds_in
 from pipelines.synthesis.quality import distances, divergence, sampled
 from pipelines.synthesis.replay import Line, Passages, replayed
@@ -116,15 +118,21 @@ def test_divergence_is_scipys(one, other):
 
 def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_path, monkeypatch):
     monkeypatch.setattr(audit_opening, "open_audited", lambda ctx, stage: writer())
+    monkeypatch.setattr(downstream_scores, "_FEWEST_ROWS", 1)
     secret = "my number is five five five zero one zero zero"
     texts = [(secret, "train"), ("nothing to see", "train"), ("nothing to see", "test")]
     rows = [
         {"doc_id": f"{n:032d}", "sentence_index": 0, "text": text, "token_ends": [len(text)], "fold": fold}
         for n, (text, fold) in enumerate(texts)
     ]
-    for name in ("split", "gate", "made"):
+    for name in ("split", "redact", "gate", "made"):
         (tmp_path / name).mkdir()
     write_rows(tmp_path / "split/sentences.parquet", "sentences", rows)
+    said = [
+        {"doc_id": row["doc_id"], "fold": row["fold"], "redacted_text": MASK if row["text"] == secret else "nothing"}
+        for row in rows
+    ]
+    write_rows(tmp_path / "redact/redacted.parquet", "redacted", said)
     index_at(tmp_path / "gate", {"five five five": "NUMBER"})
     Target(folder=tmp_path / "gate").json("figures.json", {"enabled": True, "case_sensitive": False})
     with Target(folder=tmp_path / "made").table(SYNTHETIC) as table:
@@ -136,7 +144,7 @@ def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_p
     }
     inputs = {
         "synthesize": artifact("synthesize", tmp_path / "made"), "train": tmp_path, "gate": tmp_path / "gate",
-        "split": tmp_path / "split",
+        "split": tmp_path / "split", "redact": tmp_path / "redact",
     }  # fmt: skip
     ctx = stage_context("synthesize_check", tmp_path / "out", configs, inputs, secret=b"s" * 32)
     assert synthesize_check.run(ctx) == {"num_replayed": 1, "num_finds": 1}
@@ -146,3 +154,7 @@ def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_p
     assert found["replay"]["start"]["rows"] == found["finds"]["start"]["rows"]
     assert found["replay"]["start"]["rows"]["num_hits"] == 0
     assert found["distance"] is None
+    downstream = found["downstream"]
+    assert (downstream["num_train_rows"], downstream["num_test_rows"], downstream["accuracy"]) == (1, 1, None)
+    worth = {kind: values["value"] for kind, values in downstream["perplexity"].items()}
+    assert worth["redacted"] < worth["synthetic"], "the one row that is not masked begins as the held-out one does"

@@ -3,7 +3,8 @@
 import random
 
 import pytest
-from synthetic_downstream import Row, Trigrams, classified, perplexity
+
+from pipelines.synthesis.downstream import Row, Trigrams, classified, perplexity, worth
 
 WORDS = ("red", "blue", "cup", "lamp")
 
@@ -38,3 +39,19 @@ def test_text_of_the_same_kind_teaches_more_than_shuffled_text():
     assert same["low"] < same["value"] < same["high"]
     other = perplexity([Row(text="unlike it", label="a")] * 60, test, frozenset(WORDS))
     assert other["low"] > same["high"]
+
+
+def test_what_text_is_worth_is_measured_on_as_many_rows_of_each_kind():
+    def told(found):
+        return [{"text": row.text, "domain": row.label, "speaker": "USR", "cluster": row.cluster} for row in found]
+
+    real, other = told(rows(0, 90)), told([Row(text="unlike it", label="a")] * 50)
+    found = worth({"synthetic": other, "redacted": real[:70], "real": real}, told(rows(1, 30)))
+    assert (found["num_train_rows"], found["num_test_rows"], found["classifier_of"]) == (50, 30, "domain")
+    assert found["accuracy"]["real"]["value"] == 1 > found["accuracy"]["synthetic"]["high"]
+    assert found["perplexity"]["real"]["high"] < found["perplexity"]["synthetic"]["low"]
+    assert worth({"real": real[:5]}, real) is None
+    one_class = [{**row, "domain": None} for row in real]
+    found = worth({"real": one_class}, one_class[:30])
+    assert (found["classifier_of"], found["accuracy"]) == (None, None)
+    assert found["perplexity"]["real"]["value"] > 1
