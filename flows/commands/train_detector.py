@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
@@ -74,6 +74,10 @@ def detector_document(
     return {**document, "folder": str(out.absolute())}
 
 
+_LEAST_PRECISION: Final = 0.5
+"""Of a detector's masks, on held-out text, below which people are warned: its next use would mask nearly all."""
+
+
 def detector_text(document: Mapping[str, Any]) -> str:
     """For people."""
     held_out = document["held_out"]
@@ -82,6 +86,10 @@ def detector_text(document: Mapping[str, Any]) -> str:
         f"{held_out['token_recall']}, precision {held_out['token_precision']}, masked {held_out['masked_share']}"
     ]
     lines += [f"  {label}: recall {recall}" for label, recall in held_out["recall_by_label"].items()]
+    if (held_out["token_precision"] or 0) < _LEAST_PRECISION:
+        lines.append(
+            "warning: most of what it masks is no secret: it has learnt little, and more reviewed text is needed"
+        )
     return "\n".join(
         [
             *lines,

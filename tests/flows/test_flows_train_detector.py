@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from flows.arguments import app
 from flows.commands.init import write_starter
 from flows.commands.review import open_items
-from flows.commands.train_detector import _of_gold, _of_reviews, detector_document
+from flows.commands.train_detector import _of_gold, _of_reviews, detector_document, detector_text
 from flows.running.fetching import fetch
 from flows.settings import load_settings
 from pipelines.corpus.tables import SENTENCES
@@ -147,3 +147,10 @@ def test_texts_of_a_projects_corpus_are_noted_as_its_sentences(command, base, tm
     }
     assert CliRunner().invoke(app, [command, *given]).exit_code == 0
     assert settings.learnt_from() == ()  # another model, of texts that are of no project
+
+
+@pytest.mark.parametrize(("precision", "is_warned"), [(0.0658, True), (None, True), (0.9, False)])
+def test_a_detector_that_masks_nearly_all_is_warned_of(precision: float | None, is_warned: bool) -> None:
+    held_out = {"num_texts": 8, "token_recall": 1.0, "token_precision": precision, "masked_share": 0.9}
+    document = {"num_training_texts": 34, "folder": "x", "held_out": {**held_out, "recall_by_label": {}}}
+    assert ("warning: most of what it masks" in detector_text(document)) is is_warned
