@@ -105,7 +105,7 @@ PARTS = {
         run --json
         run --from report --force report --verify size --json
         synthesize --rows 20 --force synthesize_rows --json
-        audit --force audit --json
+        audit --force audit.model --json
         compare --methods crt,redacted --repetitions 1 --set train.epochs=1 --json
         demo tour --dialogues 60 --json
     """,
