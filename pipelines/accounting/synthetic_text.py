@@ -1,4 +1,7 @@
-"""What is claimed of text that a released model wrote: the model's claim, by post-processing, or that there is none."""
+"""What is claimed of text that a released model wrote: the model's claim, or that there is none.
+
+By post-processing (Dwork and Roth 2014, Proposition 2.1).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any, Final
 
 POST_PROCESSING: Final = (
     "the text was drawn from the released model, public settings and a public seed alone. What is computed from a "
-    "release without another look at the private text has its epsilon and delta (post-processing: Dwork and Roth 2014, "
-    "Proposition 2.1)."
+    "release without another look at the private text has its epsilon and delta (post-processing)."
 )
 PUBLIC_SETTINGS: Final = (
     "the number of rows, the shares of domains, speakers and lengths, the decoding, the seed and the policies that "

@@ -402,11 +402,14 @@ def test_every_file_of_an_artifact_is_flushed_once_before_the_artifact_exists(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A power cut then loses none; on a busy disk, flushing is what a small partition takes longest for."""
-    flushed: list[int] = []
+    held: list[int] = []  # open, so that no other file gets the number of one that is removed
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (flushed.append(os.fstat(descriptor).st_ino), real(descriptor)))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (held.append(os.dup(descriptor)), real(descriptor)))
     drive(toy.session())
     monkeypatch.undo()
+    flushed = [os.fstat(descriptor).st_ino for descriptor in held]
+    for descriptor in held:
+        os.close(descriptor)
     roots = toy.session().roots
     files = [path for root in (roots.private, roots.public) for path in (root / "objects").rglob("*") if path.is_file()]
     assert files
