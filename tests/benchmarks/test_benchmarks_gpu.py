@@ -14,6 +14,7 @@ from benchmarks.gpu.cells import CELLS, Cell, Place
 ABOUT = {"device": "NVIDIA H200", "kind": "cuda", "tiny": False, "commit": "0" * 12}
 SAYS = "import json, sys; json.dump({'status': 'done', 'figures': {'passed': True}}, open(sys.argv[1], 'w'))"
 CODE = {"quick": SAYS, "also quick": SAYS, "hangs": "import time; time.sleep(60)", "breaks": "raise SystemExit(3)"}
+CODE["takes a fifth"] = f"import time; time.sleep(0.3); {SAYS}"
 
 
 def cell(name, seconds=0.1, needs=()):
@@ -57,7 +58,7 @@ def test_a_second_call_goes_on_where_the_first_stopped(ran):
 
 
 def test_a_cell_that_outlasts_what_is_left_is_cut_and_one_that_outlasts_a_slice_has_failed(ran):
-    left, _ = ran([cell("quick"), cell("hangs")], 1.2)
+    left, _ = ran([cell("takes a fifth"), cell("hangs")], 2)
     assert left == ["group/hangs"]
     known = results.read(ran.out, cell("hangs"))
     assert known["status"] == "cut"
