@@ -133,7 +133,6 @@ class RowStore:
         self._doc_ids_out = RaggedWriter(scratch, f"{name}_doc_ids", np.uint8)
         self._documents = bytearray()
         self._hashes = bytearray()  # empty until a row has one
-        self._is_hashed = False
         self._sentences = array("Q")
         self._speakers, self._domains, self._labels = _NameWriter(), _NameWriter(), _NameWriter()
         self._is_private = bytearray()
@@ -146,8 +145,8 @@ class RowStore:
             is_private: whether a record with any of them is private.
             hashed: whether their content gets a hash, for `content_order`.
         """
-        if hashed and not self._is_hashed:
-            self._is_hashed, self._hashes = True, bytearray(_HASH_BYTES * len(self._is_private))
+        if hashed and not self._hashes:
+            self._hashes = bytearray(_HASH_BYTES * len(self._is_private))
         for row in rows:
             self._texts_out.append(row.text.encode())
             self._ranges_out.append(np.asarray(row.private_chars, dtype=np.int32).ravel())
@@ -155,7 +154,7 @@ class RowStore:
             self._documents += _document_digest(row.doc_id)
             if hashed:
                 self._hashes += content_hash(row.speaker, row.domain, row.label, row.text)
-            elif self._is_hashed:
+            elif self._hashes:
                 self._hashes += bytes(_HASH_BYTES)
             self._sentences.append(row.sentence_index)
             self._speakers.append(row.speaker)
@@ -195,7 +194,7 @@ class RowStore:
         )
 
     def _hashes_in(self, order: IntArray) -> npt.NDArray[np.uint64]:
-        if not self._is_hashed:
+        if not self._hashes:
             return np.broadcast_to(np.zeros(4, dtype=">u8"), (len(order), 4))
         hashes, self._hashes = np.frombuffer(self._hashes, dtype=">u8").reshape(-1, 4), bytearray()
         return hashes[order]
