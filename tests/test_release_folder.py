@@ -144,6 +144,19 @@ def test_a_folder_that_another_key_signed_anew_is_told_by_its_fingerprint(folder
     assert "NOT VERIFIED" in expected.stdout
 
 
+def test_what_another_wrote_into_a_folder_does_not_steer_the_terminal(folder: Path) -> None:
+    (folder / "\x1b[2J").write_text("")
+    sign_folder(folder, {"kind": "\x1b[8m", "released": "\x9b8m\nVERIFIED\r"}, signing_key(OTHER))
+    for name in ("whole", "changed"):
+        found = called(folder, "--key", own_fingerprint(SECRET))
+        assert found.exit_code == 5, name
+        assert found.stdout.replace("\n", "").isprintable()
+        assert "VERIFIED" not in found.stdout.splitlines()
+        (folder / "\x1b[2J").write_text("changed")
+    sign_folder(folder, {"schema_version": "\x1b[8m"}, signing_key(OTHER))
+    assert "\x1b" not in called(folder).stderr
+
+
 def called(folder: Path, *options: str) -> Result:
     return CliRunner().invoke(app, ["verify-release", str(folder), *options])
 

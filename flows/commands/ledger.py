@@ -63,7 +63,7 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
                 "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
                 "credit": _credit(roots, members) if is_latest else None,
-                "not_guaranteed_because": _too_large(counted, delta),
+                "not_guaranteed_because": too_large(counted, delta),
             }
         )
         rows |= {r.release_id: _row(r, number) for r in members}
@@ -153,7 +153,7 @@ def accept(config: Path, environ: Mapping[str, str], proof: str) -> tuple[dict[s
     return {"private_root": str(roots.private)}, f"the store lives in {roots.private} from now on"
 
 
-def _too_large(releases: Sequence[Release], delta: float | None) -> str | None:
+def too_large(releases: Sequence[Release], delta: float | None) -> str | None:
     """Why a composed figure promises nothing: its delta is not below one over the number of records."""
     known = [r.facts.num_private_records for r in releases if r.facts is not None]
     if delta is None or not known or delta < 1 / max(known):

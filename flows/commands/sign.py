@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.diff import changed_pairs, diff_document
-from flows.commands.ledger import standing_run
+from flows.commands.ledger import standing_run, too_large
 from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
+from pipelines.store.ledger import copies_of
 from pipelines.store.locks import store_lock
 from pipelines.store.roots import Roots, private_umask
 from pipelines.store.sign_offs import enter_signature, page_path, signatures
@@ -49,7 +50,8 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
         run_id, report = str(record["run_id"]), runs.key_in(record, "report")
         if report is None:
             raise ConfigError("there is no run with a report yet; `reticent run` first")
-        page = _page(config, environ, roots, run_id, report, _composed(settings, members))
+        composed = _composed(settings, members) | {"has_copy": bool(copies_of(roots))}
+        page = _page(config, environ, roots, run_id, report, composed)
         path, digest = page_path(roots, run_id), hashlib.sha256(page).hexdigest()
         before = read_file(path) if path.exists() else None
         if before != page:
@@ -112,7 +114,8 @@ def _composed(settings: Settings, members: Sequence[Release]) -> dict[str, Any]:
     counted = [r for r in members if r.counts and not r.is_table]
     delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
     epsilon = None if delta is None else finite(composed_epsilon(counted, delta))
-    return {"num_releases": len(counted), "epsilon": epsilon, "delta": delta}
+    because = too_large(counted, delta)
+    return {"num_releases": len(counted), "epsilon": epsilon, "delta": delta, "not_guaranteed_because": because}
 
 
 def changed_lines(document: Mapping[str, Any]) -> list[str]:

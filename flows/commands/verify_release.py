@@ -49,7 +49,7 @@ def _fingerprint(text: str) -> str:
 
 
 def verify_text(document: Mapping[str, Any]) -> str:
-    """For people. Names of files are quoted: nobody vouches for those of a folder that does not verify."""
+    """For people. What the folder says is quoted: anybody may sign one, and write into it what steers a terminal."""
     lines = []
     for word in ("missing", "added", "changed"):
         names = document[word]
@@ -61,7 +61,7 @@ def verify_text(document: Mapping[str, Any]) -> str:
     if document["is_whole"]:
         about = document["about"]
         lines.append(
-            f"{document['num_files']} files of a {about.get('kind')} as signed on {about.get('released')}, "
+            f"{document['num_files']} files of a {about.get('kind')!a} as signed on {about.get('released')!a}, "
             f"none missing or added (not compared: {', '.join(OF_THE_HUB)})"
         )
     signed_by = document["signed_by"]

@@ -36,7 +36,7 @@ from pipelines.methods.rule import MethodRule
 __all__ = ["Claim", "Review", "build_claims"]
 
 _ORIGINAL_IS_READ = "training reads the original text, duplicates included, so a secret in k sentences is a group of k."
-_HEADLINES = (
+HEADLINES: Final = (
     "confidentiality",
     "selective_dp",
     "bayesian_confidentiality",
@@ -45,6 +45,7 @@ _HEADLINES = (
     "selective_dp_of_the_policy",
     "dp_private_set",
 )
+"""The notions of claims that may be shown first, in this order."""
 
 
 def build_claims(
@@ -185,7 +186,7 @@ def _headline(claims: Sequence[Claim]) -> int | None:
     shown = [(i, c) for i, c in shown if c.is_guarantee] or shown
     shown = [(i, c) for i, c in shown if c.together is None or c.together["is_guarantee"]] or shown
     issued = {c.notion: i for i, c in reversed(shown)}
-    return next((issued[notion] for notion in _HEADLINES if notion in issued), None)
+    return next((issued[notion] for notion in HEADLINES if notion in issued), None)
 
 
 _BUILDERS: Final = {**confidentiality_claims.BUILDERS, **selective_claims.BUILDERS}

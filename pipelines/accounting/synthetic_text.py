@@ -26,7 +26,7 @@ NO_NOISE: Final = (
     "the model was trained without noise: nothing bounds what its text tells of what no policy masked. What is claimed "
     "of masked secrets alone stands in the model's claims"
 )
-_OF_WHOLE: Final = ("statement", "is_guarantee", "not_guaranteed_because", "unit")
+_OF_WHOLE: Final = ("statement", "is_guarantee", "unit")
 
 
 def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,11 +52,15 @@ def claim_of_text(document: Mapping[str, Any]) -> dict[str, Any]:
             "assumptions": [],
         }
     whole = claim if claim["together"] is None else claim["together"]
+    reasons = whole["not_guaranteed_because"]
+    if claim["together"] is not None and whole["refused"] is not None:
+        reasons = [f"of all releases on these files together nothing is claimed: {whole['refused']}", *reasons]
     return {
         "notion": claim["notion"],
         "theorem": claim["theorem"],
         "relation": claim["relation"],
         **{name: whole[name] for name in _OF_WHOLE},
+        "not_guaranteed_because": reasons,
         "epsilon": whole["epsilon"],
         "delta": whole["delta"],
         "epsilon_this_model": claim["epsilon"],

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pipelines.methods.registry import method
+from pipelines.methods.spec import MethodSpec
 from pipelines.report.cards import NEVER
 from pipelines.report.claims import DP_NOTION, can_be_claimed, headline_claim, not_together, unit_of, whole_of
 from pipelines.report.numbers import count, percent, real
@@ -20,7 +22,20 @@ from pipelines.report.words import SOURCES
 
 _MOST_CHANGES: Final = 6
 _LARGE_FACTOR: Final = 1e6
-_OF_THE_PRIVATE_SIDE: Final = (DP_NOTION, "confidentiality_of_caught_secrets")
+_GUESSES: Final[Mapping[str, str]] = {
+    DP_NOTION: "one {unit} of the private side",
+    "confidentiality": "a secret that stands in one {unit}",
+    "confidentiality_of_caught_secrets": "a secret that redaction caught, in one {unit}",
+    "bayesian_confidentiality": "a secret of which only its kind is known, in one {unit}",
+    "confidentiality_of_masked_secrets": "a secret that redaction masks stably, in one {unit}",
+    "selective_dp": "a secret that stands in one {unit}",
+    "selective_dp_of_the_policy": "what the policies mask in one {unit}",
+}
+"""What a claim hides from whoever guesses, by its notion; `pipelines.accounting.claims` may put any of these first."""
+_OPEN: Final[Mapping[str, str]] = dict.fromkeys(
+    (DP_NOTION, "confidentiality_of_caught_secrets"), "Who is named in a row of the public side is not protected."
+)
+_SILENT: Final = "Of all else that stands in the text it says nothing."
 _BODY: Final = "<body>\n"
 _STYLE_END: Final = "</style>"
 
@@ -33,7 +48,8 @@ class Signing:
         run_id, started: of the run that is signed.
         config: the name of the settings file.
         composed: what all releases on these files cost together: ``num_releases``, ``epsilon`` (None: no bound),
-            ``delta``.
+            ``delta``, ``not_guaranteed_because`` (None: it is one), ``has_copy`` (whether a copy of the store may have
+            spent more).
         last: the last signature of this store, with ``run_id``, ``name`` and ``at``; None where there is none.
         changes: what differs from the last signed run, a line each; None where that run's claims are gone.
     """
@@ -87,19 +103,18 @@ def meaning_of(claims: Sequence[Mapping[str, Any]]) -> str:
         return "So nothing protects what stands in the text, but that redaction masked it."
     figures = claim if not_together(claim) is not None else whole_of(claim)
     unit, epsilon, delta = unit_of(claim), figures["epsilon"], figures["delta"]
-    is_private_side = claim["notion"] in _OF_THE_PRIVATE_SIDE
-    about = f"about one {unit} of the private {'side' if is_private_side else 'text'}"
-    open_to_all = " Who is named in a row of the public side is not protected." if is_private_side else ""
+    about = f"about {_GUESSES[claim['notion']].format(unit=unit)}"
+    limit = _OPEN.get(claim["notion"], _SILENT)
     if epsilon == 0:
-        return f"In plain words: what is published is no help to whoever guesses {about}."
+        return f"In plain words: what is published is no help to whoever guesses {about}. {limit}"
     factor = math.exp(epsilon)
     by = f"by a factor of at most {real(factor, 3, upper=True)}" if factor < _LARGE_FACTOR else "by more than a million"
     kept = "" if factor < _LARGE_FACTOR else " That is hardly a protection."
+    whom = f"whoever wrote or is named in one {unit}" if claim["notion"] == DP_NOTION else f"one {unit}"
     return (
         f"In plain words: whoever guesses {about} may be helped by what is published, but the odds of the guess change "
-        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for whoever "
-        f"wrote or is named in one {unit}; what many of them say together about a person is protected far less."
-        f"{open_to_all}"
+        f"{by}; that this fails has a probability of {real(delta, 3, upper=True)}, roughly.{kept} It holds for {whom}; "
+        f"what many of them say together about a person is protected far less. {limit}"
     )
 
 
@@ -117,18 +132,34 @@ def supposed(claims: Sequence[Mapping[str, Any]]) -> str:
 def given_away(report: Mapping[str, Any]) -> str:
     """What of the text is open as it was written."""
     num, whole = report["shards"].get("num_public"), count(report["corpus"].get("num_sentences"))
+    name = report["training"].get("method")
+    spec = None if name is None else method(name)
     if report["publishes_rows"]:
-        return (
+        said = (
             f"{count(num)} of {whole} rows of the text are published as they were written, because redaction found "
             "nothing in them. Nothing protects what stands there."
         )
-    if report["training"].get("method") == "crt" and num:
-        return (
+    elif spec is not None and spec.trains_on_public_rows and num:
+        said = (
             f"No row of the text is published. The model was trained without noise on {count(num)} of {whole} rows as "
             "they were written, because redaction found nothing in them, and may repeat them. Nothing protects what "
             "stands there."
         )
-    return "No row of the text is published."
+    else:
+        said = "No row of the text is published."
+    if spec is None or not spec.publishes_model or not _is_unnoised(spec, report["settings"].get("train", {})):
+        return said
+    return (
+        f"{said} The model was trained without noise on text of private rows, too ({spec.without_noise}), and may "
+        "repeat it. Nothing protects what no policy masked there."
+    )
+
+
+def _is_unnoised(spec: MethodSpec, settings: Mapping[str, Any]) -> bool:
+    """Whether a method read text of private rows without noise; where its variant is not known, whether any does."""
+    variant = None if spec.variant_setting is None else settings.get(spec.variant_setting)
+    rules = [spec.rules[variant]] if variant in spec.rules else [*spec.rules.values()]
+    return any(rule.is_unnoised for rule in rules)
 
 
 def missed(rates: Mapping[str, Any]) -> str:
@@ -198,10 +229,15 @@ def composed_words(whole: Mapping[str, Any] | None) -> str:
         return "No model that was trained on these files was released."
     num = whole["num_releases"]
     models = "One model was" if num == 1 else f"{count(num)} models were"
+    more = ""
+    if whole.get("has_copy"):
+        more = " A copy of this store may have released more, which is not counted here."
     if whole["epsilon"] is None:
-        return f"{models} released on these files; together there is no bound on what they tell."
+        return f"{models} released on these files; together there is no bound on what they tell.{more}"
     cost = f"ε = {real(whole['epsilon'], upper=True)} at δ = {real(whole['delta'], 3, upper=True)}"
+    if because := whole.get("not_guaranteed_because"):
+        more = f" That figure promises nothing: {because}.{more}"
     return (
         f"{models} released on these files. Together, without any credit for redaction, that costs {cost} (one record "
-        "replaced)."
+        f"replaced).{more}"
     )

@@ -14,6 +14,7 @@ import pytest
 from public_reports import Page, said
 from support import chrome
 
+from pipelines.accounting.claims import HEADLINES
 from pipelines.report.claims import headline_claim
 from pipelines.report.render import render_html
 from pipelines.report.sign_off import (
@@ -105,11 +106,25 @@ def test_the_factor_is_e_to_the_epsilon_rounded_up(full: dict[str, Any]) -> None
     assert "7.39" in meaning_of(claims)
     assert "one dialogue" in meaning_of(claims)
     assert "is not protected" not in meaning_of(claims)
-    claim["notion"] = "confidentiality_of_caught_secrets"
-    assert "Who is named in a row of the public side is not protected." in meaning_of(claims)
     for other in claims:
         other |= {"status": "refused"}
     assert "nothing protects" in meaning_of(claims)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 2.0])
+@pytest.mark.parametrize("notion", HEADLINES)
+def test_the_plain_words_are_about_no_more_than_the_claim(full: dict[str, Any], notion: str, epsilon: float) -> None:
+    claims = copy.deepcopy(full["claims"])
+    claim: Any = headline_claim(claims)
+    claim |= {"notion": notion, "epsilon": epsilon, "delta": 1e-5, "together": None}
+    text = meaning_of(claims)
+    is_dp = notion == "dp_private_set"
+    assert ("guesses about one sentence of the private side" in text) is is_dp
+    assert re.search(r"guesses about (a secret|what the policies mask)", text) is None if is_dp else True
+    assert ("whoever wrote or is named in one sentence" in text) is (is_dp and epsilon > 0)
+    limit = "Who is named in a row of the public side is not protected."
+    is_of_private_side = is_dp or notion == "confidentiality_of_caught_secrets"
+    assert text.endswith(limit if is_of_private_side else "Of all else that stands in the text it says nothing.")
 
 
 @pytest.mark.parametrize(
@@ -119,9 +134,15 @@ def test_the_factor_is_e_to_the_epsilon_rounded_up(full: dict[str, Any]) -> None
         ({"num_releases": 0, "epsilon": None, "delta": None}, "No model"),
         ({"num_releases": 1, "epsilon": None, "delta": 1e-5}, "no bound"),
         ({"num_releases": 1, "epsilon": 1.23449, "delta": 1e-5}, "ε = 1.235"),
+        (
+            {"num_releases": 1, "epsilon": 1.2, "delta": 0.1, "not_guaranteed_because": "0.1 is large"},
+            "promises nothing",
+        ),
+        ({"num_releases": 1, "epsilon": 1.2, "delta": 1e-5, "has_copy": True}, "A copy of this store may"),
+        ({"num_releases": 1, "epsilon": None, "delta": 1e-5, "has_copy": True}, "A copy of this store may"),
     ],
 )
-def test_composed_epsilon_is_rounded_up(composed: dict[str, Any] | None, words: str) -> None:
+def test_composed_epsilon_is_rounded_up_and_says_what_it_lacks(composed: dict[str, Any] | None, words: str) -> None:
     assert words in composed_words(composed)
 
 
@@ -165,6 +186,33 @@ def test_rows_that_nothing_protects_are_named(full: dict[str, Any]) -> None:
     assert "trained without noise on 1,379 of 11,644 rows" in given_away({**crt, "publishes_rows": False})
     none = {**crt, "publishes_rows": False, "training": {"method": "dpsgd"}}
     assert given_away(none) == "No row of the text is published."
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "is_open"),
+    [
+        ("jft", {"jft_variant": "direct"}, True),
+        ("jft", {"jft_variant": "light_noise"}, False),
+        ("jft", {}, True),  # not known: the variant that gives away more
+        ("redaction_schedule", {}, True),
+        ("sdpsgd_lstm", {}, True),
+        ("redacted", {}, False),  # its model stays in the private root
+        ("crt", {}, False),
+    ],
+)
+def test_text_of_private_rows_that_was_read_without_noise_is_named(
+    full: dict[str, Any], method: str, settings: dict[str, str], is_open: bool
+) -> None:
+    for publishes_rows in (True, False):
+        given = given_away(
+            {
+                **full,
+                "publishes_rows": publishes_rows,
+                "training": {"method": method},
+                "settings": {"train": settings},
+            }
+        )
+        assert ("without noise on text of private rows, too" in given) is is_open
 
 
 @pytest.mark.slow

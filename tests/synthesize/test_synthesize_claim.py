@@ -44,3 +44,13 @@ def test_of_several_releases_the_text_costs_what_they_cost_together():
     made["claims"][made["headline"]]["together"] = whole
     found = claim_of_text(made)
     assert found["epsilon"] == 9.0 > found["epsilon_this_model"]
+
+
+def test_text_of_a_model_that_has_no_claim_together_with_earlier_ones_says_why():
+    made = claims("dpsgd")
+    claim = made["claims"][made["headline"]]
+    nothing = {"epsilon": None, "delta": None, "is_guarantee": False, "not_guaranteed_because": []}
+    claim["together"] = {**claim, **nothing, "num_releases": 2, "refused": "an earlier one added no noise"}
+    found = claim_of_text(made)
+    assert (found["is_guarantee"], found["epsilon"]) == (False, None)
+    assert "an earlier one added no noise" in found["not_guaranteed_because"][0]
