@@ -30,7 +30,7 @@ help:
 	@echo "make package    wheel, source distribution, constraints and list of packages (SBOM), into dist/; built twice, equal bytes"
 	@echo "make audit      known vulnerabilities of the locked packages; asks the network"
 	@echo "make lint-container  hadolint on deploy/Dockerfile"
-	@echo "make screenshots  the picture of the report in the documentation, from $(DEMO)/ (needs Chromium)"
+	@echo "make screenshots  the pictures of report, page to sign and review in the documentation, from $(DEMO)/ (needs Chromium)"
 	@echo "make clean      remove what the above made, but not $(VENV)"
 
 setup: $(VENV)/.installed
@@ -117,6 +117,7 @@ lint-container:
 		|| { rm -rf .venv-hadolint; echo "hadolint could not be installed"; exit 1; }
 	.venv-hadolint/bin/hadolint deploy/Dockerfile
 
+screenshots: export RETICENT__SYNTHESIZE__ENABLED = true
 screenshots: run
 	PYTHONPATH=tests $(BIN)/python -m support.screenshots $(DEMO) docs/images
 

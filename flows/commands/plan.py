@@ -211,7 +211,8 @@ def run_text(record: Mapping[str, Any]) -> str:
     if metrics.get("num_held"):
         lines.append(f"  {metrics['num_held']:,} rows are held back that would be public: {HELD}")
     outputs = record.get("outputs", {})
-    lines += [f"  {name:<14} {path}" for name, path in outputs.items() if name in _SHOWN]
+    empty = "private_synthetic" if "model" in outputs else "synthetic"  # the table lies where the model does
+    lines += [f"  {name:<17} {path}" for name, path in outputs.items() if name in _SHOWN and name != empty]
     if "report" in outputs and is_encrypted(private_root_of(Path(outputs["report"]))):
         lines.append("  what is private is encrypted: `reticent export report --out FOLDER` gives the report in plain")
     removed = record.get("num_superseded_removed", 0)
@@ -247,4 +248,7 @@ _FIGURES = (
     ("epsilon_this_model", "epsilon, this model alone", ".4f"),
     ("num_releases", "releases that may share records", ",d"),
 )
-_SHOWN = ("sentences", "redacted", "public", "private", "model", "private_model", "report", "public_report")
+_SHOWN = (
+    *("sentences", "redacted", "public", "private", "model", "private_model"),
+    *("synthetic", "private_synthetic", "report", "public_report"),
+)

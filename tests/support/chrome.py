@@ -155,9 +155,13 @@ class Chrome:
         ):
             self.call("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], button="left", buttons=1, clickCount=1)
 
-    def screenshot(self, file: Path) -> None:
-        """What one would see."""
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, file: Path, height: int | None = None) -> None:
+        """What one would see, as PNG or WebP; the page from its top to a height in pixels, if one is given."""
+        shot: dict[str, Any] = {"format": file.suffix[1:]}
+        if height is not None:
+            size = {"x": 0, "y": 0, "width": self.js("innerWidth"), "height": height, "scale": 1}
+            shot |= {"clip": size, "captureBeyondViewport": True}
+        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", **shot)["data"]))
 
     def close(self) -> None:
         """Ends the browser."""
