@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, set_seed
+from reproduce.base import byte_pairs
+from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel, set_seed
 
 from pipelines.attacks.domains import LabelledPolicies
 from pipelines.attacks.rates import Rate
@@ -23,7 +23,6 @@ from pipelines.attacks.rates import Rate
 DOMAINS: Final = ("airline", "media", "insurance")
 CONTEXT: Final = 128
 NUM_HELD_OUT: Final = 100
-END: Final = "<|endoftext|>"
 _PROMPT_UTTERANCES: Final = 3
 _LEAST_LABELLED: Final = 3
 _LEAST_FREQUENT: Final = 20
@@ -160,14 +159,6 @@ def write_classifier_base(data_dir: Path, folder: Path) -> None:
 
 
 def _tokenizer(lines: Sequence[str], size: int, folder: Path) -> Any:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=[END], initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )  # fmt: skip
-    tokenizer.train_from_iterator(lines[:5_000], trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, bos_token=END, pad_token=END)
+    made = byte_pairs(lines[:5_000], size)
     made.save_pretrained(folder)
     return made

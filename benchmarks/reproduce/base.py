@@ -204,15 +204,20 @@ def _step(
 def _tokenizer(lines: Sequence[str], size: int, folder: Path) -> Any:
     if (folder / "tokenizer.json").exists():
         return PreTrainedTokenizerFast.from_pretrained(folder)
+    made = byte_pairs(lines, size)
+    made.save_pretrained(folder)
+    return made
+
+
+def byte_pairs(lines: Sequence[str], size: int) -> Any:
+    """A vocabulary of ``size`` byte pairs, `END` among them, made from public lines."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=[END], initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(lines, trainer)
-    made = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, bos_token=END, pad_token=END)
-    made.save_pretrained(folder)
-    return made
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END, bos_token=END, pad_token=END)
 
 
 def _rows(public: Mapping[str, Sequence[str]], tokenizer: Any, recipe: Recipe, path: Path) -> torch.Tensor:

@@ -234,16 +234,3 @@ def carriers(num: int) -> list[str]:
 def document_of(canary_id: str, copy: int) -> str:
     """The name of the document that holds a copy of a canary."""
     return f"{_DOCUMENT}/{canary_id}/{copy}"
-
-
-def canary_of(document: str) -> str:
-    """The identifier of the canary that an added document holds.
-
-    Raises:
-        ValueError: it holds none.
-    """
-    kind, _, rest = document.partition("/")
-    canary_id, _, copy = rest.partition("/")
-    if kind != _DOCUMENT or not canary_id or not copy.isdecimal():
-        raise ValueError("the document holds no canary")
-    return canary_id

@@ -73,11 +73,6 @@ class FileList(list[InputFile]):
         is_wanted = not in_folder or suffix_of(name) in suffixes(self._format)
         return format_of(name, self._format) if is_wanted else None
 
-    @property
-    def num_ignored(self) -> int:
-        """Files that were left out."""
-        return self.left_out.total() - self.left_out[HIDDEN_FOLDER]
-
 
 def left_out_text(left_out: Mapping[str, int]) -> str:
     """``12 .pdf, 3 .png, 1 hidden``, the most frequent first."""

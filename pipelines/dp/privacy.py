@@ -39,7 +39,8 @@ ASSUMPTIONS: Final = (
     "ones, records unlike those that were compared; dropout and other random numbers do not depend on other examples",
     "the loop treats all batches alike, and computes the losses from the batch alone",
     "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
-    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses or norms",
+    "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses, norms or "
+    "the sizes of samples (a scheduler that `schedule` was not given leaves out the empty ones)",
     "processes exchange nothing of their records but the engine's sums, and nobody looks at one process's sums",
     "only the final weights are published; pseudo-random Gaussian numbers in floating point are taken for real ones",
     "no record directs the rounding of sums: in float32 rounding adds less than 1e-4 max_grad_norm to what a record "

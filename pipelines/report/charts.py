@@ -13,7 +13,7 @@ from xml.etree.ElementTree import SubElement
 from markupsafe import Markup
 
 from pipelines.report.numbers import count, is_number, percent, real
-from pipelines.report.svg import WIDTH, coordinate, dot, line, markup, new_chart, rect, text
+from pipelines.report.svg import WIDTH, coordinate, dot, line, markup, new_chart, rect, text, whisker
 
 _LABEL_WIDTH = 128
 _BAR_HEIGHT = 14
@@ -118,12 +118,9 @@ def interval_plot(rows: Sequence[Interval]) -> Markup | None:
         if row.upper is None and row.estimate is None:
             text(svg, left + 6, y + 4, "not measured", css="soft")
             continue
-        start = place(row.lower) if row.lower is not None else left
         if row.upper is not None:
-            line(svg, start, y, place(row.upper), y, "whisker")
-            line(svg, place(row.upper), y - 7, place(row.upper), y + 7, "whisker")
-        if row.lower is not None and row.lower > 0:
-            line(svg, start, y - 7, start, y + 7, "whisker")
+            start = place(row.lower) if row.lower is not None else left
+            whisker(svg, start, place(row.upper), y, 7, is_open=not row.lower)
         if row.estimate is not None and row.estimate > 0:
             dot(svg, place(row.estimate), y, 5.0)
         elif row.estimate is not None:

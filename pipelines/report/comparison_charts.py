@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element
 from markupsafe import Markup
 
 from pipelines.report.numbers import is_number, real
-from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text
+from pipelines.report.svg import WIDTH, Axis, dot, line, markup, new_chart, text, upright_whisker, whisker
 
 _LINE_HEIGHT: Final = 16
 _LETTERS: Final = 46  # of a name beside its figure
@@ -73,9 +73,7 @@ def dot_plot(rows: Sequence[tuple[str, Values]], figure: Figure) -> Markup | Non
             y += _LINE_HEIGHT
         low, high = values["low"], values["high"]
         if low is not None and high is not None:
-            line(svg, place(low), y - 5, place(high), y - 5, "whisker")
-            for end in (low, high):
-                line(svg, place(end), y - 10, place(end), y, "whisker")
+            whisker(svg, place(low), place(high), y - 5, 5)
         dot(svg, place(values["mean"] or 0.0), y - 5)
         y += _LINE_HEIGHT + 6
     return markup(svg)
@@ -140,9 +138,7 @@ def privacy_utility(points: Sequence[tuple[str, float, Values]], figure: Figure)
 def _point(svg: Element, x: float, values: Values, height: Callable[[float], float], name: str) -> None:
     low, high = values["low"], values["high"]
     if low is not None and high is not None:
-        line(svg, x, height(low), x, height(high), "whisker")
-        for end in (low, high):
-            line(svg, x - 4, height(end), x + 4, height(end), "whisker")
+        upright_whisker(svg, height(low), height(high), x, 4)
     dot(svg, x, height(values["mean"] or 0.0))
     text(svg, x + 5, height(values["mean"] or 0.0) - 4, name)
 

@@ -117,6 +117,20 @@ def dot(svg: Element, x: float, y: float, radius: float = 4.0) -> None:
     SubElement(svg, "circle", {**places, "class": "fill-accent"})
 
 
+def whisker(svg: Element, low: float, high: float, at: float, half: float, *, is_open: bool = False) -> None:
+    """A level interval at a height ``at``, with a stroke of twice ``half`` at each end; at the high one if open."""
+    line(svg, low, at, high, at, "whisker")
+    for x in (high,) if is_open else (low, high):
+        line(svg, x, at - half, x, at + half, "whisker")
+
+
+def upright_whisker(svg: Element, low: float, high: float, at: float, half: float) -> None:
+    """The same, upright, at ``at`` from the left."""
+    line(svg, at, low, at, high, "whisker")
+    for y in (low, high):
+        line(svg, at - half, y, at + half, y, "whisker")
+
+
 def coordinate(value: float) -> str:
     """A coordinate: two decimals are finer than a pixel, and the bytes do not hang on the last bit of a float."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

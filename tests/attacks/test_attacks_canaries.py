@@ -93,13 +93,12 @@ def test_an_identifier_says_nothing_of_the_text_nor_of_the_place():
 def test_copies_are_equal_or_distinct(num_copies, in_distinct_sentences):
     drawn = c.draw_canaries(rng(), ID, 2, variant="missed", num_copies=num_copies)
     rows = c.overlay_rows(drawn, in_distinct_sentences=in_distinct_sentences, speaker="USR")
-    assert Counter(c.canary_of(row.document) for row in rows) == {canary.id: num_copies for canary in drawn}
-    assert len({row.document for row in rows}) == len(rows)
-    by_id = {canary.id: canary for canary in drawn}
+    told = {c.document_of(canary.id, copy): canary for canary in drawn for copy in range(num_copies)}
+    assert Counter(row.document for row in rows) == dict.fromkeys(told, 1)
     for row in rows:
-        assert row.text.endswith(by_id[c.canary_of(row.document)].text)
+        assert row.text.endswith(told[row.document].text)
         assert row.speaker == "USR"
-    texts = {row.text for row in rows if c.canary_of(row.document) == drawn[0].id}
+    texts = {row.text for row in rows if told[row.document] is drawn[0]}
     assert len(texts) == (num_copies if in_distinct_sentences else 1)
 
 
@@ -127,7 +126,7 @@ def test_coins_are_fair_and_joined_by_identifier():
     coins = c.flip_coins(rng(1), drawn)
     assert 440 < sum(coins.values()) < 560  # 500, standard deviation 16
     rows = c.overlay_rows(reversed(drawn), in_distinct_sentences=False, included=coins)
-    assert {c.canary_of(row.document) for row in rows} == {canary_id for canary_id, is_in in coins.items() if is_in}
+    assert {row.document for row in rows} == {c.document_of(name, 0) for name, is_in in coins.items() if is_in}
     with pytest.raises(ConfigError, match="no coin"):
         c.overlay_rows(drawn, in_distinct_sentences=False, included={})
     with pytest.raises(ConfigError, match="one identifier"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.attacks.canaries import canary_of, draw_canaries, flip_coins, overlay_rows
+from pipelines.attacks.canaries import document_of, draw_canaries, flip_coins, overlay_rows
 from pipelines.attacks.candidates import CandidateScorer, enumerated_ranks
 from pipelines.attacks.exposure import exposure_of
 from pipelines.attacks.exposure_null import judge_exposures
@@ -65,7 +65,8 @@ def test_exposure_finds_the_canaries_that_were_trained_on_and_no_others(seed):
     rows += overlay_rows(detected, in_distinct_sentences=False)
     model = train([read_as(row) for row in rows], 12, seed)
     ranks = enumerated_ranks(CandidateScorer(model, PATTERN), [*missed, *detected])
-    put_in = {canary_of(row.document) for row in rows} & coins.keys()
+    documents = {row.document for row in rows}
+    put_in = {canary.id for canary in missed if document_of(canary.id, 0) in documents}
     groups = {
         "in": {name: rank for name, rank in ranks.items() if name in put_in},
         "out": {name: rank for name, rank in ranks.items() if name in coins and name not in put_in},

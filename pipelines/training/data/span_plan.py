@@ -7,7 +7,7 @@ There is **no amplification by sampling**, unlike in the paper. A public span ch
 weights may show which records a step sampled, by their public tokens; what the sample hides is then no longer hidden.
 Since a secret sample would buy nothing, samples are drawn up front from public randomness (each record on its own with
 probability L/N, line 3): the number of steps in which a record takes part is then known exactly, and what is accounted
-for is the largest. `event_as_published` gives the amplified figure, for comparison with the paper only.
+for is the largest.
 
 The paper's code starts its count of queries anew in every batch and treats the spans of one batch as independent
 samples; its published epsilons are too small for either reason.
@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from pipelines.accounting.calibration import calibrate_noise_multiplier
-from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed, dp_sgd
+from pipelines.accounting.events import Event, Gaussian, NoEvent, SelfComposed
 from pipelines.dp.sampling import plan_private_steps, poisson_sample
 from pipelines.errors import StageError
 from pipelines.training.data.records import IntArray, Records
@@ -119,16 +119,6 @@ def event(plan: SpanPlan, noise_multiplier: float, num_epochs: int | None = None
         return NoEvent()
     step = Gaussian(noise_multiplier=noise_multiplier / math.sqrt(plan.queries_per_step))
     return SelfComposed(count=count, event=step)
-
-
-def event_as_published(*, sample_rate: float, num_steps: int, noise_multiplier: float, queries_per_step: int) -> Event:
-    """The event if samples stayed secret, as in the paper, but with every query counted. **Not a bound** here.
-
-    Poisson sampling hides whether a record takes part in a step; K queries in one sampled step are one query with
-    noise / sqrt(K) on one sample, not K samples.
-    """
-    noise = noise_multiplier / math.sqrt(queries_per_step)
-    return dp_sgd(noise_multiplier=noise, sample_rate=sample_rate, num_steps=num_steps)
 
 
 def calibrate(plan: SpanPlan, target_epsilon: float, target_delta: float) -> float:

@@ -15,7 +15,7 @@ from support.training_tables import parse
 from torch.nn import functional
 
 from pipelines.accounting.accountants import epsilon, gdp_epsilon, pld_epsilon
-from pipelines.accounting.events import Gaussian, NeighboringRelation, NoEvent, SelfComposed
+from pipelines.accounting.events import Gaussian, NeighboringRelation, NoEvent, SelfComposed, dp_sgd
 from pipelines.errors import ConfigError, StageError
 from pipelines.methods.registry import RULES
 from pipelines.randomness import seeded, unpredictable
@@ -23,7 +23,7 @@ from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, frame_of, target_positions
 from pipelines.training.data.rows import split_private
-from pipelines.training.data.span_plan import calibrate, check_queries, event, event_as_published, plan, sample
+from pipelines.training.data.span_plan import calibrate, check_queries, event, plan, sample
 from pipelines.training.data.spans import SpanPair, span_pairs, spanned
 from pipelines.training.methods import redaction_schedule, sdpsgd_lstm
 from pipelines.training.methods.sdpsgd_lstm import Recipe, clip_rows, train
@@ -341,11 +341,11 @@ def test_states_are_clipped_row_by_row(scale, max_norm, seed):
 
 @pytest.mark.parametrize(("queries", "expected"), [(1, 2.84), (2, 5.62), (4, 15.2), (8, 45.3)])
 def test_k_queries_in_one_sampled_step_cost_what_the_oracle_says(queries, expected):
-    found = event_as_published(sample_rate=0.01, num_steps=1_000, noise_multiplier=1.0, queries_per_step=queries)
+    found = dp_sgd(noise_multiplier=1 / math.sqrt(queries), sample_rate=0.01, num_steps=1_000)
     relation, grid = NeighboringRelation.REPLACE_ONE, 1e-3  # fine enough for three digits
     assert pld_epsilon(found, 1e-5, relation, grid) == pytest.approx(expected, rel=4e-3)
     if queries == 2:  # K independent samples, as the paper's code has it, would look far cheaper
-        wrong = event_as_published(sample_rate=0.01, num_steps=2_000, noise_multiplier=1.0, queries_per_step=1)
+        wrong = dp_sgd(noise_multiplier=1.0, sample_rate=0.01, num_steps=2_000)
         assert pld_epsilon(wrong, 1e-5, relation, grid) < 0.8 * expected
 
 
@@ -362,9 +362,8 @@ def test_the_event_is_that_of_the_record_sampled_most_often_without_amplificatio
     # Gaussians compose exactly: n * K queries of sensitivity 2 (one record is replaced).
     mu = 2 * math.sqrt(12 * times.max()) / 6.0
     assert epsilon(found, 1e-5) == pytest.approx(gdp_epsilon(mu, 1e-5), rel=1e-3)
-    amplified = event_as_published(
-        sample_rate=made.sample_rate, num_steps=made.num_steps, noise_multiplier=6.0, queries_per_step=12
-    )
+    # As in the paper, where samples stay secret.
+    amplified = dp_sgd(noise_multiplier=6.0 / math.sqrt(12), sample_rate=made.sample_rate, num_steps=made.num_steps)
     assert epsilon(found, 1e-5) > 1.3 * epsilon(amplified, 1e-5)
 
 
