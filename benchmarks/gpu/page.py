@@ -76,7 +76,7 @@ def counts(found: Mapping[str, Any]) -> bool:
 def said(on_gpu: Mapping[str, Mapping[str, Any]]) -> str:
     """The page in a sentence."""
     if not on_gpu:
-        return f"Nothing here {NEVER}: every cell runs at toy size on a CPU, which shows that it runs, and no more."
+        return f"All of it {NEVER}: every cell runs at toy size on a CPU, which shows that it runs, and no more."
     failed = [name for name, found in on_gpu.items() if not holds(found)]
     devices = ", ".join(sorted({found["device"] for found in on_gpu.values()}))
     wrong = f"; {len(failed)} do not hold: {', '.join(failed)}" if failed else ""
