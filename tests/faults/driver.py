@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 
 from flows.running.lifecycle import fail, finish, running
@@ -71,26 +71,12 @@ def one_run(config: Path, last: str) -> int:
 
 def serve() -> None:
     """Answers each request with the child's process id, and with its exit status when it has ended."""
-    import functools
-    import importlib
-    import pkgutil
-
     from inject import die, striking
 
-    import pipelines
-    from pipelines.stages.redact import RedactConfig
-    from pipelines.store import code
-    from pipelines.store.statcache import StatCache
+    sys.path.append(str(Path(__file__).parents[1]))
+    from support.loaded import load_library
 
-    modules = [module.name for module in pkgutil.walk_packages(pipelines.__path__, "pipelines.")]
-    for name in modules:
-        with suppress(ImportError):  # of an extra that is not installed; the run that needs it will say so
-            importlib.import_module(name)
-    for name in ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2"):  # used by what those only name
-        importlib.import_module(name)
-    code.scan_source = functools.cache(code.scan_source)
-    code.CodeDigests(StatCache(Path(os.devnull))).of(modules)
-    RedactConfig(policies=["high_entity"]).redactor_spec().make()
+    load_library()
     for line in sys.stdin:
         request = json.loads(line)
         child = os.fork()

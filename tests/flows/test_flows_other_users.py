@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.project import reticent, small_project
-from support.warm_cli import READING, WRITING, WarmCommands
+from support.project import reticent, small_project, warm_commands
+from support.warm_cli import READING, WRITING
 
 from pipelines.store.roots import open_roots
 
@@ -22,13 +22,13 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as two
 class Users:
     """A project of Anne's, and a way to run commands as anybody."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, commands: Path) -> None:
         folder.chmod(0o755)  # pytest's own folders are closed to others
         self.warm = small_project(folder / "warm", dialogues=2)
         self.project = small_project(folder / "project", dialogues=2).parent
         self.private = self.project / "reticent-store/private"
         open_roots(self.private, self.project / "reticent-store/public")
-        self._commands = WarmCommands(self.warm)
+        self._commands = warm_commands().warmed_up(self.warm, commands)
         self.close = self._commands.close
 
     def give_to(self, user: int) -> None:
@@ -41,9 +41,9 @@ class Users:
 
 
 @pytest.fixture(scope="module")
-def users() -> Iterator[Users]:
+def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Users]:
     folder = Path(tempfile.mkdtemp())
-    made = Users(folder)
+    made = Users(folder, tmp_path_factory.mktemp("commands"))
     made.give_to(ANNE)
     yield made
     made.close()

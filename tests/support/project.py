@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support import REPOSITORY
+from support.session import made_once
 from support.warm_cli import WarmCommands
 
 SMALL_MODEL = """
@@ -40,7 +41,6 @@ conservative = "conservative"
 replicates = 1
 fraction = 1.0
 """
-_STARTS_SERVERS = ("run", "audit", "compare", "review", "deploy")
 SECRET = "5e" * 32 + "\n"
 
 
@@ -49,28 +49,19 @@ def reticent(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process with a private Prefect home.
 
-    A run starts the embedded server unless ``environment`` names another (see `support.shared_server`). What starts
-    none is run by `support.warm_cli`.
+    A run starts the embedded server unless ``environment`` names another (see `support.shared_server`). The process is
+    a child of `support.warm_cli`.
     """
     named = ("PREFECT_API_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL")
     variables = {name: value for name, value in os.environ.items() if name not in named}
     variables |= {"PREFECT_HOME": str(prefect_home(cwd / ".prefect")), **environment}
-    if arguments[0] not in _STARTS_SERVERS:
-        return _warm_commands().run(cwd, [str(argument) for argument in arguments], variables)
-    return subprocess.run(
-        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
-        cwd=cwd,
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    return warm_commands().run(cwd, [str(argument) for argument in arguments], variables, seconds=timeout)
 
 
 @functools.cache
-def _warm_commands() -> WarmCommands:
-    return WarmCommands()
+def warm_commands() -> WarmCommands:
+    """The process that the session shares."""
+    return WarmCommands(made_once("warm", lambda folder: WarmCommands(folder).start()))
 
 
 def without_prefect(**environment: str) -> dict[str, str]:

@@ -3,22 +3,29 @@
 A command of its own process is mostly imports. And another user may not be able to read the place where Python is
 installed, so that nothing may be left to load.
 
-As a script it reads a line of JSON for each command, ``[user id, working folder, [argument...], environment]``, and
-answers with ``[exit code, output, error output]``. With an argument, a settings file, it warms up first.
+As a script it listens on a socket, whose descriptor is its argument. It reads a line of JSON on each connection,
+``{"folder", "arguments", "environment", "user", "seconds"}``, and answers with ``[exit code, output, error output]``.
+For ``{"serve", "config"}`` a child warms up on a store and listens in that folder. Either ends with the last process
+that stands in ``users`` beside the socket.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 READING = (
     ("status",),
@@ -44,50 +51,86 @@ WRITING = (
     ("review", "--no-browser", "--reviewer", "ann"),
 )
 SECONDS = 300
-LANGUAGE = ("plan", "run", "estimate", "evaluate-policy")
-"""Commands that may load the language model, to see early whether it is there: most of what they take."""
 
 
 class WarmCommands:
     """The process, seen from a test.
 
     Args:
-        config: settings of a store to warm up on, without a run in it; None where a child may load what is missing.
+        folder: where it listens.
     """
 
-    def __init__(self, config: Path | None = None) -> None:
-        command = [sys.executable, str(Path(__file__)), *([] if config is None else [str(config)])]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._user = folder / "users" / str(os.getpid())
+        self._user.parent.mkdir(exist_ok=True)
+        self._user.touch()
+
+    def start(self) -> None:
+        """Starts it; whoever connects waits until it has loaded all."""
+        with _listener(self._folder) as listener, (self._folder / "log").open("wb") as log:
+            subprocess.Popen(
+                [sys.executable, __file__, str(listener.fileno()), str(self._folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,
+            )
+
+    def warmed_up(self, config: Path, folder: Path) -> WarmCommands:
+        """Another one, in another folder, that has run commands on a store of its own without a run in it."""
+        made = WarmCommands(folder)
+        assert self._ask({"serve": str(folder), "config": str(config)}) == "ready"
+        return made
 
     def run(
-        self, folder: Path, arguments: Sequence[str], environment: dict[str, str], user: int = 0
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        environment: dict[str, str],
+        user: int = 0,
+        seconds: float = SECONDS,
     ) -> subprocess.CompletedProcess[str]:
         """``reticent ARGUMENTS`` in a folder, with this environment and no other; as another user, if one is named."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps([user, str(folder), arguments, environment]) + "\n")
-        self._process.stdin.flush()
-        return subprocess.CompletedProcess(arguments, *json.loads(self._process.stdout.readline()))
+        request = {"folder": str(folder), "arguments": arguments, "environment": environment}
+        return subprocess.CompletedProcess(arguments, *self._ask({**request, "user": user, "seconds": seconds}))
 
     def close(self) -> None:
-        """Ends it."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=30)
+        """Ends it, unless others use it."""
+        self._user.unlink()
+
+    def _ask(self, request: dict[str, Any]) -> Any:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self._folder / "socket"))
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile() as answer:
+                text = answer.read()
+        assert text, (self._folder / "log").read_text()
+        return json.loads(text)
+
+
+def _listener(folder: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(folder / "socket"))
+    listener.listen(64)
+    return listener
 
 
 def _load() -> None:
-    """Loads what most commands import as they begin: themselves, and the settings of every stage."""
+    """Loads the commands, the settings of every stage, and the library."""
     import importlib
     import pkgutil
 
     import flows.commands
     from pipelines.graph import config_class, config_references
+    from support.loaded import load_library
 
     for module in pkgutil.iter_modules(flows.commands.__path__, "flows.commands."):
         importlib.import_module(module.name)
     for reference in config_references().values():
         config_class(reference)
+    load_library()
 
 
 def _warm_up(config: str) -> None:
@@ -100,31 +143,83 @@ def _warm_up(config: str) -> None:
                 app([*command, config], standalone_mode=False)
 
 
-def _run(user: int, folder: str, arguments: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
+def _serve(listener: socket.socket, folder: Path) -> None:
+    """Answers each connection in a child, until the last user has ended."""
+    listener.settimeout(0.5)
+    gc.freeze()  # what children would look through, and copy by that
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        try:
+            connection, _ = listener.accept()
+        except TimeoutError:
+            if any(os.path.exists(f"/proc/{user}") for user in os.listdir(folder / "users")):
+                continue
+            return
+        with connection:
+            connection.settimeout(None)
+            if os.fork() == 0:
+                listener.close()
+                _answer(connection)
+                os._exit(0)
+
+
+def _answer(connection: socket.socket) -> None:
+    request = json.loads(connection.makefile().readline())
+    if "serve" not in request:
+        connection.sendall(json.dumps(_run(**request)).encode())
+        return
+    folder = Path(request["serve"])
+    _warm_up(request["config"])
+    with _listener(folder) as listener:
+        connection.sendall(json.dumps("ready").encode())
+        connection.close()
+        _serve(listener, folder)
+
+
+def _run(
+    folder: str, arguments: list[str], environment: dict[str, str], user: int, seconds: float
+) -> tuple[int, str, str]:
     """One command."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
         child = os.fork()
         if child == 0:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             os.dup2(out.fileno(), 1)
             os.dup2(error.fileno(), 2)
             os.chdir(folder)
             os.environ.clear()
             os.environ.update(environment)
-            signal.alarm(SECONDS)
+            signal.alarm(round(seconds))
             if user:
                 os.setgroups([])
                 os.setresgid(user, user, user)
                 os.setresuid(user, user, user)
             sys.argv = ["reticent", *arguments]
             sys.path[0] = folder  # as of `python -m`
-            main()
+            _command()
         _, status = os.waitpid(child, 0)
         texts = []
         for file in (out, error):
             file.seek(0)
             texts.append(file.read().decode())
         return os.waitstatus_to_exitcode(status), texts[0], texts[1]
+
+
+def _command() -> None:
+    """Ends as a process of its own does, but for taking apart what was loaded, which takes the longest."""
+    from flows.cli import main
+
+    try:
+        main()
+    except SystemExit as ended:
+        assert isinstance(ended.code, int)
+        code = ended.code
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
@@ -134,15 +229,11 @@ if __name__ == "__main__":
 
     import polars  # noqa: F401
 
+    sys.path[0] = str(Path(__file__).parents[1])
     import flows.arguments
+    import flows.cli
     import flows.commands.review
     import flows.review.server  # noqa: F401
-    from flows.cli import main
 
     _load()
-    for given in sys.argv[1:]:
-        _warm_up(given)
-    for line in sys.stdin:
-        if json.loads(line)[2][0] in LANGUAGE:
-            import spacy  # noqa: F401  (and with it torch)
-        print(json.dumps(_run(*json.loads(line))), flush=True)
+    _serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
