@@ -8,17 +8,19 @@ then publishes it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.commands.ledger import too_large
 from flows.commands.run import child_run
 from flows.running.progress import Console
 from flows.running.spec import make_spec, open_store, read_corpus
+from flows.running.spending import checked_releases, spent, trained_key, trusted_text
 from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
-from pipelines.files import write_atomic, write_json
+from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
 from pipelines.store import runs
 from pipelines.store.manifest import load
@@ -109,11 +111,10 @@ def compare_document(
     ]
     called = labels(list(dict.fromkeys(variant.config for variant in variants)))
     rows = [{"config": called[variant.config], **run_variant(variant, environ)} for variant in variants]
-    # A variant knows of those before it, so the one with the most releases knows of all.
-    known = [row["together"] for row in rows if row.get("together")]
-    together = max(known, key=lambda whole: whole["num_releases"], default=None)
+    store = open_store(load_settings(configs[0], environ, refuses_idle=False))
+    together = _together(configs, environ, {row["model"] for row in rows if row.get("model")})
     document: dict[str, Any] = {"variants": rows, "methods": _summary(rows), "together": together}
-    folder = open_store(load_settings(configs[0], environ)).private / "comparisons" / runs.new_run_id()
+    folder = store.private / "comparisons" / runs.new_run_id()
     folder.mkdir(parents=True, mode=0o700)
     document["outputs"] = {"json": str(folder / "comparison.json"), "html": str(folder / "comparison.html")}
     write_json(folder / "comparison.json", document)
@@ -255,12 +256,40 @@ def _figures(roots: Roots, record: Mapping[str, Any]) -> dict[str, Any]:
         "record": events["record"],
         "delta": events["target_delta"],
         "epsilon_unamplified": claims["claims"][0].get("epsilon_unamplified") if claims.get("claims") else None,
-        "together": claims.get("together"),
+        "model": trained_key(roots, record),
         "headline": None
         if headline is None
         else {name: headline[name] for name in ("notion", "epsilon", "delta", "is_guarantee", "theorem")},
         # How long it took when it was built: a cached training took no time in this run.
         "train_seconds": round(sum(build.seconds for build in builds if build is not None), 1),
+    }
+
+
+def _together(configs: Sequence[Path], environ: Mapping[str, str], models: Collection[str]) -> dict[str, Any] | None:
+    """What the ledger says of the models of a comparison and the earlier ones on the same files.
+
+    Args:
+        configs: settings files; of several stores or groups, the one with the most releases is told.
+        environ: the environment.
+        models: the keys that the models of the comparison were trained under.
+
+    Returns:
+        ``num_releases``, ``epsilon`` (None: no bound), ``delta`` (None without a release), ``num_trusted`` (models
+        trained without noise, which stay on the trusted side) and ``not_guaranteed_because``; None where no model is
+        known.
+    """
+    settings = [load_settings(config, environ, refuses_idle=False) for config in configs]
+    groups = [group for one in settings for group in spent(one, checked_releases(open_store(one)))]
+    ours = [group for group in groups if group.has_model(models)]
+    if not ours:
+        return None
+    most = max(ours, key=lambda group: len(group.counted))
+    return {
+        "num_releases": len(most.counted),
+        "epsilon": finite(most.epsilon),
+        "delta": most.delta,
+        "num_trusted": most.num_trusted,
+        "not_guaranteed_because": too_large(most.counted, most.delta),
     }
 
 
@@ -340,11 +369,12 @@ def _cost(whole: Mapping[str, Any] | None) -> list[str]:
     """What all models of the comparison, and earlier ones on the same files, cost together."""
     if whole is None:
         return []
-    total = "no bound" if whole["epsilon"] is None else f"epsilon {_short(whole['epsilon'])}"
-    return [
-        f"{whole['num_releases']} releases on these files together: {total}, delta {whole['delta']:g} (reticent "
-        "ledger); below, each model alone"
-    ]
+    num, trusted = whole["num_releases"], whole["num_trusted"]
+    bound = "no bound" if whole["epsilon"] is None else f"epsilon {_short(whole['epsilon'])}, delta {whole['delta']:g}"
+    lines = [f"{num} release{'s on these files together' if num > 1 else ''}: {bound} (reticent ledger)"] if num else []
+    lines += [f"no guarantee: {because}"] if (because := whole["not_guaranteed_because"]) else []
+    lines += [trusted_text(trusted)] if trusted else []
+    return [*lines, "below, each model alone"]
 
 
 def _short(value: float | None) -> str:

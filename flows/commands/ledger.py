@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.running.spec import open_store
+from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from flows.settings import Settings, load_settings
 from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
-from pipelines.context import Releases
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
-from pipelines.store.ledger import copies_of, read_ledger
-from pipelines.store.ledger_check import check_releases
+from pipelines.store.ledger import copies_of
 from pipelines.store.moving import accept_retired, acknowledge_copy
-from pipelines.store.releases import adopted_models
 from pipelines.store.roots import Roots
 from pipelines.store.sign_offs import page_state, signatures
 
@@ -37,20 +35,15 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         LedgerError: the ledger is not as it was written.
     """
-    from pipelines.accounting.ledger import composed_epsilon, overlapping
-
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
     guarantee: Any = settings.stages["guarantee"]
-    releases = read_ledger(roots)
-    check_releases(roots, releases)
-    latest = _latest_model(roots)
+    releases = checked_releases(roots)
+    latest = latest_model(roots)
     groups = []
     rows: dict[str, dict[str, Any]] = {}
-    for number, members in enumerate(overlapping(releases, guarantee.budget_scope), 1):
-        counted = [r for r in members if r.counts]
-        delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
-        total = composed_epsilon(counted, delta) if delta is not None else 0.0
+    for number, group in enumerate(spent(settings, releases), 1):
+        counted, total, delta = group.counted, group.epsilon, group.delta
         is_latest = any(r.key == latest for r in counted)
         groups.append(
             {
@@ -62,11 +55,11 @@ def ledger_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:
                 if guarantee.budget_epsilon is None
                 else (max(guarantee.budget_epsilon - total, 0.0) if math.isfinite(total) else 0.0),
                 "num_more": num_more(counted, guarantee.budget_epsilon, delta) if is_latest else None,
-                "credit": _credit(roots, members) if is_latest else None,
+                "credit": _credit(roots, group.members) if is_latest else None,
                 "not_guaranteed_because": too_large(counted, delta),
             }
         )
-        rows |= {r.release_id: _row(r, number) for r in members}
+        rows |= {r.release_id: _row(r, number) for r in group.members}
     return {
         "releases": [rows[r.release_id] for r in releases if not r.is_table],
         "tables": [rows[r.release_id] for r in releases if r.is_table],
@@ -224,9 +217,8 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
     """
     from pipelines.accounting.ledger import overlapping
 
-    releases = read_ledger(roots)
-    check_releases(roots, releases)
-    latest = _latest_model(roots)
+    releases = checked_releases(roots)
+    latest = latest_model(roots)
     groups = overlapping([r for r in releases if r.state == "published"], scope)
     return next((members for members in groups if any(r.key == latest for r in members)), ())
 
@@ -254,12 +246,6 @@ def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mappin
     if stale is not None:
         raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
     return record, members
-
-
-def _latest_model(roots: Roots) -> str | None:
-    """The key that the latest run's model was trained under."""
-    key = runs.key_in(runs.latest(roots), "train")
-    return Releases(adopted=adopted_models(roots)).trained_as(key) if key else None
 
 
 def ledger_text(document: Mapping[str, Any]) -> str:
@@ -310,9 +296,7 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         )
     private = Counter(r["purpose"] for r in document["releases"] if not r["is_public"] and r["state"] != "abandoned")
     if number := private.total():
-        plural = "s" if number > 1 else ""
-        audits = f" ({private['audit']} of audits)" if private["audit"] else ""
-        lines.append(f"{number} model{plural} kept on the trusted side{audits}: no cost while it stays there")
+        lines.append(trusted_text(number, private["audit"]))
     abandoned = sum(r["state"] == "abandoned" for r in document["releases"])
     if abandoned:
         lines.append(f"{abandoned} training{'s' if abandoned > 1 else ''} ended before a model was published: no cost")

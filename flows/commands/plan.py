@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flows.running.spec import EVERYTHING, RELEASED, make_spec, open_store, read_corpus, waits_for
+from flows.running.spec import EVERYTHING, make_spec, open_store, read_corpus, spec_and_wait
 from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
@@ -20,7 +20,6 @@ from pipelines.store.plan import check_settings, make_plan
 from pipelines.store.roots import Roots
 from pipelines.store.session import Session, make_session
 from pipelines.store.unlocking import is_encrypted, private_root_of
-from pipelines.walks import wanted
 
 _UNDER_WAY = {"unfinished": ": it is under way, or was killed"}
 HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"
@@ -53,7 +52,7 @@ def plan_document(
     settings = load_settings(config, environ)
     roots = open_store(settings, create=read)  # what is read is remembered there
     corpus = read_corpus(settings, roots, read=read)
-    spec = make_spec(settings, corpus, forced=forced, verify=verify, create=read)
+    spec, waits = spec_and_wait(settings, corpus, selected=selected, forced=forced, verify=verify, create=read)
     session = make_session(spec, create=read)
     previous = runs.latest(roots)
     unread = corpus.partitions is None
@@ -61,9 +60,7 @@ def plan_document(
     if read:
         check_settings(session, plan)
     rows = _unread_plan(corpus) if unread else [p.to_json() for p in plan]
-    waits = waits_for(settings, roots, corpus, selected=selected, forced=forced)
-    names = [n for n in wanted(selected, settings.stages) if waits is None or n not in RELEASED]
-    shown = {(GRAPH[name].table, GRAPH[name].step) for name in names}
+    shown = {(GRAPH[name].table, GRAPH[name].step) for name in spec.selected}
     rows = [row for row in rows if (row["stage"], row["step"]) in shown]
     last = {k: previous[k] for k in ("run_id", "state", "outputs", "metrics")} if previous else None
     return {

@@ -14,11 +14,13 @@ from flows.running.progress import Console
 from flows.running.spec import begin, selection, stages_named
 from flows.running.unchanged import finish_unchanged
 from flows.server.embedded import protect_server
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from pipelines.context import Purpose
 from pipelines.errors import ConfigError, StoreError
+from pipelines.graph import GRAPH
 from pipelines.store.runs import new_run_id
 from pipelines.store.session import RunSpec, child_of, make_session, save_spec
+from pipelines.walks import wanted
 
 
 def run_job(
@@ -42,10 +44,10 @@ def run_job(
     """
     if verify not in (None, "full", "size"):
         raise ConfigError(f"--verify must be full or size, not {verify}")
-    selected, forced = requested(from_stage, only, force)
-    console = Console()
     environ = os.environ if environ is None else environ
     settings = load_settings(config, environ)
+    selected, forced = requested(from_stage, only, force, settings)
+    console = Console()
     for warning in settings.warnings:
         console.say(f"warning: {warning}")
     run = begin(
@@ -114,17 +116,23 @@ def _run_flow(run: str, console: Console) -> dict[str, Any]:
 
 
 def requested(
-    from_stage: str | None, only: str | None, force: Sequence[str]
+    from_stage: str | None, only: str | None, force: Sequence[str], settings: Settings
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The selected and the forced stages.
+
+    A name of several stages, such as ``audit``, forces those of them that the settings ask for.
 
     Raises:
         ConfigError: no such stage, both --from and --only, or a forced stage that is not selected.
     """
     selected = selection(from_stage, only)
-    forced = tuple(name for stage in force for name in stages_named(stage))
+    named = (stages_named(stage) for stage in force)
+    forced = tuple(name for names in named for name in (wanted(names, settings.stages) or names))
     if outside := [name for name in forced if name not in selected]:
-        raise ConfigError(f"--force {outside[0]} is not among the stages that --from or --only select")
+        raise ConfigError(
+            f"--force {GRAPH[outside[0]].shown_name} is not among the stages that --from or --only select: name it "
+            "there too, or leave --from and --only out"
+        )
     return selected, forced
 
 

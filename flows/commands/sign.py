@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flows.commands.diff import changed_pairs, diff_document
 from flows.commands.ledger import standing_run, too_large
 from flows.running.spec import open_store
+from flows.running.spending import cost_of
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
@@ -108,14 +109,14 @@ def _can_be_compared(roots: Roots, run_id: str) -> bool:
 
 def _composed(settings: Settings, members: Sequence[Release]) -> dict[str, Any]:
     """What all releases that share records with the latest run's model cost together, as the ledger says it."""
-    from pipelines.accounting.ledger import composed_epsilon
-
-    guarantee: Any = settings.stages["guarantee"]
-    counted = [r for r in members if r.counts and not r.is_table]
-    delta = guarantee.budget_delta or max((r.delta for r in counted), default=None)
-    epsilon = None if delta is None else finite(composed_epsilon(counted, delta))
-    because = too_large(counted, delta)
-    return {"num_releases": len(counted), "epsilon": epsilon, "delta": delta, "not_guaranteed_because": because}
+    group = cost_of(settings, members)
+    epsilon = None if group.delta is None else finite(group.epsilon)
+    return {
+        "num_releases": len(group.counted),
+        "epsilon": epsilon,
+        "delta": group.delta,
+        "not_guaranteed_because": too_large(group.counted, group.delta),
+    }
 
 
 def changed_lines(document: Mapping[str, Any]) -> list[str]:

@@ -47,8 +47,12 @@ def stages_named(name: str) -> tuple[str, ...]:
         if name in (stage.table, stage.name, f"{stage.table}.{stage.step}" if stage.step else stage.name)
     )
     if not found:
-        tables = dict.fromkeys(stage.table for stage in GRAPH.values())
-        raise ConfigError(f"there is no stage {name}; the stages are {', '.join(tables)}")
+        table = name.partition(".")[0]
+        within = [stage.shown_name for stage in GRAPH.values() if stage.table == table]
+        known = within or dict.fromkeys(stage.table for stage in GRAPH.values())
+        raise ConfigError(
+            f"there is no stage {name}; the stages{f' of {table}' if within else ''} are {', '.join(known)}"
+        )
     return found
 
 
@@ -93,6 +97,19 @@ def make_spec(
     Raises:
         ConfigError: only stages that the settings leave out are selected, or one of them is forced.
     """
+    return spec_and_wait(settings, corpus, selected=selected, forced=forced, verify=verify, create=create)[0]
+
+
+def spec_and_wait(
+    settings: Settings,
+    corpus: CorpusState,
+    *,
+    selected: Sequence[str],
+    forced: Sequence[str],
+    verify: str | None,
+    create: bool,
+) -> tuple[RunSpec, Training | None]:
+    """As `make_spec`, and the training after which it is too early for another one (`waits_for`)."""
     if settings.store_key() is not None and settings.runtime.private_interface and settings.runtime.num_machines > 1:
         raise ConfigError(
             "runtime.private_interface: machines then meet in a file that torch writes, which an encrypted store "
@@ -111,7 +128,7 @@ def make_spec(
         chosen = tuple(name for name in chosen if name not in RELEASED)
     private, public, secret = settings.roots()
     runtime = settings.runtime_values()
-    return RunSpec(
+    spec = RunSpec(
         run_id=runs.new_run_id(),
         private_root=str(private),
         public_root=str(public),
@@ -128,6 +145,7 @@ def make_spec(
         trained_by=None if waits is None else waits.run_id,
         store_key=settings.store_key(),
     )
+    return spec, waits
 
 
 def waits_for(

@@ -21,6 +21,8 @@ from test_flows_audit import SMALL
 from test_flows_audit_command import _environment
 
 from flows.commands.plan import plan_document
+from flows.commands.run import requested, run_job
+from flows.running.spec import AUDIT
 from flows.settings import load_settings
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import SENTENCES
@@ -92,6 +94,24 @@ def test_what_it_cannot_be_run_on_is_refused_before_anything_runs(
         planned(config)
     assert not any(word in str(refused.value) for word in ("seat", "cable", "hello"))
     planned(config, RETICENT__AUDIT__DOMAINS="false")
+
+
+def test_forcing_the_audit_forces_the_stages_that_the_settings_ask_for(tmp_path: Path) -> None:
+    """Guards `reticent audit --force audit`, which was refused wherever domains are not attacked."""
+    config, enabled = project(tmp_path), {"RETICENT__AUDIT__ENABLED": "true"}
+    of_domains = {"audit_domain_models", "audit_domains"}
+    for environment, missing in ((enabled, of_domains), ({**enabled, **ON}, set())):
+        _, forced = requested(None, None, ["audit"], load_settings(config, environment))
+        assert set(forced) == set(AUDIT) - missing
+        plan = plan_document(config, environment, read=True, forced=forced)
+        assert {row["action"] for row in plan["stages"] if row["stage"] == "audit"} <= {"run", "maybe"}
+    for name, told in (
+        ("audit.domains", "audit.domains is left out of runs"),
+        ("audit.exposure", r"no stage audit.exposure; the stages of audit are audit.model, audit.membership"),
+        ("atack", "no stage atack; the stages are split, dedup"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            run_job(config, from_stage=None, only=None, force=[name], verify=None, environ=enabled)
 
 
 def test_bytes_make_public_rows_of_a_domain_no_matter(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from support.shared_server import run_json, shared_server
 from flows.commands.compare import (
     Variant,
     _summary,
+    _together,
     compare_document,
     compare_text,
     labels,
@@ -22,6 +23,9 @@ from flows.commands.compare import (
     without_idle,
 )
 from flows.commands.init import write_starter
+from flows.commands.ledger import ledger_document
+from pipelines.accounting.events import Gaussian, NonPrivate, PoissonSampled
+from pipelines.accounting.ledger import Release
 from pipelines.errors import ConfigError
 from pipelines.report.comparison import render_comparison
 
@@ -46,7 +50,7 @@ ROWS = [
     {"config": None, "method": "jft/light_noise", "repetition": 0, "state": "failed", "reason": "<not measured>",
      "dropped": []},
 ]  # fmt: skip
-TOGETHER = {"num_releases": 4, "epsilon": 6.293, "delta": 1e-5, "unit": "sentence", "relation": "replace_one"}
+TOGETHER = {"num_releases": 4, "epsilon": 6.293, "delta": 1e-5, "num_trusted": 0, "not_guaranteed_because": None}
 
 
 def test_means_have_student_intervals_over_repetitions() -> None:
@@ -86,6 +90,32 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     assert "<not measured>" not in page
     assert "<script" not in page
     assert render_comparison(document) == page
+
+
+def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_path, monkeypatch) -> None:
+    """Guards the line above the table: "no bound", where the only model without noise stays on the trusted side."""
+    noised = PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=4.0))
+    releases = [
+        Release(release_id=key, key=key, event=event, delta=1e-5, is_public=is_public, tokens=frozenset())
+        for key, event, is_public in (("a", noised, True), ("b", noised, True), ("c", NonPrivate(), False))
+    ]
+    config = small_project(tmp_path / "p", 2)
+    config.write_text(config.read_text() + '\n[guarantee]\nbudget_scope = "store"\n')
+    for module in ("compare", "ledger"):
+        monkeypatch.setattr(f"flows.commands.{module}.checked_releases", lambda roots: releases)
+    together = _together([config], {}, {"b", "c"})
+    (group,) = ledger_document(config, {})["groups"]
+    assert {name: group[name] for name in ("num_releases", "epsilon", "delta")} == {
+        name: together[name] for name in ("num_releases", "epsilon", "delta")
+    }
+    assert together["epsilon"] is not None
+    document = {"variants": ROWS, "methods": _summary(ROWS), "outputs": {"html": "x.html", "json": "x.json"}}
+    text, page = (show({**document, "together": together}) for show in (compare_text, render_comparison))
+    assert text.startswith(f"2 releases on these files together: epsilon {together['epsilon']:.4g}, delta 1e-05")
+    assert "1 model kept on the trusted side: no cost while it stays there" in text
+    assert "2 releases on these files together" in page
+    assert "at no cost while they do: 1" in page
+    assert _together([config], {}, {"x"}) is None
 
 
 def test_a_comparison_shows_the_figures_of_its_task() -> None:
@@ -167,6 +197,9 @@ def test_two_methods_on_one_corpus(tmp_path: Path) -> None:
     assert [row["num_repetitions"] for row in document["methods"]] == [2, 2]
     assert Path(document["outputs"]["html"]).is_file()
     assert "private" in document["outputs"]["html"]
+    (group,) = ledger_document(config, {})["groups"]
+    told = document["together"]
+    assert (told["num_releases"], told["epsilon"], told["num_trusted"]) == (2, group["epsilon"], 2)
     latest = json.loads((config.parent / "reticent-store/private/latest.json").read_text())
     assert latest["run_id"] == before["run_id"]
     store = config.parent / "reticent-store"

@@ -82,6 +82,7 @@ PARTS = {
     "keeps": """
         forget night-01.jsonl --config reticent.toml --dry-run --json
         mirror --json
+        sign --name Ada # 4
         sign --name Ada --json
         export model --out my-model --config reticent.toml --license apache-2.0 --json
         verify-release my-model --json
@@ -105,7 +106,7 @@ PARTS = {
         run --json
         run --from report --force report --verify size --json
         synthesize --rows 20 --force synthesize_rows --json
-        audit --force audit.model --json
+        audit --force audit --json
         compare --methods crt,redacted --repetitions 1 --set train.epochs=1 --json
         demo tour --dialogues 60 --json
     """,
