@@ -68,7 +68,7 @@ def _step(found: Mapping[str, Any]) -> Iterator[Row]:
     yield (
         "a private step of a small GPT-2",
         f"{ours['time_over_plain']:.2f} × the time, {ours['memory_over_plain']:.2f} × the memory",
-        "an ordinary step",
+        "an ordinary step with the model's own loss",
     )
 
 
@@ -142,12 +142,15 @@ def measured(part: Part, config: Path, limit: float) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that is checked out; with a plus where files differ from it."""
+    """The commit that is checked out; with a plus where files differ from it, but for those that this writes."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
-    return git("rev-parse", "--short", "HEAD") + "+" * bool(git("status", "--porcelain", "--untracked-files=no"))
+    others = ("--", ".", f":!{RESULTS.relative_to(ROOT)}", f":!{README.relative_to(ROOT)}")
+    return git("rev-parse", "--short", "HEAD") + "+" * bool(
+        git("status", "--porcelain", "--untracked-files=no", *others)
+    )
 
 
 def _thousands(number: float) -> str:
@@ -163,11 +166,13 @@ def table(parts: Mapping[str, Mapping[str, Any]]) -> str:
     states: dict[str, list[str]] = {}
     for name in (name for name in PARTS if name in parts):
         at = parts[name]
-        low, high = sorted(at["load"])
-        state = f"{at['date']}, commit {at['commit']}, {at['cores']} cores under a load of {low} to {high}"
-        states.setdefault(state, []).append(name)
+        states.setdefault(f"{at['date']}, commit {at['commit']}, {at['cores']} cores", []).append(name)
     missing = [name for name in PARTS if name not in parts]
-    said = "; ".join(f"{', '.join(names)}: {state}" for state, names in states.items())
+    said = "; ".join(
+        f"{', '.join(names)}: {state} under a load of {min(loads)} to {max(loads)}"
+        for state, names in states.items()
+        for loads in [[load for name in names for load in parts[name]["load"]]]
+    )
     return "\n".join([*lines, "", f"{said}." + f" Not measured: {', '.join(missing)}." * bool(missing)])
 
 

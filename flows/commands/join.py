@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from flows.running.executors.cluster import require_shared
 from flows.running.installation import check_installation
 from flows.running.spec import open_store
 from flows.running.temporary import temporary_files
 from flows.settings import load_settings
-from pipelines.errors import ConfigError
+from pipelines.store.identity import FILE
 from pipelines.store.roots import MEETING, private_umask
+
+_LOOK_SECONDS: Final = 1.0
 
 
 def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[str], None]) -> None:
     """Waits for trainings on the store of the settings, and joins each, until a signal ends the process.
+
+    A store that no run has made yet is waited for too: machines are started together, in any order.
 
     Args:
         config: the settings file, the one of the run or another that names the same store.
@@ -24,17 +30,14 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
         say: told what happens; never private text.
 
     Raises:
-        ConfigError: there is no store, fewer GPUs than processes, or no such interface.
+        ConfigError: fewer GPUs than processes, or no such interface; or as `open_store`.
         ExecutorError: the store lies on a file system that machines cannot share.
     """
     check_installation()
     settings = load_settings(config, environ)
     runtime = settings.runtime_values()
     private, _, _ = settings.roots()
-    if not private.is_dir():
-        raise ConfigError(
-            f"there is no store at {private}; all machines of a training must mount one file system, at one path"
-        )
+    _wait_for_store(private, say)
     roots = open_store(settings, create=False)
     require_shared(roots, "runtime.num_machines = 1")
     from pipelines.training.devices import check_devices
@@ -55,3 +58,14 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
                 say=say,
             )
         )
+
+
+def _wait_for_store(private: Path, say: Callable[[str], None]) -> None:
+    """Until the store is whole: its identity is the last that is written when one is made."""
+    if not (private / FILE).exists():
+        say(
+            f"waiting for the store at {private}, which the first run makes; "
+            "all machines of a training must mount one file system, at one path"
+        )
+    while not (private / FILE).exists():
+        time.sleep(_LOOK_SECONDS)

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from pipelines.artifacts import Source, Target
-from pipelines.gate.search import Hit, Hits, finds_in_tags, public_rows, training_rows, words_of_row
+from pipelines.gate.search import Hit, Hits, finds_in_tags, public_rows, words_of_row
 from pipelines.gate.strings import Choice, StringIndex, places_of_words
 from pipelines.policies.held import HELD, Place, Range, digest_of_held, table_of_held
-from pipelines.policies.sharding import is_private
 from pipelines.tables import Table
 
 _WORDS: Final = 1_000_000
@@ -67,9 +66,14 @@ class Finds:
 
 
 def search_rows(
-    table: Table, index: StringIndex, choice: Choice, add: Callable[[Place, Mapping[str, str]], None], in_tags: Hits
-) -> int:
-    """Searches some strings in the rows of a partition that would be public. Returns the number of training rows.
+    table: Table,
+    index: StringIndex,
+    choice: Choice,
+    add: Callable[[Place, Mapping[str, str]], None],
+    in_tags: Hits,
+    may_hold: Iterator[bool],
+) -> None:
+    """Searches some strings in the rows of a partition that would be public.
 
     Args:
         table: the redacted table.
@@ -77,17 +81,15 @@ def search_rows(
         choice: how text is compared.
         add: takes what is found in a row's text.
         in_tags: takes what is found in a row's speaker, domain or label.
+        may_hold: of each of these rows, whether one of the strings may stand in it.
     """
-    num_training = 0
-    for row in training_rows(table):
-        num_training += 1
-        if is_private(row):
+    for row in public_rows(table):
+        if not next(may_hold):
             continue
         for hit in finds_in_tags(row, index, choice):
             in_tags.add(hit)
         if found := index.find(choice.words(row["redacted_text"])):
             add((row["doc_id"], row["sentence_index"]), {string: index.labels[string] for string in found})
-    return num_training
 
 
 def judged_to_be_none(

@@ -53,36 +53,47 @@ class HashedStrings:
         Args:
             texts: each as the words of `pipelines.gate.strings.words_of`.
         """
-        found = set[str]()
-        texts = iter(texts)
-        while batch := list(islice(texts, _TEXTS)):
-            found.update(_those_in(self._singles, list(chain.from_iterable(batch))))
-            if len(self._wholes):
-                found.update(_those_in(self._wholes, list(self._longer(batch))))
-            if len(self._digits):
-                joined = (joined for words in batch for _, _, joined in runs_of_digits(words))
-                found.update(_those_in(self._digits, list(joined)))
-        return found
+        return {key for _, key in self.candidates_in(texts)}
 
-    def _longer(self, texts: Sequence[Sequence[str]]) -> Iterator[str]:
-        """Runs of words, as long as strings are, that begin as one of them does."""
+    def candidates_in(self, texts: Iterable[Sequence[str]]) -> Iterator[tuple[int, str]]:
+        """What may stand where in some texts: the number of a text, and the form of `key_of`; in no order.
+
+        Args:
+            texts: as for `named_in`.
+        """
+        texts = iter(texts)
+        first = 0
+        while batch := list(islice(texts, _TEXTS)):
+            stops = np.cumsum(list(map(len, batch)))
+            for number, word in _those_in(self._singles, list(chain.from_iterable(batch))):
+                yield first + _text_of(number, stops), word
+            if len(self._wholes):
+                numbers, runs = _apart(self._longer(batch))
+                yield from ((first + numbers[number], run) for number, run in _those_in(self._wholes, runs))
+            if len(self._digits):
+                numbers, runs = _apart((n, run) for n, text in enumerate(batch) for _, _, run in runs_of_digits(text))
+                yield from ((first + numbers[number], run) for number, run in _those_in(self._digits, runs))
+            first += len(batch)
+
+    def _longer(self, texts: Sequence[Sequence[str]]) -> Iterator[tuple[int, str]]:
+        """Runs of words, as long as strings are, that begin as one of them does, with the numbers of their texts."""
         hashes = list(map(hash, chain.from_iterable(map(pairwise, texts))))
         stops = np.cumsum([max(0, len(words) - 1) for words in texts])
-        for number in np.flatnonzero(_are_in(self._pairs, hashes)):
-            text = int(np.searchsorted(stops, number, side="right"))
+        for number in np.flatnonzero(_are_in(self._pairs, hashes)).tolist():
+            text = _text_of(number, stops)
             words = texts[text]
-            at = int(number) - int(stops[text - 1] if text else 0)
+            at = number - int(stops[text - 1] if text else 0)
             for length in self._lengths:
                 if at + length > len(words):
                     break
-                yield " ".join(words[at : at + length])
+                yield text, " ".join(words[at : at + length])
 
     def parts_of(self, words: Iterable[str]) -> set[str]:
         """Parts of words, whole ones too, that may be strings of one word."""
         parts = (word[start:end] for word in words for start in range(len(word)) for end in _ends(word, start))
         found = set[str]()
         while batch := list(islice(parts, 64 * _TEXTS)):
-            found.update(_those_in(self._singles, batch))
+            found.update(part for _, part in _those_in(self._singles, batch))
         return found
 
 
@@ -109,5 +120,16 @@ def _are_in(known: _Hashes, hashes: Sequence[int]) -> npt.NDArray[np.bool_]:
     return agree[places]
 
 
-def _those_in(known: _Hashes, texts: Sequence[str]) -> Iterator[str]:
-    return (texts[number] for number in np.flatnonzero(_are_in(known, [hash(text) for text in texts])).tolist())
+def _those_in(known: _Hashes, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    numbers = np.flatnonzero(_are_in(known, [hash(text) for text in texts])).tolist()
+    return ((number, texts[number]) for number in numbers)
+
+
+def _text_of(number: int, stops: npt.NDArray[np.int64]) -> int:
+    """The text that a piece is of, by the numbers of pieces up to the end of each text."""
+    return int(np.searchsorted(stops, number, side="right"))
+
+
+def _apart(pairs: Iterable[tuple[int, str]]) -> tuple[list[int], list[str]]:
+    both = list(pairs)
+    return [number for number, _ in both], [text for _, text in both]

@@ -2,7 +2,8 @@
 
 Up to `CHUNK_STRINGS` strings are held in memory and searched at once. More of them lie in scratch files, by a hash, and
 are searched in two steps: hashes of all of them, in one pass over the rows, leave the few that may stand there, and
-these are searched as ever. So the time grows with the text, and not with its square. What is found is the same.
+these are searched as ever in the rows that may hold one. So the time grows with the text, and not with its square. What
+is found is the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, repeat
 from typing import Final
 
 from pipelines.artifacts import Source, Target
@@ -30,6 +32,9 @@ _MAX_FILES: Final = 256
 
 Chunk = dict[str, str]
 """Strings with the labels under which they were masked, several joined by ``+``."""
+Texts = Callable[[], Iterable[Sequence[str]]]
+MayHold = Callable[[], Iterator[bool]] | None
+"""Of each text in turn, whether a string may stand in it; None where that is so of none."""
 
 
 class MaskedStrings:
@@ -50,7 +55,8 @@ class MaskedStrings:
         self.left_out: Counter[str] = Counter()
         self._scratch = scratch
         self._num_files = 0
-        num_rows = sum(table.num_rows for table in tables)
+        self._num_rows = num_rows = sum(table.num_rows for table in tables)
+        self._hashed: tuple[HashedStrings, ...] | None = None
         if num_rows <= CHUNK_STRINGS:
             self._only = _merged(self._chosen(tables, choice))
         else:
@@ -67,31 +73,45 @@ class MaskedStrings:
         if self.are_few:
             yield self._only
         for number in range(self._num_files):
-            yield _merged(tuple(json.loads(line)) for line in self._lines(number))
+            yield _merged(tuple(json.loads(line.decode())) for line in self._lines(number))
 
     def hashed(self) -> Iterator[HashedStrings]:
-        """All strings by their hashes, as many at a time as memory may hold."""
-        return map(HashedStrings, groups_of(chain.from_iterable(self.chunks()), HASHED_STRINGS))
+        """All strings by their hashes, as many at a time as memory may hold; where that is all of them, they stay."""
+        if self._hashed is None:
+            groups = map(HashedStrings, groups_of(chain.from_iterable(self.chunks()), HASHED_STRINGS))
+            if self._num_rows > HASHED_STRINGS:
+                return groups
+            self._hashed = tuple(groups)
+        return iter(self._hashed)
 
-    def to_search(self, texts: Callable[[], Iterable[Sequence[str]]]) -> Iterator[Chunk]:
-        """Chunks of which each is to be searched in some texts: between them they hold whatever stands in one.
+    def to_search(self, parts: Sequence[Texts]) -> Iterator[tuple[Chunk, list[MayHold]]]:
+        """Chunks, each with where it is to be searched: between them they hold whatever stands in a text.
 
         Args:
-            texts: gives the texts, anew each time, as the words of `pipelines.gate.strings.words_of`.
+            parts: of the texts, each given anew whenever it is called, as the words of
+                `pipelines.gate.strings.words_of`.
+
+        Yields:
+            A chunk, and of each part which of its texts may hold one of the strings. A bit a text is held.
         """
         if self.are_few:
-            yield self._only
+            yield self._only, [partial(repeat, True) for _ in parts]
             return
-        named = set[str]()
+        named, places = set[str](), [bytearray() for _ in parts]
         for hashed in self.hashed():
-            named |= hashed.named_in(texts())
+            for texts, place in zip(parts, places, strict=True):
+                for text, key in hashed.candidates_in(texts()):
+                    named.add(key)
+                    place.extend(bytes(max(0, text // 8 + 1 - len(place))))
+                    place[text // 8] |= 1 << text % 8
+        may_hold: list[MayHold] = [partial(_bits_of, place) if place else None for place in places]
         chunk: Chunk = {}
         for strings in self.chunks():
             chunk |= {string: label for string, label in strings.items() if key_of(string) in named or string in named}
             if len(chunk) >= CHUNK_STRINGS:
-                yield chunk
+                yield chunk, may_hold
                 chunk = {}
-        yield chunk
+        yield chunk, may_hold
 
     def singles(self) -> Iterator[StringIndex | HashedStrings]:
         """All strings, to be asked which parts of words are strings of one word (``parts_of``)."""
@@ -124,6 +144,10 @@ class MaskedStrings:
 
     def _name(self, number: int) -> str:
         return f"{number:03d}.jsonl"
+
+
+def _bits_of(places: bytearray) -> Iterator[bool]:
+    return chain((bool(byte >> at & 1) for byte in places for at in range(8)), repeat(False))
 
 
 def _merged(strings: Iterable[tuple[str, str]]) -> Chunk:

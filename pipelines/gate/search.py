@@ -8,6 +8,9 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pipelines.artifacts import Target
 from pipelines.errors import PrivacyGateError
 from pipelines.gate.strings import Choice, StringIndex, words_of
@@ -17,6 +20,8 @@ from pipelines.tables import Table, side_by_side
 
 TAGS: Final = ("speaker", "domain", "label")
 """The columns of a public row that quote the corpus, beside its text; other rows have the same, so none can be held."""
+_APART: Final = "\n"
+"""No word, so that nothing is found across it."""
 _FLAGS: Final = ("num_masked_tokens", "is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
 _MAX_HITS: Final = 100_000
 
@@ -88,15 +93,21 @@ def spans_of(sentences: Table, redacted: Table) -> Iterator[dict[str, Any]]:
             yield {**ours, "spans": spans}
 
 
-def training_rows(redacted: Table) -> Iterator[dict[str, Any]]:
-    """The rows of a redacted table's training fold."""
-    columns = ("doc_id", "sentence_index", "redacted_text", *TAGS, *_FLAGS)
-    yield from (row for row in redacted.rows(columns) if row["fold"] == "train")
+def num_training_rows(redacted: Table) -> int:
+    """The number of rows of a redacted table's training fold."""
+    return sum(pc.sum(_is_training(batch)).as_py() or 0 for batch in redacted.batches(("fold",)))
 
 
 def public_rows(redacted: Table) -> Iterator[dict[str, Any]]:
     """Those of them that are on the public side, unless the gate holds them, by the shard stage's rule."""
-    yield from (row for row in training_rows(redacted) if not is_private(row))
+    for batch in redacted.batches(("doc_id", "sentence_index", "redacted_text", *TAGS, *_FLAGS)):
+        is_unmasked = pc.equal(batch.column("num_masked_tokens"), 0)  # the most of the others, which cost no time so
+        rows = batch.filter(pc.and_(_is_training(batch), is_unmasked)).to_pylist()
+        yield from (row for row in rows if not is_private(row))
+
+
+def _is_training(batch: pa.RecordBatch) -> pa.BooleanArray:
+    return pc.equal(batch.column("fold"), "train")
 
 
 def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> Iterator[Hit]:
@@ -115,6 +126,12 @@ def finds_in_tags(row: dict[str, Any], index: StringIndex, choice: Choice) -> It
 def tag_words(text: str, case_sensitive: bool) -> tuple[str, ...]:
     """The words of a speaker, domain or label: these repeat in every row."""
     return tuple(words_of(text, case_sensitive=case_sensitive))
+
+
+def row_words(table: Table, choice: Choice) -> Iterator[list[str]]:
+    """The words of `words_of_row`, of each public row as one text in which nothing stands across two of its own."""
+    for row in public_rows(table):
+        yield [word for words in words_of_row(row, choice) for word in (*words, _APART)]
 
 
 def words_of_row(row: dict[str, Any], choice: Choice) -> Iterator[Sequence[str]]:

@@ -7,6 +7,7 @@ stand unmasked in another one that is published. A sentence in which it does is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -17,6 +18,7 @@ from pipelines.context import StageContext
 if TYPE_CHECKING:
     from pipelines.gate.strings import Choice
     from pipelines.miss_rate.review_log import Decision, Range
+    from pipelines.tables import Table
 
 
 class GateConfig(StageConfig):
@@ -106,7 +108,7 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
     )
     from pipelines.gate.index import write_index
     from pipelines.gate.masked import MaskedStrings
-    from pipelines.gate.search import Hits, public_rows, words_of_row
+    from pipelines.gate.search import Hits, num_training_rows, row_words
     from pipelines.gate.strings import StringIndex
     from pipelines.gate.tables import GATE_HITS, GATE_INDEX, GATE_PLACES, GATE_STRINGS
     from pipelines.miss_rate.review_log import read_decisions
@@ -114,26 +116,26 @@ def run(ctx: StageContext) -> Mapping[str, Any]:
 
     config: GateConfig = ctx.configs["gate"]
     choice = config.choice()
-    in_tags, num_training, num_public, parts, dismissed = Hits(), 0, 0, set[str](), set[str]()
+    in_tags, num_public, parts, dismissed = Hits(), 0, set[str](), set[str]()
     all_strings = [artifact.table(GATE_STRINGS, "strings") for artifact in ctx.inputs["gate_strings"]]
     tables = {artifact.partition or "": artifact.table(REDACTED) for artifact in ctx.inputs["redact"]}
     searched = tables if config.enabled else {}
     with ctx.out.scratch.emptied("finds") as scratch, ctx.out.scratch.emptied("strings") as of_strings:
         finds, strings = Finds(scratch), MaskedStrings(all_strings, choice, of_strings)
 
-        def texts() -> Iterator[Sequence[str]]:
-            for done, table in enumerate(searched.values()):
-                ctx.run.progress(done, len(searched), "partitions searched for hashes of masked strings")
-                for row in public_rows(table):
-                    yield from words_of_row(row, choice)
+        def texts_of(number: int, table: Table) -> Iterator[Sequence[str]]:
+            ctx.run.progress(number, len(searched), "partitions searched for hashes of masked strings")
+            return row_words(table, choice)
 
-        for chunk in strings.to_search(texts):
+        texts = [partial(texts_of, number, table) for number, table in enumerate(searched.values())]
+        for chunk, places_in in strings.to_search(texts):
             index = StringIndex(chunk)
-            num_training = 0
             for done, (partition, table) in enumerate(searched.items()):
                 ctx.run.progress(done, len(searched), "partitions searched for masked strings")
                 with finds.writer(partition) as found:
-                    num_training += search_rows(table, index, choice, found, in_tags)
+                    if (may_hold := places_in[done]) is not None:
+                        search_rows(table, index, choice, found, in_tags, may_hold())
+        num_training = sum(map(num_training_rows, searched.values()))
         left_out = strings.left_out
         if ctx.outside.reviews is not None:
             secrets_of = _reviewed(read_decisions(*ctx.outside.reviews), ctx.run.secret)

@@ -1,7 +1,7 @@
 """More masked strings than are held at once: hashes nominate, and what is found is what one pass would find."""
 
 from contextlib import contextmanager
-from itertools import product
+from itertools import islice, product
 
 import pytest
 from gate_corpora import through_the_gate
@@ -49,6 +49,10 @@ def normal(texts):
     return [CHOICE.words(text) for text in texts]
 
 
+def holds(may_hold, number):
+    return may_hold is not None and next(islice(may_hold(), number, None))
+
+
 @given(strings=STRINGS, texts=TEXTS, text=st.integers(1, 4), hashes=st.integers(1, 5))
 @example(strings={"5 55": "NAME", "55 5": "NAME"}, texts=["call 555"], text=1, hashes=1)
 @example(strings={"5 0 5 0 5 0 5 0 5": "NAME", "an": "NAME"}, texts=["5 0 5 0 5 0 5 0 5"], text=1, hashes=1)
@@ -60,11 +64,11 @@ def test_what_is_found_is_what_one_pass_finds(tmp_path_factory, strings, texts, 
     with at_most(text=text, hashes=hashes):
         many = MaskedStrings(tables, CHOICE, Target(folder=folder))
         assert many.are_few == (len(strings) <= text)
-        chunks = list(many.to_search(lambda: iter(words)))
-        for said in words:
-            assert set().union(*(StringIndex(chunk).find(said) for chunk in chunks)) == whole.find(said)
-            places = [StringIndex(chunk).places(said) for chunk in chunks]
-            assert set().union(*places) == whole.places(said)
+        chunks = list(many.to_search([lambda n=n: iter(words[n::2]) for n in range(2)]))
+        for number, said in enumerate(words):
+            indexes = [StringIndex(chunk) for chunk, places in chunks if holds(places[number % 2], number // 2)]
+            assert set().union(*(index.find(said) for index in indexes)) == whole.find(said)
+            assert set().union(*(index.places(said) for index in indexes)) == whole.places(said)
         every = {word for said in words for word in said}
         parts = set().union(*(some.parts_of(every) for some in many.singles()))
         assert parts & whole.singles == fragments(whole.singles, every)
@@ -96,23 +100,28 @@ def test_only_what_may_stand_there_is_searched_as_text(tmp_path):
 
     def texts():
         passes.append(None)
-        return iter(normal(["Ann Lou", "w0007"]))
+        return iter(normal(["Ann Lou", *["nobody"] * 20, "w0007", "w 7"]))
 
     with at_most(text=10, hashes=2_000):
         many = MaskedStrings([table], CHOICE, Target(folder=tmp_path))
-        assert list(many.to_search(texts)) == [{"ann lou": "NAME", "w0007": "NAME"}]
+        ((chunk, (may_hold, elsewhere)),) = many.to_search([texts, lambda: iter(normal(["nobody"]))])
+        assert chunk == {"ann lou": "NAME", "w0007": "NAME"}
+        assert [number for number, may in enumerate(islice(may_hold(), 100)) if may] == [0, 21]
+        assert elsewhere is None
         assert len(passes) == 1
+        assert list(many.singles()) == list(many.hashed())  # made once
     with at_most(text=10, hashes=501):
-        assert len(list(many.to_search(texts))) == 1
+        assert len(list(MaskedStrings([table], CHOICE, Target(folder=tmp_path)).to_search([texts]))) == 1
         assert len(passes) == 1 + 2
 
 
 def test_hashes_that_agree_by_chance_find_nothing_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(HashedStrings, "named_in", lambda self, texts: {"ann", "bob", "joe zed"})
+    named = [(0, "ann"), (0, "bob"), (0, "joe zed")]
+    monkeypatch.setattr(HashedStrings, "candidates_in", lambda self, texts: named)
     table = table_of(tmp_path / "strings.parquet", [("ann", "NAME"), ("bob", "NAME"), ("joe zed", "NAME")])
     with at_most(text=1, hashes=9):
-        chunks = MaskedStrings([table], CHOICE, Target(folder=tmp_path)).to_search(lambda: iter([["bob"]]))
-        assert [found for chunk in chunks if (found := StringIndex(chunk).find(["bob"]))] == [{"bob"}]
+        chunks = MaskedStrings([table], CHOICE, Target(folder=tmp_path)).to_search([lambda: iter([["bob"]])])
+        assert [found for chunk, _ in chunks if (found := StringIndex(chunk).find(["bob"]))] == [{"bob"}]
 
 
 def test_a_number_is_known_by_its_digits_whatever_its_groups():

@@ -163,6 +163,8 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
             json.loads(machines_of(first, num_processes=1)) if name == "several" else {}
         ).items()}  # fmt: skip
         with started(second, "-m", "flows.cli", "join", config, RETICENT__RUNTIME__NUM_PROCESSES="2") as guest:
+            first_words = guest.stdout.readline()  # of a machine that is there first
+            assert first_words.startswith("waiting for the store")
             with started(first, "-m", "flows.cli", "run", config, **variables, **settings) as host:
                 out, error = host.communicate(timeout=500)
             assert host.returncode == 0, out + error

@@ -15,7 +15,10 @@ from typing import Any
 import pytest
 import torch
 
+from flows.commands.join import join_trainings
 from flows.own_tables import RuntimeConfig
+from flows.running.spec import open_store
+from flows.settings import load_settings
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.training import launch
@@ -227,3 +230,29 @@ def test_how_sums_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     assert crossings.crossings_in(scratch) == ("encrypted", "private_interface")  # the worst is supposed
     (tmp_path / "crossings.json").unlink()
     assert crossings.crossings_in(scratch, ("private_interface",)) == ("private_interface",)
+
+
+class _OverError(Exception):
+    pass
+
+
+def test_a_machine_may_be_there_before_the_store(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("9f3a" * 16)
+    config = tmp_path / "reticent.toml"
+    config.write_text('[store]\nkey_file = "key"\n[corpus]\ninputs = ["corpus"]\n')
+    told: list[str] = []
+
+    def say(text: str) -> None:
+        told.append(text)
+        if text.startswith("waiting for the store"):
+            open_store(load_settings(config, {}))
+        else:
+            raise _OverError
+
+    with pytest.raises(_OverError):
+        join_trainings(config, {}, say=say)
+    assert told[0].startswith(f"waiting for the store at {tmp_path}")
+    assert told[1:] == ["waiting for a training"]
+    with pytest.raises(_OverError):
+        join_trainings(config, {}, say=say)
+    assert told[2:] == ["waiting for a training"]
