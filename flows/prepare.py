@@ -45,7 +45,7 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         masked = each(gate_strings, run, split=sentences, redact=redacted)
         passed = whole(gate, run, gate_strings=masked, redact=redacted)  # what was masked is public nowhere, or stop
         shards = each(shard, run, redact=redacted, gate=passed)  # lines 3 and 4: D_pri and D_pub
-        each(publish, run, shard=shards, gate=passed)  # only where the method, or the settings, ask for it
+        published = each(publish, run, shard=shards, gate=passed)  # only where the method, or the settings, ask for it
     return {
         "split": sentences,
         "dedup_resolve": duplicates,
@@ -53,4 +53,5 @@ def prepare(config: str = "reticent.toml") -> dict[str, Outputs]:
         "estimate": estimated,
         "gate": passed,
         "shard": shards,
+        "publish": published,
     }

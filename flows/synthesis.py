@@ -25,5 +25,5 @@ def synthesize(config: str = "reticent.toml", trained: dict[str, Outputs] | None
         rows = each(synthesize_rows, run, train=t["train"])
         table = whole(publish, run, synthesize_rows=rows, train=t["train"], guarantee=t["guarantee"])
         # The trusted side counts when the table is published: what it finds decides nothing.
-        read = {name: t[name] for name in ("train", "gate", "split", "redact")}
+        read = {name: t[name] for name in ("train", "gate", "split", "redact", "publish")}
         return {"synthesize": table, "synthesize_check": whole(synthesize_check, run, synthesize=table, **read)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pipelines.graph_names import (
     MODEL_PACKAGES,
     PRIVATE_SYNTHETIC,
+    PUBLIC,
     REDACTED,
     SENTENCES,
     STAGES,
@@ -56,13 +57,14 @@ SYNTHESIS_STAGES = (
         step="check",
         module=f"{STAGES}.synthesize_check",
         configs=_CONFIGS,
-        fields={"synthesize": (*_OF_ROWS, "rows", "replay_words", "baseline_rows")},
+        fields={"synthesize": (*_OF_ROWS, "rows", "replay_words", "baseline_rows", "downstream_steps")},
         inputs=(
             Input("synthesize", (SYNTHETIC, PRIVATE_SYNTHETIC)),
             Input("train"),
             Input("gate", ("index.parquet", "figures.json")),
             Input("split", (SENTENCES,), "all"),
             Input("redact", (REDACTED,), "all"),
+            Input("publish", (PUBLIC,), "all"),
         ),
         packages=(*MODEL_PACKAGES, "scipy", "pyarrow"),
         tables=(Table("synthetic_finds", "finds.parquet"),),

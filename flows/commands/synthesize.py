@@ -64,6 +64,7 @@ def _counted(check: Mapping[str, Any]) -> dict[str, Any]:
 
     return {
         "replayed": replay["table"]["rows"]["num_hits"],
+        "replayed_unpublished": replay["table"]["rows_unpublished"]["num_hits"],
         "replayed_rate": replay["table"]["rows"]["value"],
         "replayed_rate_at_start": [rows(replay, "low"), rows(replay, "value"), rows(replay, "high")],
         "replayed_p_value": replay["table"]["p_value"],
@@ -98,7 +99,8 @@ def synthesize_text(document: Mapping[str, Any]) -> str:
     finds = "not searched" if document["gate_hits"] is None else f"{document['gate_hits']:,} rows with a masked string"
     lines.append(
         f"  trusted side  {document['replayed']:,} rows replay a passage of one training document (p = "
-        f"{document['replayed_p_value']:.2g} against held-out documents); {finds}. Counted on private text: do not "
+        f"{document['replayed_p_value']:.2g} against held-out documents), {document['replayed_unpublished']:,} of them "
+        f"one that is not published anyway; {finds}. Counted on private text: do not "
         "pass it on, and let it decide nothing (docs/synthesizing.md)"
     )
     return "\n".join(lines)

@@ -176,13 +176,15 @@ def _downstream_charts(downstream: Mapping[str, Any]) -> list[Markup]:
         "accuracy": Figure(
             title=f"accuracy of the {downstream.get('classifier_of')} (higher is better)", least=0.0, most=1.0
         ),
-        "perplexity": Figure(title="perplexity a word (lower is better)", least=1.0),
+        "perplexity": Figure(title="perplexity a word of a trigram model (lower is better)", least=1.0),
+        "network": Figure(title="perplexity a word of the run's network (lower is better)", least=1.0),
     }
+    found = {**downstream, "network": (downstream.get("network") or {}).get("perplexity")}
     drawn = []
     for name, figure in figures.items():
         rows = [
-            (f"trained on {kind} text", {"mean": found["value"], "low": found["low"], "high": found["high"]})
-            for kind, found in (downstream.get(name) or {}).items()
+            (f"trained on {kind} text", {"mean": values["value"], "low": values["low"], "high": values["high"]})
+            for kind, values in (found.get(name) or {}).items()
         ]
         drawn.append(dot_plot(rows, figure))
     return [chart for chart in drawn if chart is not None]

@@ -73,7 +73,7 @@ def signed_for(found: Mapping[str, Any] | None) -> list[str]:
         replay, finds = counted["replay"], counted["finds"]
         said.append(
             f"{_of(replay['table'])} of its rows repeat a passage of {count(replay['words'])} words of one training "
-            f"document{_expected(replay)}."
+            f"document{_expected(replay)}{_unpublished(replay['table'])}."
         )
         if finds is not None:
             said.append(f"{_of(finds['table'])} hold a masked string{_expected(finds)}.")
@@ -83,6 +83,12 @@ def signed_for(found: Mapping[str, Any] | None) -> list[str]:
 
 def _of(rate: Mapping[str, Any]) -> str:
     return f"{count(rate['rows']['num_hits'])} of {count(rate['rows']['num_units'])}"
+
+
+def _unpublished(table: Mapping[str, Any]) -> str:
+    """How many of the rows repeat what is not open anyway; nothing where all do."""
+    num = table["rows_unpublished"]["num_hits"]
+    return "" if num == table["rows"]["num_hits"] else f"; {count(num)} of them one that stands in no published row"
 
 
 def _expected(found: Mapping[str, Any]) -> str:

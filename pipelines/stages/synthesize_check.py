@@ -14,6 +14,7 @@ from pipelines.tables import schema
 
 if TYPE_CHECKING:
     from pipelines.stages.synthesize_config import SynthesizeConfig
+    from pipelines.synthesis.downstream import Network
     from pipelines.tables import Table
     from pipelines.training.trained import TrainedModel
 
@@ -28,6 +29,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
 
     from pipelines.corpus.tables import SENTENCES
     from pipelines.gate.tables import GATE_INDEX
+    from pipelines.policies.sharding import PUBLISHED
     from pipelines.policies.tables import REDACTED
     from pipelines.stages.audit_opening import open_audited
     from pipelines.synthesis.downstream import MOST_ROWS, worth
@@ -44,9 +46,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         (line for sentences in rows for line in lines_of(sentences.rows(columns))),
         derived_key(ctx.run.secret, _PURPOSE),
         config.replay_words,
+        published=(
+            text
+            for piece in ctx.inputs["publish"]
+            for text in _texts(piece.public.table(PUBLISHED, "public"), "redacted_text")
+        ),
     )
     ctx.run.progress(0, None, "writing with the start weights")
-    expected = _written_at_the_start(ctx, config, open_audited(ctx, "train")) if config.baseline_rows else []
+    model = open_audited(ctx, "train")
+    expected = _written_at_the_start(ctx, config, model) if config.baseline_rows else []
     ctx.run.progress(0, None, "looking for replay")
     replay: dict[str, Any] = {
         "words": config.replay_words,
@@ -70,7 +78,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
     real = (row["text"] for sentences in rows for row in sentences.rows(columns) if row["fold"] != "train")
     generator = np.random.default_rng(ctx.seed)
     distance = distances(real, _texts(table), generator)
-    ctx.run.progress(0, None, "training on synthetic text, and trying it on real text")
+    training = "training on synthetic text, and trying it on real text"
+    ctx.run.progress(0, None, training)
     redacted = [artifact.table(REDACTED) for artifact in ctx.inputs["redact"]]
     downstream = worth(
         {
@@ -79,6 +88,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             "real": drawn_of(_rows(rows, "doc_id", "text", folds={"train"}), MOST_ROWS, generator),
         },
         drawn_of(_rows(rows, "doc_id", "text", folds={"valid", "test"}), MOST_ROWS, generator),
+        network=_trial(ctx, config, model, training),
     )
     ctx.out.json(
         "check.json",
@@ -105,9 +115,9 @@ def _table(ctx: StageContext) -> Table:
     return made.public.table(SYNTHETIC) if is_published else made.table(SYNTHETIC, "private_synthetic")
 
 
-def _texts(table: Table) -> Iterator[str]:
-    for batch in table.batches(("text",)):
-        yield from batch.column("text").to_pylist()
+def _texts(table: Table, column: str = "text") -> Iterator[str]:
+    for batch in table.batches((column,)):
+        yield from batch.column(column).to_pylist()
 
 
 def _rows(
@@ -132,15 +142,30 @@ def _written_at_the_start(ctx: StageContext, config: SynthesizeConfig, model: Tr
     """What the model would have written to the same plan before it was trained: the first rows."""
     from pipelines.synthesis.writing import Decoding, write
 
-    start = _at_the_start(ctx, model)
+    start = _at_the_start(ctx, model, ctx.seed)
     plan = config.plan(model, ctx.seed)
     num_rows = min(config.rows, config.baseline_rows // config.turns * config.turns)
     how = Decoding(temperature=config.temperature, top_p=config.top_p, batch_size=config.batch_size)
     return [text.text for _, text in write(start, [plan.turn(row) for row in range(num_rows)], how)]
 
 
-def _at_the_start(ctx: StageContext, model: TrainedModel) -> TrainedModel:
-    """The model with the weights that a training of it begins with: pretrained ones, or random ones."""
+def _trial(ctx: StageContext, config: SynthesizeConfig, model: TrainedModel, word: str) -> Network | None:
+    """What trains the run's network on text of each kind; None where the settings, or its size, leave that out."""
+    from pipelines.synthesis.networks import Trial, is_affordable
+
+    if not config.downstream_steps or not is_affordable(model):
+        return None
+    return Trial(
+        start=lambda seed: _at_the_start(ctx, model, seed),
+        num_steps=config.downstream_steps,
+        learning_rate=ctx.configs["train"].public_learning_rate,
+        seed=ctx.seed,
+        tell=lambda done, of: ctx.run.progress(done, of, word),
+    )
+
+
+def _at_the_start(ctx: StageContext, model: TrainedModel, seed: int) -> TrainedModel:
+    """The model with the weights that a training of it begins with: pretrained ones, or random ones of a seed."""
     import torch
 
     from pipelines.dp.language import base_of
@@ -151,14 +176,14 @@ def _at_the_start(ctx: StageContext, model: TrainedModel) -> TrainedModel:
     config, vocabulary = ctx.configs["train"], model.vocabulary
     base = base_of(model.model)
     if isinstance(base, LSTMLanguageModel):
-        network: Any = build_lstm(vocabulary.backend.get_vocab_size(), ctx.seed)
+        network: Any = build_lstm(vocabulary.backend.get_vocab_size(), seed)
     elif config.is_pretrained() and config.adaptation != "scratch":
-        opened = open_network(ctx, config, ctx.seed)
+        opened = open_network(ctx, config, seed)
         vocabulary = opened.vocabulary(sorted(model.control.speakers), sorted(model.control.domains), None)
         network = opened.build()
     else:
         with torch.random.fork_rng():
-            torch.manual_seed(ctx.seed % 2**63)
+            torch.manual_seed(seed % 2**63)
             network = type(base)(copy.deepcopy(base.config))
     network.requires_grad_(False).to(model.device).eval()
     told = {"method": model.method, "task": model.task, "context_length": model.context_length, "marks_tokens": False}

@@ -82,6 +82,13 @@ class SynthesizeConfig(StageConfig):
         description="Rows that the model writes at its start weights, to the same plan: how much is replayed, and "
         "found, in what never saw the text. 0: none.",
     )
+    downstream_steps: int = Field(
+        100,
+        ge=0,
+        description="Steps without noise for which the run's own network is trained on synthetic, on redacted and on "
+        "real rows, three times each, to say what they teach, on the trusted side only. 0: none. One of more than 20 "
+        "million weights is so trained on a GPU only.",
+    )
 
     @field_validator("domains", "speakers")
     @classmethod

@@ -1,16 +1,16 @@
 """What text is good for: a classifier and a language model that are trained on it, and tried on real text.
 
-Small models on purpose, which take seconds and no random numbers: logistic regression on words, and an interpolated
-model of word trigrams with absolute discounting (Ney, Essen and Kneser 1994). Both see equally many rows of each kind
-of text, and are tried on the same rows (*train on synthetic, test on real*: Esteban, Hyland and Raetsch 2017). Private:
-measured on text that nobody published.
+Two of them take seconds and no random numbers: logistic regression on words, and an interpolated model of word trigrams
+with absolute discounting (Ney, Essen and Kneser 1994). The third is the run's own network
+(`pipelines.synthesis.networks`). All see equally many rows of each kind of text, and are tried on the same rows (*train
+on synthetic, test on real*: Esteban, Hyland and Raetsch 2017). Private: measured on text that nobody published.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,15 +32,25 @@ _UNKNOWN: Final = "<unk>"
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row to train on, or to be tried on: its text, its class, and what it hangs together with."""
+    """A row to train on, or to be tried on: its text, its class, what it hangs together with, speaker and domain."""
 
     text: str
     label: str
     cluster: str = ""
+    speaker: str | None = None
+    domain: str | None = None
+
+
+Network = Callable[[Mapping[str, Sequence[Row]], Sequence[Row]], dict[str, Any]]
+"""What trains a network on rows of each kind, and tries it: `pipelines.synthesis.networks.Trial`."""
 
 
 def worth(
-    rows: Mapping[str, Sequence[Mapping[str, Any]]], test: Sequence[Mapping[str, Any]], *, seed: int = 0
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    test: Sequence[Mapping[str, Any]],
+    *,
+    seed: int = 0,
+    network: Network | None = None,
 ) -> dict[str, Any] | None:
     """What each kind of text teaches, with 95 % intervals over clusters.
 
@@ -49,16 +59,23 @@ def worth(
             trained on. ``real`` says which words there are.
         test: rows of real text that none of them holds.
         seed: of the bootstrap.
+        network: trains one and tries it; None leaves that out.
 
     Returns:
         ``num_train_rows`` (of each kind), ``num_test_rows``; ``classifier_of``: ``domain``, ``speaker`` where there is
         one domain, None where there is one of each; ``accuracy`` of it, None without, and ``perplexity`` (a word), each
-        by kind. None with too few rows.
+        by kind; ``network``, what it gives, or None. None with too few rows.
     """
     by = next((name for name in ("domain", "speaker") if len({row[name] for row in rows["real"]} - {None}) > 1), None)
     labelled = {
         name: [
-            Row(text=row["text"], label=row[by] if by else "", cluster=row["cluster"])
+            Row(
+                text=row["text"],
+                label=row[by] if by else "",
+                cluster=row["cluster"],
+                speaker=row["speaker"],
+                domain=row["domain"],
+            )
             for row in found
             if row["text"].strip() and (by is None or row[by])
         ]
@@ -76,6 +93,7 @@ def worth(
         "classifier_of": by,
         "accuracy": {name: classified(found, tried).document() for name, found in kinds.items()} if by else None,
         "perplexity": {name: perplexity(found, tried, vocabulary, seed) for name, found in kinds.items()},
+        "network": network(kinds, tried) if network else None,
     }
 
 
@@ -151,11 +169,24 @@ class Trigrams:
 
 
 def perplexity(train: Sequence[Row], test: Sequence[Row], vocabulary: frozenset[str], seed: int = 0) -> dict[str, Any]:
-    """Perplexity a word of test rows, with a bootstrap interval over clusters (percentiles of 1,000 draws)."""
+    """Perplexity a word of test rows for trigrams of others, with an interval as of `perplexity_of`."""
     model = Trigrams([row.text for row in train], vocabulary)
+    return perplexity_of(test, [model.loss(row.text) for row in test], seed)
+
+
+def perplexity_of(test: Sequence[Row], losses: Sequence[tuple[float, int]], seed: int = 0) -> dict[str, Any]:
+    """Perplexity a word, with a bootstrap interval over clusters (percentiles of 1,000 draws).
+
+    Args:
+        test: the rows.
+        losses: of each row, nats and words.
+        seed: of the bootstrap.
+
+    Returns:
+        ``value``, ``low`` and ``high`` (95 %).
+    """
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for row in test:
-        nats, num = model.loss(row.text)
+    for row, (nats, num) in zip(test, losses, strict=True):
         sums[row.cluster][0] += nats
         sums[row.cluster][1] += num
     totals = np.array([sums[name] for name in sorted(sums)])

@@ -49,9 +49,10 @@ class Passages:
         lines: rows, those of a document one after the other.
         key: of the digests.
         size: words of a passage.
+        published: rows that are published as they were written.
     """
 
-    def __init__(self, lines: Iterable[Line], key: bytes, size: int) -> None:
+    def __init__(self, lines: Iterable[Line], key: bytes, size: int, published: Iterable[str] = ()) -> None:
         self._key, self._size = key, size
         digests: list[UInt64Array] = []
         owners: list[IntArray] = []
@@ -68,6 +69,8 @@ class Passages:
         self._owners = np.concatenate([np.zeros(0, dtype=np.int32), *owners])[order]
         differs = np.concatenate([[True], self._digests[1:] != self._digests[:-1], [True]])
         self._is_single = differs[:-1] & differs[1:] if len(self._digests) else np.zeros(0, dtype=np.bool_)
+        open_digests = np.unique(np.concatenate([np.zeros(0, dtype=np.uint64), *map(self.digests, published)]))
+        self._is_published = np.isin(self._digests, open_digests)
         self.num_documents = (int(self._is_trained_on.sum()), int((~self._is_trained_on).sum()))
 
     def digests(self, text: str) -> UInt64Array:
@@ -79,18 +82,28 @@ class Passages:
         )
         return np.frombuffer(b"".join(found), dtype=np.uint64)
 
-    def owners(self, text: str) -> tuple[IntArray, bool]:
-        """The documents that alone hold a passage of a text, and whether any training document holds one at all."""
+    def owners(self, text: str) -> tuple[IntArray, IntArray, bool]:
+        """Whose passages a text repeats.
+
+        Returns:
+            The documents that alone hold one of them; those of these whose passage stands in no published row; and
+            whether any training document holds one at all.
+        """
         digests = self.digests(text)
         if not len(self._digests) or not len(digests):
-            return np.zeros(0, dtype=np.int32), False
+            return np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32), False
         at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
         at = at[self._digests[at] == digests]
         last = np.searchsorted(self._digests, self._digests[at], side="right")
         any_trained = any(
             self._is_trained_on[self._owners[first:end]].any() for first, end in zip(at, last, strict=True)
         )
-        return np.unique(self._owners[at[self._is_single[at]]]), any_trained
+        single = at[self._is_single[at]]
+        return (
+            np.unique(self._owners[single]),
+            np.unique(self._owners[single[~self._is_published[single]]]),
+            any_trained,
+        )
 
     def is_trained_on(self, documents: IntArray) -> npt.NDArray[np.bool_]:
         """Of each of some documents whether it was trained on."""
@@ -104,12 +117,14 @@ class Replay:
 
     Attributes:
         rows: rows with a passage of one training document only; rows are taken for independent.
+        rows_unpublished: those of them with such a passage that stands in no published row.
         rows_of_any: rows with a passage of some training document, common ones included.
         documents, held_out_documents: those that are replayed, of the training and of the held-out ones.
         p_value: that so many of the replayed documents are training ones, if the model replays none that it read.
     """
 
     rows: Rate
+    rows_unpublished: Rate
     rows_of_any: Rate
     documents: Rate
     held_out_documents: Rate
@@ -117,25 +132,27 @@ class Replay:
 
     def document(self) -> dict[str, Any]:
         """As JSON holds it: counts."""
-        rates = ("rows", "rows_of_any", "documents", "held_out_documents")
+        rates = ("rows", "rows_unpublished", "rows_of_any", "documents", "held_out_documents")
         return {**{name: getattr(self, name).document() for name in rates}, "p_value": self.p_value}
 
 
 def replayed(texts: Iterable[str], passages: Passages, confidence: float = 0.95) -> Replay:
     """Counts replay in texts, which stream by."""
-    num_rows = num_single = num_any = 0
+    num_rows = num_single = num_unpublished = num_any = 0
     hit: set[int] = set()
     for text in texts:
         num_rows += 1
-        owners, any_trained = passages.owners(text)
+        owners, unpublished, any_trained = passages.owners(text)
         num_any += any_trained
         num_single += bool(passages.is_trained_on(owners).any())
+        num_unpublished += bool(passages.is_trained_on(unpublished).any())
         hit.update(owners.tolist())
     of_hit = passages.is_trained_on(np.array(sorted(hit), dtype=np.int32))
     num_trained, num_held_out = passages.num_documents
     hits = int(of_hit.sum())
     return Replay(
         rows=Rate.of(num_single, num_rows, confidence),
+        rows_unpublished=Rate.of(num_unpublished, num_rows, confidence),
         rows_of_any=Rate.of(num_any, num_rows, confidence),
         documents=Rate.of(hits, num_trained, confidence),
         held_out_documents=Rate.of(len(hit) - hits, num_held_out, confidence),

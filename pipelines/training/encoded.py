@@ -226,6 +226,25 @@ def targets_of(ids: npt.NDArray[np.int32], offsets: IntArray, control: ControlTo
     return targets
 
 
+def padded(encoded: EncodedRecords, rows: IntArray, pad: int) -> tuple[IntArray, BoolArray, IntArray]:
+    """Some records as a batch, filled up at the end.
+
+    Args:
+        encoded: the records.
+        rows: (B,) which of them.
+        pad: id of the filling.
+
+    Returns:
+        (B, T) ids, (B, T - 1) which of the tokens after the first are asked for, and (B, T) where each stands in the
+        flat arrays; T is the longest of them.
+    """
+    lengths = encoded.lengths[rows]
+    steps = np.arange(int(lengths.max()))
+    at = np.minimum(encoded.offsets[rows, None] + steps, len(encoded.ids) - 1)
+    is_real = steps < lengths[:, None]
+    return np.where(is_real, encoded.ids[at], pad).astype(np.int64), (is_real & encoded.is_target[at])[:, 1:], at
+
+
 def sums_of(values: npt.NDArray[np.generic], offsets: IntArray) -> FloatArray:
     """(N,) sums over the records; none of them is empty."""
     if len(offsets) == 1:

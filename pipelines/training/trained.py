@@ -28,6 +28,7 @@ from pipelines.training.encoded import (
     Losses,
     MemoryEncoder,
     Record,
+    padded,
     sums_of,
 )
 from pipelines.training.model_folder import open_folder
@@ -128,12 +129,7 @@ class TrainedModel:
         )
 
     def _score(self, encoded: EncodedRecords, rows: IntArray, losses: FloatArray, is_likeliest: BoolArray) -> None:
-        lengths = encoded.lengths[rows]
-        steps = np.arange(int(lengths.max()))
-        at = np.minimum(encoded.offsets[rows, None] + steps, len(encoded.ids) - 1)  # (B, T)
-        is_real = steps < lengths[:, None]
-        ids = np.where(is_real, encoded.ids[at], self.control.pad).astype(np.int64)
-        is_asked = (is_real & encoded.is_target[at])[:, 1:]
+        ids, is_asked, at = padded(encoded, rows, self.control.pad)
         inputs = torch.from_numpy(ids[:, :-1].copy()).to(self.device)
         asked = torch.from_numpy(is_asked).to(self.device)
         logits = self.model(input_ids=inputs, use_cache=False).logits[asked]

@@ -29,17 +29,23 @@ def test_the_trusted_side_reads_claims_counts_baselines_distances_scores_and_wha
     text = shown(pages["full"])
     for part in (
         *("3,000 rows", "ε = 1.883", "2 assumptions", "12"),
-        *("17 of 3,000", "0.33 % to 0.906 %", "1 of 500: 0.00506 % to 1.11 %"),  # replay, and what never saw it
+        *(
+            "17 of 3,000",
+            "0.33 % to 0.906 %",
+            "5 of 3,000",
+            "1 of 500: 0.00506 % to 1.11 %",
+        ),  # replay, and what never saw it
         *("23 of 3,000", "masked as PERSON", "4 of 500"),
         *("AUC", "0.891 [0.876, 0.904]", "0.532 [0.506, 0.557]"),
         *("2,948 rows of each kind", "0.328 [0.297, 0.36]", "0.607 [0.582, 0.632]", "137.4 [123.6, 151]"),
+        *("541,184 weights", "for 100 steps of 32 rows, 3 times", "1,940 of those rows", "215 [193.5, 236.5]"),
         *SYNTHETIC_NOT_MEASURED,
     ):
         assert part.replace("\N{NO-BREAK SPACE}", " ") in text.replace("\N{NO-BREAK SPACE}", " "), part
     assert "logarithmic" not in text
     assert (
-        pages["full"].count("trained on synthetic text") == 6
-    )  # two charts: their title, what is read aloud, and drawn
+        pages["full"].count("trained on synthetic text") == 9
+    )  # three charts: their title, what is read aloud, and drawn
 
 
 def test_the_public_page_is_the_same_whatever_was_counted(raw: dict[str, Any], make_report: Make) -> None:
@@ -84,6 +90,8 @@ def test_no_section_without_a_table_and_none_in_public_of_a_private_one(
 def test_what_was_not_measured_is_said(raw: dict[str, Any], make_report: Make) -> None:
     check = copy.deepcopy(raw["synthetic_check"]) | {"finds": None, "distance": None, "downstream": None}
     check["replay"]["start"] = None
+    check["replay"]["table"]["rows_unpublished"] = check["replay"]["table"]["rows"]
+    assert "no published row" not in signed_for(make_report(raw, synthetic_check=check)["synthetic"])[1]
     text = shown(render_html(make_report(raw, synthetic_check=check)))
     assert "the gate is off" in text
     assert text.count("Not measured: too few rows.") == 2
@@ -91,11 +99,20 @@ def test_what_was_not_measured_is_said(raw: dict[str, Any], make_report: Make) -
     assert "not measured" in text
 
 
+def test_a_network_that_was_not_trained_is_said(raw: dict[str, Any], make_report: Make) -> None:
+    check = copy.deepcopy(raw["synthetic_check"])
+    check["downstream"]["network"] = None
+    text = shown(render_html(make_report(raw, synthetic_check=check)))
+    assert "The run's own network was not trained on them" in text
+    assert "weights" not in text.split("What it teaches")[1]
+
+
 def test_the_signer_is_told_what_is_claimed_and_found(full: dict[str, Any]) -> None:
     text = " ".join(signed_for(full["synthetic"])).replace("\N{NO-BREAK SPACE}", " ")
     assert "A table of 3,000 synthetic rows is published with the model" in text
     assert "the model's claim (ε = 1.883" in text
     assert "17 of 3,000 of its rows repeat a passage of 8 words" in text
+    assert "; 5 of them one that stands in no published row." in text
     assert "(at its start weights 0.00506 % to 1.11 %)" in text
     assert "23 of 3,000 hold a masked string" in text
     assert signed_for(None) == []

@@ -34,10 +34,14 @@ def lines(*rows):
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(0, 4), st.booleans(), WORDS), max_size=8), st.lists(WORDS, max_size=6))
-def test_replay_is_what_comparing_words_one_by_one_finds(rows, texts):
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.booleans(), WORDS), max_size=8),
+    st.lists(WORDS, max_size=6),
+    st.lists(WORDS, max_size=2),
+)
+def test_replay_is_what_comparing_words_one_by_one_finds(rows, texts, published):
     rows = sorted((f"{number}-{is_trained_on}", is_trained_on, text) for number, is_trained_on, text in rows)
-    found = replayed(texts, Passages(lines(*rows), KEY, 3))
+    found = replayed(texts, Passages(lines(*rows), KEY, 3, published))
 
     def passages(text):
         words = words_of(text)
@@ -47,7 +51,10 @@ def test_replay_is_what_comparing_words_one_by_one_finds(rows, texts):
     for name, is_trained_on, text in rows:
         for passage in passages(text):
             holders.setdefault(passage, {})[name] = is_trained_on
-    single = [any(len(holders.get(p, {})) == 1 and any(holders[p].values()) for p in passages(text)) for text in texts]
+    alone = [{p for p in passages(t) if len(holders.get(p, {})) == 1 and any(holders[p].values())} for t in texts]
+    single = [bool(found) for found in alone]
+    is_open = {p for text in published for p in passages(text)}
+    assert found.rows_unpublished.num_hits == sum(bool(found - is_open) for found in alone)
     of_any = [any(any(holders.get(p, {}).values()) for p in passages(text)) for text in texts]
     assert (found.rows.num_hits, found.rows_of_any.num_hits) == (sum(single), sum(of_any))
     hit = {next(iter(holders[p].items())) for text in texts for p in passages(text) if len(holders.get(p, {})) == 1}
@@ -125,7 +132,7 @@ def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_p
         {"doc_id": f"{n:032d}", "sentence_index": 0, "text": text, "token_ends": [len(text)], "fold": fold}
         for n, (text, fold) in enumerate(texts)
     ]
-    for name in ("split", "redact", "gate", "made"):
+    for name in ("split", "redact", "gate", "made", "publish"):
         (tmp_path / name).mkdir()
     write_rows(tmp_path / "split/sentences.parquet", "sentences", rows)
     said = [
@@ -138,19 +145,26 @@ def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_p
     with Target(folder=tmp_path / "made").table(SYNTHETIC) as table:
         for number, text in enumerate([f"well {secret}", "harmless words"]):
             table.append(record=number, turn=0, domain=None, speaker="USR", text=text, num_tokens=4)
+    write_rows(
+        tmp_path / "publish/public.parquet",
+        "published",
+        [{"row_id": "r", "redacted_text": secret, "num_tokens": 9, **dict.fromkeys(("speaker", "domain", "label"))}],
+    )
     configs = {
-        "synthesize": SynthesizeConfig(rows=4, max_new_tokens=5, baseline_rows=3),
+        "synthesize": SynthesizeConfig(rows=4, max_new_tokens=5, baseline_rows=3, downstream_steps=2),
         "train": TrainConfig(method="dpsgd"),
     }
     inputs = {
         "synthesize": artifact("synthesize", tmp_path / "made"), "train": tmp_path, "gate": tmp_path / "gate",
         "split": tmp_path / "split", "redact": tmp_path / "redact",
+        "publish": artifact("publish", tmp_path / "publish"),
     }  # fmt: skip
     ctx = stage_context("synthesize_check", tmp_path / "out", configs, inputs, secret=b"s" * 32)
     assert synthesize_check.run(ctx) == {"num_replayed": 1, "num_finds": 1}
     found = json.loads((tmp_path / "out/check.json").read_text())
     assert found["num_baseline_rows"] == 3
     assert found["replay"]["table"]["rows"]["num_hits"] == found["finds"]["table"]["rows"]["num_hits"] == 1
+    assert found["replay"]["table"]["rows_unpublished"]["num_hits"] == 0
     assert found["replay"]["start"]["rows"] == found["finds"]["start"]["rows"]
     assert found["replay"]["start"]["rows"]["num_hits"] == 0
     assert found["distance"] is None
@@ -158,3 +172,5 @@ def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_p
     assert (downstream["num_train_rows"], downstream["num_test_rows"], downstream["accuracy"]) == (1, 1, None)
     worth = {kind: values["value"] for kind, values in downstream["perplexity"].items()}
     assert worth["redacted"] < worth["synthetic"], "the one row that is not masked begins as the held-out one does"
+    taught = {kind: len(values["of_seeds"]) for kind, values in downstream["network"]["perplexity"].items()}
+    assert taught == {"synthetic": 3, "redacted": 3, "real": 3}
