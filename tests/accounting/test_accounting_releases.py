@@ -8,9 +8,26 @@ import math
 from dataclasses import replace
 
 import pytest
+from built_releases import (
+    CORPUS,
+    DELTA,
+    GAMMA,
+    MU,
+    OTHER,
+    PHASES,
+    SAME,
+    STEADY,
+    alone,
+    build,
+    one,
+    release,
+    review,
+    training,
+    twice,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.trainings import DP, LIGHT_PHASES, MET, RATE, TWO_PHASES, UNNOISED, document
+from support.trainings import DP, document
 
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.claim_documents import credit_of
@@ -18,90 +35,9 @@ from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import Composed, Gaussian, SelfComposed, from_json
-from pipelines.accounting.facts import CorpusFacts, Phase, ReleaseFacts, TrainingFacts, parse_training
-from pipelines.accounting.ledger import Release, composed_epsilon
-from pipelines.methods.registry import RULES, rule_of
-from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
-
-MU = "one kind of secret of a test"
-DELTA = 1e-6
-SAME, OTHER = frozenset({"recipe"}), frozenset({"another recipe"})
-GAMMA = FalseNegativeRate(value=0.005, upper=0.01, confidence=0.95, mu=MU)
-WORST = FalseNegativeRate(value=0.05, upper=0.2, confidence=0.95, mu=MU)
-CORPUS = CorpusFacts(dedup_stability=1, dedup_reason="exact.")
-# By method: (rows, event) of each phase.
-PHASES = {
-    "crt": (("redacted", DP),),
-    "dpsgd": (("original", DP),),
-    "redacted": (("redacted", UNNOISED),),
-    "jft/direct": tuple((p["rows"], p["event"]) for p in TWO_PHASES),
-    "jft/light_noise": tuple((p["rows"], p["event"]) for p in LIGHT_PHASES),
-    "sdpsgd_lstm": (("original", DP), ("redacted", UNNOISED)),
-}
-STEADY = Stability(num_caught=50, num_unstable=0)
-
-
-def training(name: str) -> TrainingFacts:
-    """A training of which the phases are those of `PHASES`."""
-    phases = [{"name": "p", "rows": rows, "event": event} for rows, event in PHASES[name]]
-    event = {"type": "composed", "events": [event for _, event in PHASES[name]]}
-    rate = RATE if name.endswith("light_noise") else None
-    return parse_training(document(name, target_delta=DELTA, phases=phases, event=event, light_noise_miss_rate=rate))
-
-
-def release(name: str, number: int, redactions: frozenset[str] = SAME, **changes: object) -> Release:
-    method, _, variant = name.partition("/")
-    phases = tuple(Phase(name="p", rows=rows, event=from_json(event)) for rows, event in PHASES[name])
-    facts = ReleaseFacts(
-        method=method,
-        variant=variant or None,
-        record="sentence",
-        num_private_records=1000,
-        phases=phases,
-        met=frozenset(MET),
-        redactions=redactions,
-        sentence_stability=1,
-        trains_on_public_rows=rule_of(method, variant or None).has_public_set,
-    )
-    made = Release(
-        release_id=f"r{number}",
-        key=f"k{number}",
-        event=Composed(events=tuple(p.event for p in phases)),
-        delta=DELTA,
-        facts=facts,
-    )
-    return replace(made, **changes)
-
-
-def review(upper: float = 0.2, escape: float = 0.0, source: str = "gold") -> Review:
-    worst = FalseNegativeRate(value=0.0, upper=upper, confidence=0.95, mu=MU)
-    found = Delta2(value=0.0, upper=escape, confidence=0.95, mu=MU)
-    return Review(
-        source=source,
-        is_trusted=source in ("gold", "human"),
-        false_negative_rate=GAMMA,
-        delta2=found,
-        worst_label=(worst, found),
-    )
-
-
-def build(name, others=(), corpus=CORPUS, known=None, publication=None, groups=(2,)):
-    publication = publication or Publication(redactions=SAME)
-    found = build_claims(training(name), corpus, known or review(), groups, publication, others)
-    json.dumps(found, allow_nan=False)
-    return found
-
-
-def one(found, notion, size=1):
-    return next(c for c in found["claims"] if c["notion"] == notion and c["group_size"] == size)
-
-
-def alone() -> float:
-    return epsilon(from_json(DP), DELTA)
-
-
-def twice() -> float:
-    return epsilon(Composed(events=(from_json(DP), from_json(DP))), DELTA)
+from pipelines.accounting.facts import ReleaseFacts, parse_training
+from pipelines.accounting.ledger import composed_epsilon
+from pipelines.miss_rate.rates import Delta2
 
 
 def test_a_method_that_reads_the_original_gets_no_credit_in_the_ledger():
@@ -380,101 +316,3 @@ def test_an_earlier_release_whose_preconditions_were_not_met_leaves_differential
     claim = one(found, "confidentiality_of_masked_secrets")
     assert claim["is_guarantee"]
     assert "drawn up front" in claim["together"]["refused"]
-
-
-PUBLISHED = Publication(publishes_rows=True, redactions=SAME)
-FLAGGING = replace(CORPUS, has_conservative=True)
-
-
-def test_a_published_table_brings_delta2_into_every_method():
-    """Guards "Epsilon is for any secret … there is no public set" above a table that quoted a missed secret."""
-    for name in ("dpsgd", "jft/light_noise"):
-        found = build(name, corpus=FLAGGING, known=review(escape=0.01), publication=PUBLISHED)
-        for notion, size in (("confidentiality", 1), ("group_confidentiality", 2), ("bayesian_confidentiality", 1),
-                             ("selective_dp", 1)):  # fmt: skip
-            for claim in found["claims"]:
-                if (claim["notion"], claim["group_size"]) == (notion, size):
-                    assert "delta2" in claim["refused"], (name, notion)
-    found = build("dpsgd", corpus=FLAGGING, known=review(escape=0.01), publication=PUBLISHED)
-    caught = one(found, "confidentiality_of_caught_secrets")
-    assert caught["is_guarantee"]
-    assert "not for one in a public sentence" in " ".join(caught["assumptions"])
-    assert "the table of public rows" in caught["covers"]
-    assert "stands in the published table" in " ".join(one(found, "dp_private_set")["assumptions"])
-    closed = build("dpsgd", corpus=FLAGGING, known=review(escape=0.01))
-    assert one(closed, "confidentiality")["is_guarantee"]
-    assert "no row is published" in " ".join(one(closed, "confidentiality")["assumptions"])
-    assert "table" not in one(closed, "confidentiality")["covers"]
-
-
-def test_a_published_table_depends_on_which_copy_is_kept():
-    unbounded = replace(FLAGGING, dedup_stability=None, dedup_reason="normalised copies.")
-    clean = review()
-    assert one(build("dpsgd", corpus=unbounded, known=clean), "confidentiality")["corpus"] == "raw"
-    published = build("dpsgd", corpus=unbounded, known=clean, publication=PUBLISHED)
-    assert one(published, "confidentiality")["corpus"] == "deduplicated"
-
-
-@pytest.mark.parametrize("beside", [{"publishes_counts": True}, {"keeps_superseded": True}])
-def test_what_no_claim_can_cover_makes_it_a_claim_about_the_model_alone(beside):
-    for claim in build("crt", publication=Publication(redactions=SAME, **beside))["claims"]:
-        assert claim["covers"].startswith("the model alone")
-        assert claim["beside"]
-        assert "what this run publishes" not in claim["statement"]
-    for claim in build("crt")["claims"]:
-        assert claim["covers"].startswith("everything that this run publishes")
-        assert not claim["beside"]
-
-
-def test_what_the_public_is_told_does_not_depend_on_what_a_review_found():
-    """Guards digits, and refusals, of the public report that tell two worlds apart."""
-    documents = set()
-    for known, conservative, publication in itertools.product(
-        (review(), review(upper=0.9, escape=0.4), replace(review(), is_census=True), review(source="proxy")),
-        (False, True),
-        (Publication(redactions=SAME), PUBLISHED),
-    ):
-        corpus = replace(CORPUS, has_conservative=conservative)
-        assert known != Review.withheld()
-        found = [build(n, corpus=corpus, known=Review.withheld(), publication=publication) for n in PHASES]
-        documents.add((conservative, publication.publishes_rows, json.dumps(found)))
-    assert len(documents) == 4  # by the settings alone
-    told = build("crt", corpus=FLAGGING, known=Review.withheld())
-    assert "not stated here" in one(told, "confidentiality")["refused"]
-    assert one(told, "confidentiality_of_caught_secrets")["is_guarantee"]
-    assert told["claims"][told["headline"]]["notion"] == "confidentiality_of_caught_secrets"
-    open_ = build("crt", known=Review.withheld())
-    assert one(open_, "confidentiality")["is_guarantee"]
-    assert one(open_, "group_confidentiality", 2)["num_missed"] == 2
-
-
-def test_a_refusal_that_no_work_can_mend_says_so_first_with_the_number():
-    """Guards "review more" where 4,072 sentences can never give the bound."""
-    known = replace(review(escape=0.01), num_training_sentences=4072)
-    refused = one(build("crt", corpus=FLAGGING, known=known), "confidentiality")["refused"]
-    assert refused.startswith("no sample of this corpus can mend this")
-    assert "2,995,731 clean reviews" in refused  # delta is 1e-6 here
-    assert "4,072 training sentences" in refused
-    assert "Without redact.conservative" in refused
-    large = replace(known, num_training_sentences=10**7)
-    assert (
-        "Review more (about 2,995,731" in one(build("crt", corpus=FLAGGING, known=large), "confidentiality")["refused"]
-    )
-    seen = replace(known, delta2=Delta2(value=0.005, upper=0.01, confidence=0.95, mu=MU))
-    assert one(build("crt", corpus=FLAGGING, known=seen), "confidentiality")["refused"].startswith("no further review")
-
-
-def test_rules_that_cannot_be_mended_begin_by_saying_so():
-    for name in RULES:
-        if name in PHASES and rule_of(*name.split("/") if "/" in name else (name, None)).is_unnoised:
-            refused = one(build(name), "dp_private_set")["refused"]
-            assert refused.startswith("no work can mend this")
-
-
-def test_neighbours_are_those_of_what_the_method_reads():
-    """Guards "after deduplication and redaction" in the claims of methods that read the original."""
-    told = {name: " ".join(one(build(name), "dp_private_set")["assumptions"]) for name in PHASES}
-    assert "after deduplication and redaction" in told["crt"]
-    assert "after deduplication and redaction" not in told["dpsgd"]
-    assert "duplicates and secrets included" in told["dpsgd"]
-    assert "one part of training reads the original text" in told["jft/light_noise"]

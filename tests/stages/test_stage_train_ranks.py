@@ -31,7 +31,7 @@ def weights(ctx):
     return load_file(file)
 
 
-@pytest.mark.slow  # two processes that share their steps are tried quickly in tests/dp/test_dp_privacy.py
+@pytest.mark.slow  # two processes that share their steps are tried quickly in tests/dp/test_dp_processes.py
 @pytest.mark.parametrize("name", SHARED)
 def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
     inputs, said = corpus(tmp_path / "corpus"), {}

@@ -6,16 +6,15 @@ import json
 import os
 import stat
 import threading
-import time
 
 import pytest
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
 from pipelines.store import execute, runs
-from pipelines.store.maintenance import adopt, gc, verify
+from pipelines.store.maintenance import adopt, verify
 from pipelines.store.plan import make_plan
-from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, open_roots
+from pipelines.store.roots import open_roots
 from pipelines.store.views import publish_views
 
 EVERYTHING = {f"{s}/p-{p}" for s in ("letters", "upper") for p in "abc"} | {"count", "join"}
@@ -219,25 +218,6 @@ def test_plan_explains(toy: Toy) -> None:
     assert plan["join"].action == "maybe"
 
 
-def test_gc_keeps_what_the_newest_runs_used(toy: Toy) -> None:
-    for suffix in ("1", "2", "3"):
-        toy.settings = {"upper": {"suffix": suffix}}
-        session = toy.session()
-        outcomes = drive(session)
-        publish_views(session, outcomes)
-        runs.record(session, outcomes, {"state": "completed"})
-    roots = toy.session().roots
-    count = len(joint_manifests(toy))
-    assert gc(roots, keep_runs=2, dry_run=True)["num_objects"] > 0
-    assert len(joint_manifests(toy)) == count
-    gc(roots, keep_runs=2, dry_run=False)
-    toy.settings = {"upper": {"suffix": "2"}}
-    assert ran(drive(toy.session())) == set()
-    toy.settings = {"upper": {"suffix": "1"}}
-    assert ran(drive(toy.session())) == {"upper/p-a", "upper/p-b", "upper/p-c", "join"}
-    assert [p.read_text() for p in sorted((toy.folder / "private/latest/upper").iterdir())]
-
-
 def test_adopt_keeps_an_artifact_over_a_code_edit_only(toy: Toy) -> None:
     session = toy.session()
     outcomes = drive(session)
@@ -271,24 +251,6 @@ def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
     assert ran(drive(toy.session())) == {"count"}
 
 
-def test_gc_after_a_partial_and_a_failed_run_keeps_what_is_shown(toy: Toy) -> None:
-    session = toy.session()
-    outcomes = drive(session)
-    publish_views(session, outcomes)
-    runs.record(session, outcomes, {"state": "completed"})
-    toy.write("d.txt", "del")
-    session = toy.session(selected=("letters",))
-    partial = [o for o in drive(session) if o.stage == "letters"]
-    runs.record(session, partial, {"state": "completed"})
-    session = toy.session()
-    runs.record(session, drive(session)[:4], {"state": "failed"}, make_latest=False)
-    count = len(joint_manifests(toy))
-    gc(toy.session().roots, keep_runs=1, dry_run=False)
-    assert len(joint_manifests(toy)) == count - 3  # only what no record names: upper of d, count and join
-    (toy.input / "d.txt").unlink()
-    assert ran(drive(toy.session())) == set()
-
-
 def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy: Toy) -> None:
     drive(toy.session())
     before = objects(toy)
@@ -319,60 +281,6 @@ def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
         assert "pipelines/policies/detectors/digits.py" in found[("toyproject.upper",)]
         assert "toyproject/helper.py" in found[("toyproject.upper",)]
         assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
-
-
-def test_gc_removes_a_first_look(toy: Toy) -> None:
-    session = toy.session()
-    runs.record(session, drive(session), {"state": "completed"})
-    folder = session.roots.private / FIRST_LOOK
-    folder.mkdir()
-    (folder / "examples.txt").write_text("private text")
-    gc(session.roots, keep_runs=1, dry_run=True)
-    assert list(folder.iterdir())
-    gc(session.roots, keep_runs=1, dry_run=False)
-    assert not list(folder.iterdir())
-
-
-def test_gc_keeps_what_failures_left_for_a_month(toy: Toy) -> None:
-    session = toy.session()
-    runs.record(session, drive(session), {"state": "completed"})
-    failures = session.roots.private / "failures"
-    for name in ("old", "new"):
-        (failures / f"gate-{name}").mkdir(parents=True)
-        (failures / f"gate-{name}/hits.parquet").write_text("x")
-        (failures / f"redact-{name}.json").write_text("x")
-    month_ago = time.time() - 31 * 86_400
-    for path in (failures / "gate-old/hits.parquet", failures / "gate-old", failures / "redact-old.json"):
-        os.utime(path, (month_ago, month_ago))
-    gc(session.roots, keep_runs=1, dry_run=True)
-    assert len(list(failures.iterdir())) == 4
-    gc(session.roots, keep_runs=1, dry_run=False)
-    assert {p.name for p in failures.iterdir()} == {"gate-new", "redact-new.json"}
-
-
-def test_gc_counts_the_runs_of_a_version_that_had_a_stage_less(toy: Toy) -> None:
-    """Else the artifacts of all nights before an upgrade stayed until so many nights after it."""
-    for suffix in ("1", "2"):
-        toy.settings = {"upper": {"suffix": suffix}}
-        session = toy.session()
-        outcomes = drive(session)
-        runs.record(session, [o for o in outcomes if o.stage != "count"], {"state": "completed"})
-    assert gc(toy.session().roots, keep_runs=2, dry_run=True)["num_objects"] == 1  # what nobody recorded
-    assert gc(toy.session().roots, keep_runs=1, dry_run=True)["num_objects"] > 1
-
-
-def test_gc_keeps_what_stages_can_make_again_for_a_week_after_its_last_use(toy: Toy) -> None:
-    session = toy.session()
-    runs.record(session, drive(session), {"state": "completed"})
-    kept = session.roots.cache / MADE_AGAIN
-    for name, days in (("unused", 8), ("used", 6)):
-        (kept / name).mkdir(parents=True)
-        (kept / name / "weights").write_text("x")
-        long_ago = time.time() - 30 * 86_400
-        os.utime(kept / name / "weights", (long_ago, long_ago))
-        os.utime(kept / name, (time.time() - days * 86_400,) * 2)
-    gc(session.roots, keep_runs=1, dry_run=False)
-    assert [path.name for path in kept.iterdir()] == ["used"]
 
 
 def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
