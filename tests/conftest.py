@@ -45,9 +45,10 @@ gc.disable()  # until all is imported, nothing of which is ever garbage
 
 
 def pytest_collection_finish() -> None:
-    # A scalar loop over 100,000 losses, for the same few mechanisms again and again; what it gives is never changed.
-    if (losses := sys.modules.get("dp_accounting.pld.privacy_loss_distribution")) is not None:
-        losses.from_gaussian_mechanism = functools.lru_cache(32)(losses.from_gaussian_mechanism)
+    if "dp_accounting.pld.privacy_loss_distribution" in sys.modules:
+        from support.quick_losses import quicken
+
+        quicken()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)  # little that tests make goes round, and each look takes a tenth of their time
     gc.enable()

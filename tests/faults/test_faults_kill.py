@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 from driver import COUNT
-from support.project import NOISED_MODEL
+from support.project import NOISED_MODEL, warm_commands
 
 from flows.running.spec import TRAINING
 from pipelines.corpus.customersim import write_customersim
@@ -84,21 +85,15 @@ class Server:
 
     def __init__(self, error: Path) -> None:
         self._error = error
-        self._process = subprocess.Popen(
-            [sys.executable, str(DRIVER), "serve"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=error.open("w"),
-            text=True,
-        )
+        self._connection = warm_commands().script(DRIVER, ["serve"], error)
+        self._lines = self._connection.makefile("rw")
 
     def log(self) -> str:
         return self._error.read_text()
 
     def _read(self) -> int:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the driver died"
+        line = self._lines.readline()
+        assert line, f"the driver died: {self.log()}"
         return int(line)
 
     def begin(self, config: Path, root: Path, *, workers: int, last: str = "report", kill_at: int | None = None) -> int:
@@ -110,9 +105,8 @@ class Server:
             "kill_at": kill_at,
             "root": str(root),
         }
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        self._lines.write(json.dumps(request) + "\n")
+        self._lines.flush()
         return self._read()
 
     def end(self) -> int:
@@ -135,9 +129,10 @@ class Server:
         return code
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        assert self._process.wait(30) == 0
+        self._connection.shutdown(socket.SHUT_WR)
+        assert self._lines.read() == ""  # it ended
+        self._lines.close()
+        self._connection.close()
 
 
 def _prepared(data: dict[str, bytes]) -> dict[str, bytes]:

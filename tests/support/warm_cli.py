@@ -5,7 +5,8 @@ installed, so that nothing may be left to load.
 
 As a script it listens on a socket, whose descriptor is its argument. It reads a line of JSON on each connection,
 ``{"folder", "arguments", "environment", "user", "seconds"}``, and answers with ``[exit code, output, error output]``.
-For ``{"serve", "config"}`` a child warms up on a store and listens in that folder. Either ends with the last process
+For ``{"serve", "config"}`` a child warms up on a store and listens in that folder; for ``{"script", "arguments",
+"error"}`` it becomes that script, whose input and output the connection is. What listens ends with the last process
 that stands in ``users`` beside the socket.
 """
 
@@ -17,6 +18,7 @@ import gc
 import io
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -84,6 +86,11 @@ class WarmCommands:
         assert self._ask({"serve": str(folder), "config": str(config)}) == "ready"
         return made
 
+    def script(self, path: Path, arguments: Sequence[str], error: Path) -> socket.socket:
+        """The input and the output of a script that runs as a process of its own, with its error output in a file."""
+        request = {"script": str(path), "arguments": arguments, "error": str(error)}
+        return self._connected(request)
+
     def run(
         self,
         folder: Path,
@@ -101,13 +108,16 @@ class WarmCommands:
         self._user.unlink()
 
     def _ask(self, request: dict[str, Any]) -> Any:
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(self._folder / "socket"))
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            with connection.makefile() as answer:
-                text = answer.read()
+        with self._connected(request) as connection, connection.makefile() as answer:
+            text = answer.read()
         assert text, (self._folder / "log").read_text()
         return json.loads(text)
+
+    def _connected(self, request: dict[str, Any]) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(self._folder / "socket"))
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        return connection
 
 
 def _listener(folder: Path) -> socket.socket:
@@ -166,16 +176,30 @@ def _serve(listener: socket.socket, folder: Path) -> None:
 
 
 def _answer(connection: socket.socket) -> None:
-    request = json.loads(connection.makefile().readline())
-    if "serve" not in request:
+    with connection.makefile("rb", buffering=0) as lines:  # what follows the first is for the script
+        request = json.loads(lines.readline())
+    if "script" in request:
+        _become(connection, **request)
+    elif "serve" in request:
+        folder = Path(request["serve"])
+        _warm_up(request["config"])
+        with _listener(folder) as listener:
+            connection.sendall(json.dumps("ready").encode())
+            connection.close()
+            _serve(listener, folder)
+    else:
         connection.sendall(json.dumps(_run(**request)).encode())
-        return
-    folder = Path(request["serve"])
-    _warm_up(request["config"])
-    with _listener(folder) as listener:
-        connection.sendall(json.dumps("ready").encode())
-        connection.close()
-        _serve(listener, folder)
+
+
+def _become(connection: socket.socket, script: str, arguments: list[str], error: str) -> None:
+    os.setsid()
+    with connection, Path(error).open("wb") as log:
+        os.dup2(connection.fileno(), 0)
+        os.dup2(connection.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+    sys.argv = [script, *arguments]
+    sys.path[0] = str(Path(script).parent)
+    runpy.run_path(script, run_name="__main__")
 
 
 def _run(
