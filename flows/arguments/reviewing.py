@@ -88,7 +88,7 @@ def review(
     asked: reviewing.Asked = "screening" if screening else "held" if held else "sample"
     if status:
         document = reviewing.status_document(config, os.environ, asked=asked)
-        emit(document, as_json, reviewing.status_text(document))
+        emit(document, as_json, reviewing.status_text(document, reviewing.command_of(config, asked)))
     elif export is not None:
         document = reviewing.export_document(config, os.environ, export, file_format, asked=asked)
         written = f"wrote {document['num_sentences']:,} sentences with {document['num_reviews']:,} reviews to {export}"
@@ -107,7 +107,7 @@ def review(
             overlap=overlap,
             announce=lambda url, count: reviewing.announce_page(url, count, open_browser=browser),
         )
-        emit(document, as_json, reviewing.status_text(document))
+        emit(document, as_json, reviewing.status_text(document, reviewing.command_of(config, asked)))
 
 
 @app.command()

@@ -93,7 +93,7 @@ def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evi
         held = {partition.name: made.table(HELD, partition.name) for partition in partitions}
         items = load_held_items(held, made.table(GATE_HITS, "hits"), partitions, key_of, labels)
         if not items:
-            raise InputError("the gate holds no sentence")
+            raise InputError("there is nothing to review: the gate holds no sentence back")
         return Opened(items, roots, labels, frozenset(item.key for item in items))
     table = made.table(SAMPLE, "screening" if asked == "screening" else None)
     items = load_items(table, partitions, key_of, labels)
@@ -101,11 +101,20 @@ def open_items(config: Path, environ: Mapping[str, str], *, asked: Asked, is_evi
     if items and is_evidence and asked == "sample" and all(item.key in learnt for item in items):
         raise InputError(DRAW_ANEW)
     if not items:
-        raise InputError(
-            "there is no sentence to review: every sampled one is a copy that is masked whole; "
-            "raise sample.fraction or sample.min_sentences"
-        )
+        raise InputError(nothing_to_review(asked, table.num_rows, config))
     return Opened(items, roots, labels, sampled_keys(table, partitions, roots.secret))
+
+
+def nothing_to_review(asked: Asked, num_drawn: int, config: Path) -> str:
+    """Why there is nothing to review, the setting that draws more, and the command to give then."""
+    setting = "sample.screening_fraction" if asked == "screening" else "sample.fraction or sample.min_sentences"
+    why = "every sentence that was drawn is a copy that is masked whole" if num_drawn else "none was drawn"
+    return f"there is no sentence to review: {why}. Raise {setting} in {config}, then `{command_of(config, asked)}`"
+
+
+def command_of(config: Path, asked: Asked) -> str:
+    """The command that opens a review."""
+    return f"reticent review {config}" + ("" if asked == "sample" else f" --{asked}")
 
 
 def check_reviewer(name: str) -> str:
@@ -188,19 +197,23 @@ def status_document(config: Path, environ: Mapping[str, str], *, asked: Asked) -
     }
 
 
-def status_text(document: Mapping[str, Any]) -> str:
-    """For people."""
+def status_text(document: Mapping[str, Any], command: str) -> str:
+    """For people; ``command`` opens this review."""
     lines = [f"{document['num_done']:,} of {document['num_total']:,} sentences are reviewed"]
     if document.get("num_to_ask_again"):
         lines.append(f"  {document['num_to_ask_again']:,} are asked again, because less of them is masked now")
     if document.get("num_disputed"):
-        lines.append(f"  {document['num_disputed']:,} are judged differently: reticent review --adjudicate")
+        lines.append(f"  {document['num_disputed']:,} are judged differently: `{command} --adjudicate`")
     for row in document["agreement"]:
         kappa = "undefined" if row["kappa"] is None else f"{row['kappa']:.3f}"
         lines.append(
             f"  {' and '.join(row['reviewers'])}: Cohen's kappa {kappa} over {row['num_tokens']:,} tokens of "
             f"{row['num_sentences']:,} sentences"
         )
+    if document["num_done"] < document["num_total"]:
+        lines.append(f"  the rest: `{command}`")
+    elif not document.get("num_disputed"):
+        lines.append("  all are reviewed: the next `reticent run` takes them in")
     return "\n".join(lines)
 
 
