@@ -25,6 +25,8 @@ from pipelines.store.sign_offs import page_state, signatures
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release, Scope
 
+_RATES = "gamma and delta2 of the worst label, which `reticent estimate` prints below the averages"
+"""What credit rests on: an attacker may know a secret's kind, and then faces the rates of that label, not averages."""
 _MOST_TRAININGS = 1_000
 """Trainings ahead that are looked at; who can pay for so many need not count them."""
 
@@ -282,9 +284,10 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         if credit := group["credit"]:
             lines.append(
                 f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
-                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret; the assumptions are in the report)"
+                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, {_RATES}; the assumptions are in the report)"
                 if credit["epsilon"] is not None
                 else f"  no credit for redaction: {credit['reason']}"
+                + (f" ({_RATES})" if "delta2, the probability" in credit["reason"] else "")
             )
         lines += _table(members)
         lines += [f"  model {r['key'][:12]}: {r['withdrawn']}" for r in members if r["withdrawn"]]
