@@ -85,8 +85,8 @@ def estimate_text(document: Mapping[str, Any]) -> str:
     if worst := document.get("worst_label"):
         gamma, delta2 = (worst[key]["upper"] for key in ("false_negative_rate", "delta2"))
         lines.append(
-            f"claims about a random secret take the worst of {worst['num_labels']} labels, for an attacker may know its "
-            f"kind: gamma at most {gamma:.6f}, delta2 at most {delta2:.6f}"
+            f"claims about a random secret take the worst of {worst['num_labels']} labels, for an attacker may know "
+            f"its kind: gamma at most {gamma:.6f}, delta2 at most {delta2:.6f}"
         )
     lines += [f"  {label}: {_row(row)}" for label, row in document["by_label"].items()]
     lines += [f"  domain {domain}: {_row(row)}" for domain, row in document.get("by_domain", {}).items()]

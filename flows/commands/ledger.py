@@ -284,7 +284,8 @@ def ledger_text(document: Mapping[str, Any]) -> str:
         if credit := group["credit"]:
             lines.append(
                 f"  with credit for redaction, given once: epsilon {credit['epsilon']:.4g}, delta "
-                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, {_RATES}; the assumptions are in the report)"
+                f"{credit['delta']:.3g} (CRT, Theorem 8.3, for a random secret, {_RATES}; the assumptions are in "
+                "the report)"
                 if credit["epsilon"] is not None
                 else f"  no credit for redaction: {credit['reason']}"
                 + (f" ({_RATES})" if "delta2, the probability" in credit["reason"] else "")
