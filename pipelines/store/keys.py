@@ -89,7 +89,7 @@ def _recipe(session: Session, stage: Stage) -> dict[str, Any]:
     return {**found, "plugins": plugins} if plugins else found
 
 
-def _selecting(session: Session, stage: Stage) -> list[StageConfig]:
+def selecting(session: Session, stage: Stage) -> list[StageConfig]:
     """The settings that select code: of its own table, and what it declares; of other tables it just reads values."""
     tables = (stage.table, *stage.runs)
     return [session.configs[t] for t in tables if t in stage.configs and stage.fields.get(t) != ()]
@@ -98,7 +98,7 @@ def _selecting(session: Session, stage: Stage) -> list[StageConfig]:
 def code_of_others(session: Session, stage_name: str) -> dict[str, str]:
     """Digests of the code of other packages that a stage's settings name."""
     stage = GRAPH[stage_name]
-    selected = [r for config in _selecting(session, stage) for r in config.code_references(stage_name)]
+    selected = [r for config in selecting(session, stage) for r in config.code_references(stage_name)]
     # What other packages say of themselves counts wherever their settings are read: claims rest on it.
     described = [r for table in stage.configs for r in session.configs[table].plugin_references()]
     return session.code.of_others([*selected, *described])
@@ -107,7 +107,7 @@ def code_of_others(session: Session, stage_name: str) -> dict[str, str]:
 def built_with(session: Session, stage_name: str) -> dict[str, Any]:
     """Code, data files and environment of a stage: ingredients of its key, or lineage where it has a recipe."""
     stage = GRAPH[stage_name]
-    own = _selecting(session, stage)
+    own = selecting(session, stage)
     references = [stage.module, *(r for config in own for r in config.code_references(stage_name))]
     packages = {*stage.packages, *(p for config in own for p in config.package_references())}
     code = session.code.of(references) | code_of_others(session, stage_name)

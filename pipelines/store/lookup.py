@@ -36,7 +36,7 @@ from pipelines.store.seals import SealError
 from pipelines.store.session import Session
 from pipelines.walks import upstream
 
-_DATA: Final = "data file"
+DATA_FILE: Final = "data file"
 """What the digests of data files begin with, among those of code."""
 
 
@@ -176,9 +176,9 @@ def _data_of(ingredients: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
     """What a model was made of beside the corpus; the first version kept it among code and packages."""
     if "data" in ingredients:
         return dict(ingredients["data"])
-    files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(_DATA)}
+    files = {name: digest for name, digest in ingredients.get("code", {}).items() if name.startswith(DATA_FILE)}
     packages = ingredients.get("environment", {}).get("packages", {})
-    return files | {name: packages.get(name) for name in names if not name.startswith(_DATA)}
+    return files | {name: packages.get(name) for name in names if not name.startswith(DATA_FILE)}
 
 
 def same_values(then: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
 from pipelines.store import manifest as manifests
-from pipelines.store.keys import built_with, own_ingredients
-from pipelines.store.lookup import find, fresh_key_of, kept_of_earlier_run, key_of, must_build
+from pipelines.store.keys import built_with, own_ingredients, selecting
+from pipelines.store.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
 from pipelines.store.outcome import PartitionKeys
 from pipelines.store.session import Session
 
 Action = Literal["hit", "stale", "run", "maybe"]
+FileNames = Callable[[], Sequence[str]]
+"""Names of the data files of a stage, which are listed only where some of them changed."""
+_MOST_NAMES: Final = 8
+"""Files that one reason names."""
 _MEASURES: Final = "pipelines/training/scoring/"
 """Code that measures a model and makes none: when it changes, the stage `evaluate` runs, and no model is stale."""
 
@@ -60,8 +66,9 @@ def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Plan
         own = own_ingredients(session, stage.name)
         if stage.has_recipe:
             own = {**own, **built_with(session, stage.name)}
+        names = functools.cache(functools.partial(_file_names, session, stage))
         for partition in session.partition_names(stage.name):
-            planned = _plan_one(session, stage, partition, own, keys, before)
+            planned = _plan_one(session, stage, partition, own, keys, before, names)
             if planned.action in ("hit", "stale") and planned.key:
                 keys[(stage.name, partition)] = planned.key
             plan.append(planned)
@@ -104,6 +111,7 @@ def _plan_one(
     own: Mapping[str, Any],
     keys: Mapping[tuple[str, str | None], str],
     before: Mapping[tuple[str, str | None], str],
+    names: FileNames,
 ) -> Planned:
     old = _old_ingredients(session, stage, partition, before)
     inputs = _known_inputs(session, stage, partition, keys)
@@ -111,19 +119,21 @@ def _plan_one(
         if stage.has_recipe and not must_build(session, stage.name, partition):
             model = kept_of_earlier_run(session, stage)
             if model is not None:  # whatever comes out of the stages before it
-                return Planned(stage.name, partition, "stale", tuple(explain(model.made_by, own, None)), model.key)
-        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None)))
+                drift = explain(model.made_by, own, None, names)
+                return Planned(stage.name, partition, "stale", tuple(drift), model.key)
+        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None, names)))
     key, ingredients = key_of(session, stage.name, partition, inputs)
     if must_build(session, stage.name, partition):
         return Planned(stage.name, partition, "run", ("forced",), key)
     if (found := find(session, stage.name, key)) is not None:
         drift = []
         if own.get("recipe"):
-            drift = explain(found.made_by, own, fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"])
+            fresh = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
+            drift = explain(found.made_by, own, fresh, names)
         return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
     if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
         return Planned(stage.name, partition, "run", ("a child run made it: it is published, not made anew",), key)
-    reasons = explain(old, own, ingredients["inputs"])
+    reasons = explain(old, own, ingredients["inputs"], names)
     if not reasons and old:
         reasons = ["its files are missing or damaged"]
     elif not reasons:
@@ -157,7 +167,25 @@ def _old_ingredients(
     return manifest.made_by if manifest else None
 
 
-def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mapping[str, Any] | None) -> list[str]:
+def _file_names(session: Session, stage: Stage) -> list[str]:
+    """What the data files of a stage are called, by their number: those of a model, by their name in its folder.
+
+    Those of another corpus keep their number, for their names may be secrets.
+    """
+    files = (
+        (path, config is session.configs["dedup"])
+        for config in selecting(session, stage)
+        for path in config.data_files()
+    )
+    return [f"{DATA_FILE} {n}" if is_hidden else Path(path).name for n, (path, is_hidden) in enumerate(files, start=1)]
+
+
+def explain(
+    old: Mapping[str, Any] | None,
+    own: Mapping[str, Any],
+    inputs: Mapping[str, Any] | None,
+    file_names: FileNames = tuple,
+) -> list[str]:
     """What differs between the last run's ingredients and today's, one short line each. Quotes settings, never text."""
     if old is None:
         return []
@@ -176,8 +204,9 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
         first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
         then, now = old.get("recipe", first), own["recipe"]
         reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
-    code = _changed(old["code"], own["code"])
+    code = [name for name in _changed(old["code"], own["code"]) if not name.startswith(DATA_FILE)]
     reasons += [f"code: {name}" for name in code if not ("recipe" in own and name.startswith(_MEASURES))]
+    reasons += _explain_files(old["code"], own["code"], file_names)
     then, now = old["environment"], own["environment"]
     reasons += [
         f"package: {name} {then['packages'].get(name, 'absent')} → {now['packages'].get(name, 'absent')}"
@@ -201,6 +230,19 @@ def explain(old: Mapping[str, Any] | None, own: Mapping[str, Any], inputs: Mappi
             else:
                 reasons.append(f"output of {GRAPH[name].shown_name} changed")
     return reasons
+
+
+def _explain_files(old: Mapping[str, Any], own: Mapping[str, Any], names: FileNames) -> list[str]:
+    """Which files that the settings name are others: by content, for an added one moves the numbers of the rest."""
+    then, now = ({n: d for n, d in code.items() if n.startswith(DATA_FILE)} for code in (old, own))
+    if then == now:
+        return []
+    known, num_fewer = set(then.values()), len(then) - len(now)
+    called = {f"{DATA_FILE} {number}": name for number, name in enumerate(names(), start=1)}
+    others = sorted(called.get(name, name) for name, digest in now.items() if digest not in known)
+    shown = [*others[:_MOST_NAMES], *([f"{len(others) - _MOST_NAMES} more"] if len(others) > _MOST_NAMES else [])]
+    shown += [f"{num_fewer} fewer"] if num_fewer > 0 else []
+    return [f"files: {', '.join(shown) or 'other order'}"]
 
 
 def _explain_source(old: Iterable[list[Any]], new: Iterable[list[Any]]) -> str:

@@ -12,7 +12,7 @@ from pipelines import graph
 from pipelines.store import keys, lookup, runs
 from pipelines.store import manifest as manifests
 from pipelines.store.identity import key_of_ingredients
-from pipelines.store.plan import Planned, make_plan
+from pipelines.store.plan import Planned, explain, make_plan
 
 BEGIN = {"outputs": {}, "metrics": {}, "state": "completed"}
 RECIPE = """
@@ -189,3 +189,20 @@ def test_a_package_that_holds_a_model_is_compared_with_what_the_first_version_ke
     assert lookup._data_of(old, now["data"]) == lookup._data_of(now, ())
     old["environment"]["packages"]["torch"] = "0"
     assert lookup._data_of(old, now["data"]) != lookup._data_of(now, ())
+
+
+def test_a_plan_names_the_files_of_a_model_that_changed() -> None:
+    """Guards a plan that said "data file 1" to "data file 13" of a detector. A file in front moves the numbers."""
+    base: dict[str, Any] = {"config": {}, "seed": 0, "environment": {"packages": {}, "python": "", "machine": ""}}
+    then = {**base, "code": {"a.py": "1", "data file 1": "x", "data file 2": "y"}}
+    now = {**base, "code": {"a.py": "2", "data file 1": "new", "data file 2": "x", "data file 3": "z"}}
+
+    def names() -> list[str]:
+        return ["config.json", "model.safetensors", "data file 3"]
+
+    assert explain(then, now, None, names) == ["code: a.py", "files: config.json, data file 3"]
+    assert explain(now, then, None, names)[1:] == ["files: model.safetensors, 1 fewer"]
+    many = {**base, "code": {f"data file {n}": str(n) for n in range(1, 14)}}
+    (reason,) = explain({**base, "code": {}}, many, None, lambda: [f"part-{n:02}" for n in range(1, 14)])
+    assert reason == f"files: {', '.join(f'part-{n:02}' for n in range(1, 9))}, 5 more"
+    assert explain(many, many, None, lambda: pytest.fail("listed for nothing")) == []
