@@ -14,6 +14,7 @@ from flows.docs import site
 from flows.docs.commands import leaves
 
 TABLE = (REPOSITORY / "docs/commands.md").read_text("utf-8").split("## Every argument")[0]
+COMMAND = typer.main.get_command(app)
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.S | re.M)
 _REST = re.compile(r"\s#.*|[|>&;].*")
 
@@ -33,7 +34,7 @@ def shown():
 
 def problem(words):
     """What the command line finds wrong with the words, or None."""
-    command = typer.main.get_command(app)
+    command = COMMAND
     words = list(words)
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
