@@ -158,19 +158,28 @@ class _Place:
 
     def __init__(self, url: str) -> None:
         try:
+            from fsspec import get_filesystem_class
             from fsspec.core import url_to_fs
         except ImportError:
             raise ConfigError("store.mirror_url needs fsspec; install reticent[object-storage]") from None
         self._scheme = scheme = urlsplit(url).scheme
         try:
-            # Listings are not remembered: another machine may have written since.
-            self._system, root = url_to_fs(url, use_listings_cache=False)
+            get_filesystem_class(scheme)
         except ImportError:
             raise ConfigError(
                 f"store.mirror_url: {scheme}:// needs a package of fsspec that is not installed (s3fs, gcsfs, adlfs, …)"
             ) from None
         except ValueError:
             raise ConfigError(f"store.mirror_url: fsspec knows no protocol {scheme}://") from None
+        try:
+            # Listings are not remembered: another machine may have written since.
+            self._system, root = url_to_fs(url, use_listings_cache=False)
+        except ValueError:
+            raise ConfigError(
+                f"store.mirror_url: the package of {scheme}:// lacks something that it needs, such as an account or a "
+                "connection string; it reads them from the environment (adlfs: AZURE_STORAGE_CONNECTION_STRING, or "
+                "AZURE_STORAGE_ACCOUNT_NAME and a key)"
+            ) from None
         except Exception as error:
             raise _unreachable(error) from None
         self._root = root.rstrip("/")

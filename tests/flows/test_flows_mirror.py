@@ -26,6 +26,16 @@ from pipelines.store.roots import Roots
 URL = "memory://bucket/folder"
 
 
+class NeedsAnAccount(MemoryFileSystem):
+    """As adlfs without one."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        raise ValueError("no account, and key=hunter2 alone is of no use")
+
+
+fsspec.register_implementation("needy", NeedsAnAccount, clobber=True)
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     copied(finished_run().parent, tmp_path / "project")
@@ -143,6 +153,7 @@ def test_a_damaged_file_is_not_copied(roots: Roots) -> None:
         ("gs://bucket/folder?token=hunter2", "no password"),
         ("nosuch://bucket/folder", "no protocol nosuch://"),
         ("dropbox://bucket/folder", "needs a package"),
+        ("needy://bucket/folder", "needy:// lacks something .* such as an account"),
     ],
 )
 def test_urls_that_cannot_be_used_are_refused_before_a_run(config: Path, url: str, problem: str) -> None:
