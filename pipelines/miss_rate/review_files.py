@@ -25,6 +25,7 @@ _TODO: Final = "todo"
 _Cells = tuple[str, int | str, int | str, str]
 _NOTHING: Final[_Cells] = ("", "", "", "")
 _IMPORTED_AT: Final = "1970-01-01T00:00:00+00:00"
+_HELP: Final = "what each format holds says docs/reviewing.md, under Files"
 
 
 def export_reviews(items: Sequence[Item], decisions: Iterable[Decision], format: str) -> tuple[str, int]:
@@ -190,7 +191,8 @@ def import_reviews(
                     raise ValueError
                 found.append(decision)
         except (ValueError, KeyError, TypeError, IndexError):
-            raise InputError(f"{source}, {where}: this is no review in the format {format}") from None
+            # What was wrong with it may quote the file, which holds secrets.
+            raise InputError(f"{source}, {where}: this is no review in the format {format}; {_HELP}") from None
     return found, num_unknown
 
 
@@ -205,7 +207,7 @@ def _from_jsonl(text: str, source: str) -> Parsed:
             document = json.loads(line)
             sentence, reviews = str(document["text"]), list(document["reviews"])
         except (ValueError, KeyError, TypeError):
-            raise InputError(f"{source}, line {number}: this is no review in the format jsonl") from None
+            raise InputError(f"{source}, line {number}: this is no review in the format jsonl; {_HELP}") from None
         for review in reviews:
             yield f"line {number}", sentence, lambda item, _, r=review: Decision.from_json({**r, "key": item.key})  # type: ignore[misc]
 

@@ -27,6 +27,7 @@ SETTINGS = {
     "RETICENT__SYNTHESIZE__PARTITION_ROWS": "50",
     "RETICENT__SYNTHESIZE__MAX_NEW_TOKENS": "16",
     "RETICENT__SYNTHESIZE__BATCH_SIZE": "8",
+    "RETICENT__SYNTHESIZE__DOWNSTREAM_STEPS": "5",
 }
 CONTRACT = {"schema_version", "num_rows", "path", "epsilon", "delta", "replayed"}
 USUAL = tuple(name for name, stage in GRAPH.items() if not stage.optional)

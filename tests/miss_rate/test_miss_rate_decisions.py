@@ -267,6 +267,14 @@ def test_other_files_are_refused(file_format, text):
         import_reviews(text, [item()], file_format, reviewer="ana", source="f", key_of=key_of)
 
 
+def test_a_review_of_another_kind_is_refused_and_the_page_that_says_how_is_named():
+    review = {"v": 1, "id": "a", "at": "now", "reviewer": "ana", "role": "reviewer", "kind": "sample", "secrets": []}
+    line = json.dumps({"text": item().text, "reviews": [{**review, "wrong": [], "trusted": []}]})
+    with pytest.raises(InputError, match=r"line 1: .* docs/reviewing\.md") as error:
+        import_reviews(line, [item()], "jsonl", reviewer="ana", source="f", key_of=key_of)
+    assert item().text not in str(error.value)
+
+
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_what_nobody_has_judged_is_written_and_comes_back_as_no_review(file_format):
     shown = replace(item((0, 8, "PERSON")), before=(Neighbour("USR", "who is it"),), after=(Neighbour(None, "fine"),))
