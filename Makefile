@@ -109,7 +109,8 @@ audit: setup
 	@test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; } \
 		|| { rm -rf .venv-audit; echo "make audit needs the network: pip-audit could not be installed"; exit 1; }
 	@for lock in requirements.lock requirements-models.lock requirements-slow.lock requirements-site.lock; do \
-		.venv-audit/bin/pip-audit $(AUDIT) --requirement $$lock || exit 1; done
+		.venv-audit/bin/pip-audit $(AUDIT) --requirement $$lock \
+			|| { echo "make audit failed at $$lock: a version is vulnerable, or could not be looked up (no network?)"; exit 1; }; done
 	@echo $(TORCH) | .venv-audit/bin/pip-audit $(AUDIT) --requirement /dev/stdin
 
 lint-container:

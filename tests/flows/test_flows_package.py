@@ -92,6 +92,25 @@ def test_what_is_declared_is_locked():
     assert {canonicalize_name(Requirement(text).name) for text in project["dependencies"]} <= pins
 
 
+def test_an_audit_asks_about_every_lock_and_fails_where_it_is_not_answered(tmp_path):
+    """Without --strict, pip-audit skips what the service does not know, and ends well."""
+    auditor = tmp_path / ".venv-audit/bin/pip-audit"
+    auditor.parent.mkdir(parents=True)
+    auditor.write_text('#!/bin/sh\necho "asked $*"\ncase "$*" in *slow.lock*) exit 1;; esac\n')
+    auditor.chmod(0o755)
+    make = ["make", "--file", str(REPOSITORY / "Makefile"), "--old-file", "setup", "audit"]
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True)
+    asked = [line.split() for line in done.stdout.splitlines() if line.startswith("asked ")]
+    assert [words[-1] for words in asked] == [*package.LOCKS, "requirements-slow.lock"]
+    assert all("--strict" in words for words in asked)
+    assert done.returncode != 0
+    assert "could not be looked up" in done.stdout
+    auditor.write_text('#!/bin/sh\necho "asked $*"\n')
+    done = subprocess.run(make, cwd=tmp_path, capture_output=True, text=True, check=True)
+    asked = {line.split()[-1] for line in done.stdout.splitlines() if line.startswith("asked ")}
+    assert asked == {*(path.name for path in REPOSITORY.glob("*.lock")), "/dev/stdin"}
+
+
 @pytest.mark.slow
 def test_two_builds_are_equal_and_hold_the_same_files(tmp_path):
     script = [sys.executable, str(REPOSITORY / "deploy/package.py"), "--out"]
