@@ -71,7 +71,10 @@ def verify_folder(folder: Path) -> dict[str, Any]:
         document, listed, version, stated = {}, {}, SCHEMA_VERSION, None
         problem = problem or f"{MANIFEST} is no manifest"
     if problem is None and version != SCHEMA_VERSION:
-        raise ConfigError(f"{MANIFEST} is of version {version!a}, and this program reads version {SCHEMA_VERSION}")
+        raise ConfigError(
+            f"{MANIFEST} is of version {version!a}, and this reticent reads version {SCHEMA_VERSION}; check the folder "
+            "with the version that wrote it"
+        )
     signed_by = None if key is None or problem is not None else fingerprint_of(key)
     if signed_by is not None and stated != signed_by:
         signed_by, problem = None, f"{MANIFEST} names another key than the one that signed it"

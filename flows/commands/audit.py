@@ -44,7 +44,7 @@ def audit_document(config: Path, environ: Mapping[str, str], *, force: Sequence[
     key, report = (runs.key_in(record, stage) for stage in ("audit", "report"))
     found = None if key is None else roots.private_files("audit", key).find_json("audit.json")
     if found is None:
-        raise StageError("the audit left no figures; run it again")
+        raise StageError("the audit left no figures; `reticent audit --force audit` makes them anew")
     outputs = dict(record.get("outputs", {}))
     if reason is not None and report is not None:  # a run that was stopped has no outputs, and a report nevertheless
         outputs["report"] = str(roots.private_files("report", report).blob("report.html"))

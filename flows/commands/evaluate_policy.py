@@ -46,7 +46,10 @@ def evaluation_document(
             scores.add(judged, record["gold"])
             num_texts += 1
     if not num_texts:
-        raise InputError(f"{gold} holds no gold record")
+        raise InputError(
+            f'{gold} holds no gold record; a line is {{"text": "...", '
+            '"spans": [{"start": 0, "end": 4, "label": "NAME"}]}'
+        )
     return {
         "policies": list(spec.policies),
         "stabilise": spec.stabilise,

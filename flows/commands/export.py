@@ -87,12 +87,14 @@ def _sources(roots: Roots, name: str) -> list[Path]:
     if len(path.parts) > 1:
         path = (roots.private / path).resolve()
         if not path.is_relative_to(roots.private.resolve()) or not path.exists():
-            raise ConfigError(f"{name} is no file or folder of the private root")
+            raise ConfigError(f"{name} is no file or folder below the private root {roots.private}")
         return [path]
     if (latest / name).exists():
         return [latest / name]
     if (roots.public / "latest" / name).exists():
-        raise ConfigError(f"{name} is public, and lies in plain in {roots.public / 'latest' / name}")
+        raise ConfigError(
+            f"{name} is public, and lies in plain in {roots.public / 'latest' / name}: copy it from there"
+        )
     try:
         tables = tables_of(name)
     except ConfigError:
@@ -103,7 +105,7 @@ def _sources(roots: Roots, name: str) -> list[Path]:
     if missing := [path.name for path in found if not path.exists()]:
         raise ConfigError(f"table {missing[0]} was not built yet; run `reticent run` first")
     if not found:
-        raise ConfigError(f"{name} has no private table; what is public is in plain")
+        raise ConfigError(f"{name} has no private table; what is public lies in plain in {roots.public / 'latest'}")
     return found
 
 

@@ -177,7 +177,10 @@ def _dataset(run: _Run, made: Path) -> tuple[dict[str, Any], str, list[str]]:
             configs.append(_table("synthetic"))
             text += synthetic_section(json.loads((folder / "synthetic.json").read_text("utf-8")))
     if not configs:
-        raise ConfigError("the latest run published no table: see shard.publish, redact.conservative and [synthesize]")
+        raise ConfigError(
+            "the latest run published no table. One of public rows needs redact.conservative and shard.publish = true; "
+            "a synthetic one is written by `reticent synthesize`. Then export again"
+        )
     tasks = {"task_categories": ["text-generation"], "configs": configs}
     return tasks, text, []
 

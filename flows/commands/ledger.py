@@ -246,7 +246,7 @@ def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mappin
     members = group_of_latest(roots, guarantee.budget_scope)
     _, stale = latest_claims(roots, members)
     if stale is not None:
-        raise PrivacyGateError(f"its report and card state claims that do not hold now: {stale}")
+        raise PrivacyGateError(f"the latest run's report and card state claims that do not hold now: {stale}")
     return record, members
 
 

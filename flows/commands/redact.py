@@ -39,7 +39,7 @@ def redactor_spec(policies: Sequence[str], options: Mapping[str, Any]) -> Redact
 
     names = [name.strip() for given in policies for name in given.split(",") if name.strip()]
     if not names:
-        raise ConfigError("--policy names no policy")
+        raise ConfigError("--policy names no policy; give one or several, e.g. --policy regex,names (docs/policies.md)")
     given = {key: value for key, value in options.items() if value is not None}
     try:
         return RedactConfig.model_validate({"policies": names, **given}).redactor_spec()
@@ -71,13 +71,16 @@ def settings_options(pattern: Sequence[str], keywords: Path | None, names: Path 
     for given in pattern:
         label, separator, regex = given.partition("=")
         if not separator:
-            raise ConfigError("--pattern must be LABEL=REGEX")
+            raise ConfigError("--pattern must be LABEL=REGEX, e.g. --pattern TICKET=T-[0-9]{6}")
         options.setdefault("patterns", {})[label] = regex
     if keywords is not None:
         try:
             options["keywords"] = json.loads(keywords.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__})") from None
+            raise InputError(
+                f"--keywords: {keywords} cannot be read as JSON ({type(error).__name__}); it is to hold "
+                '{"DOMAIN": ["keyword", ...]}'
+            ) from None
     if names is not None:
         options["names_file"] = str(names.absolute())
     return options

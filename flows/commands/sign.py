@@ -43,7 +43,7 @@ def sign_document(config: Path, environ: Mapping[str, str], name: str | None) ->
         StoreError: the report is damaged.
     """
     if name is not None and not name.strip():
-        raise ConfigError("--name: whose signature is it?")
+        raise ConfigError('--name is empty: give the name of the person who signs, e.g. --name "Ada Lovelace"')
     settings = load_settings(config, environ)
     roots = open_store(settings, create=False)
     with store_lock(roots.private), private_umask():

@@ -109,7 +109,7 @@ def _read(name: str) -> Iterator[Example]:
             try:
                 yield from read_conll((line.decode("utf-8") for line in lines), name)
             except UnicodeDecodeError:
-                raise InputError(f"{name} is not UTF-8 text") from None
+                raise InputError(f"{name} is not UTF-8 text; convert it first") from None
             return
         for number, record in enumerate(records(lines, name), 1):
             try:
@@ -152,7 +152,10 @@ def _of_gold(config: Path, environ: Mapping[str, str], noted: Noted) -> Iterator
                     known.add(sentence_key(secret, row["text"]))
                     yield make_example(row["text"], spans[row["doc_id"], row["sentence_index"]])
     if not found:
-        raise InputError("--gold: no training document of this project carries labels")
+        raise InputError(
+            "--gold: no training document of this project carries labels; corpus.gold_field names the "
+            "field that holds them"
+        )
 
 
 def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[Example]:

@@ -33,7 +33,9 @@ def train_document(
     with opened(data) as lines:
         for number, record in enumerate(records(lines, data), 1):
             if not isinstance(record.get("domain"), str) or not record["domain"].strip():
-                raise InputError(f'{data}, record {number}: needs a "domain"')
+                raise InputError(
+                    f'{data}, record {number}: needs a "domain" beside its "text", a string that is not empty'
+                )
             rows.append((record["text"], record["domain"]))
     learnt_from: Noted = {}
     if project is not None:

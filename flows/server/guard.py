@@ -93,7 +93,10 @@ def _problems_on_the_server(run: FlowRun, config: str) -> list[str]:
             deployment = client.read_deployment(run.deployment_id) if run.deployment_id else None
             pool = client.read_work_pool(run.work_pool_name) if run.work_pool_name else None
     except (httpx.HTTPError, RuntimeError):
-        raise StoreError("the Prefect server does not answer, so it is unknown who started this run") from None
+        raise StoreError(
+            "the Prefect server does not answer, so it is unknown who started this run; start the server, then the "
+            "run again"
+        ) from None
     return list(run_problems(run, deployment, pool, config))
 
 

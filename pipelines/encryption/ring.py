@@ -79,7 +79,10 @@ def open_ring(document: Any, store_key: bytes) -> KeyRing:
     """
     version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > VERSION:
-        raise StoreError(f"the ring of keys {FILE} has layout {version}, this version reads {VERSION}")
+        raise StoreError(
+            f"the ring of keys {FILE} has layout {version}, and this version of reticent reads {VERSION}; use the "
+            "version that wrote it, or a newer one"
+        )
     try:
         raw = {bytes.fromhex(name): bytes.fromhex(wrapped) for name, wrapped in document["keys"].items()}
         current = bytes.fromhex(document["current"])

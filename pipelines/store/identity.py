@@ -48,7 +48,10 @@ def read_identity(private: Path) -> dict[str, Any] | None:
         raise StoreError(f"{path} is damaged: it holds no JSON object; {_REMEDY}")
     if document.get("schema_version") not in (1, versions.STORE):
         found = document.get("schema_version")
-        raise StoreError(f"{path} has layout {found}, this version reads 1 to {versions.STORE}")
+        raise StoreError(
+            f"{path} has layout {found}, and this version of reticent reads 1 to {versions.STORE}; use the version "
+            "that wrote it, or a newer one"
+        )
     return document
 
 

@@ -172,9 +172,9 @@ def _read_secret(path: Path) -> bytes:
     except PermissionError:
         raise StoreError(f"the store's secret {path} cannot be read by this user; change its owner or mode") from None
     except (OSError, ValueError):
-        raise StoreError(f"the store's secret {path} cannot be read as hexadecimal text") from None
+        raise StoreError(f"the store's secret {path} is not hexadecimal text; restore it from a backup") from None
     if len(secret) < 16:
-        raise StoreError(f"the store's secret {path} is shorter than 16 bytes")
+        raise StoreError(f"the store's secret {path} is shorter than 16 bytes; restore it from a backup")
     return secret
 
 
@@ -206,7 +206,10 @@ def open_roots(
     private, public = (Path(os.path.abspath(root)) for root in (private, public))  # noqa: PTH100  (drops ..)
     real_private, real_public = private.resolve(), public.resolve()
     if real_private == real_public or real_private in real_public.parents or real_public in real_private.parents:
-        raise PrivacyGateError(f"the private root {private} and the public root {public} must not overlap")
+        raise PrivacyGateError(
+            f"the private root {private} and the public root {public} must not overlap; choose two folders beside each "
+            "other with store.private_root and store.public_root"
+        )
     _require_own(private)
     secret = secret_file or private / "secret"
     try:

@@ -109,7 +109,7 @@ def test_what_nobody_read_or_what_changed_after_it_was_read_is_not_signed(config
     assert "What is claimed, and for whom" in page.read_text("utf-8")
     assert sign_document(config, {}, "Ada Example")["signed"] is not None
     for name in ("", "  "):
-        with pytest.raises(ConfigError, match="whose signature"):
+        with pytest.raises(ConfigError, match="name of the person who signs"):
             sign_document(config, {}, name)
     second = replace(read_ledger(roots)[-1], release_id="5e" * 8, key="5e" * 20)
     with locked(roots) as path:

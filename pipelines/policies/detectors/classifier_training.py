@@ -77,9 +77,13 @@ def train_classifier(
         raise ConfigError(f"--out: {out} holds something else than a classifier; name another folder")
     domains = sorted({domain for _, domain in rows})
     if len(domains) < 2 or len(rows) < 10:
-        raise InputError("training needs at least two domains and ten texts")
+        raise InputError(
+            f"--data: training needs at least two domains and ten texts; there are {len(domains)} and {len(rows)}"
+        )
     if len({label_of(domain) for domain in domains}) < len(domains):
-        raise InputError("two domains differ in case or punctuation only")
+        raise InputError(
+            "--data: two domains differ in case or punctuation only; give them one name, or clearly different ones"
+        )
     torch.manual_seed(seed)
     order = random.Random(seed)  # noqa: S311 - no secret depends on it
     try:
