@@ -31,7 +31,6 @@ GAMMAS: Final = (0.0, 0.1, 0.3, 0.5)
 def _figure2() -> list[Cell]:
     cells = []
     for corpus, source in SOURCES.items():
-        has_secrets = {"": NO_SECRETS, ", whole text": {}} if corpus == "CustomerSim" else {"": {}}
         cells += [
             Cell(
                 paper=P,
@@ -40,7 +39,7 @@ def _figure2() -> list[Cell]:
                 differs=f"{BASE}; {A3}",
                 minutes=minutes_of("customersim" if corpus == "CustomerSim" else "wikitext", method),
                 run=Train(
-                    corpus=source if method == "crt" else source.removesuffix("_digits"),
+                    corpus=source,
                     method=method,
                     small={"train.epochs": "1"} if method == "no_dp" else {},
                     paper=AT_PAPER,
@@ -49,7 +48,7 @@ def _figure2() -> list[Cell]:
                 headline=True,
                 **measure,
             )
-            for scored, measure in has_secrets.items()
+            for scored, measure in (("", NO_SECRETS), (", whole text", {}))
             for name, method in METHODS.items()
         ]
         cells.append(
@@ -79,7 +78,7 @@ def _figure2() -> list[Cell]:
                     paper={"train.epochs": "100"},
                 ),
                 minutes=10.0,
-                **(NO_SECRETS if corpus == "CustomerSim" else {}),
+                **NO_SECRETS,
             )
         )
     return cells
@@ -168,29 +167,27 @@ def _f(number: int, name: str) -> str:
     return f"{P}/figure{number}/{name}"
 
 
+def _close_and_better(scored: str) -> tuple[Ordering, ...]:
+    return tuple(
+        Ordering(_f(2, f"{corpus}, {better}-GPT{scored}"), _f(2, f"{corpus}, {other}-GPT{scored}"))
+        for corpus in SOURCES
+        for better, other in (("No-DP", "CRT"), ("CRT", "DPSGD"))
+    )
+
+
 CLAIMS: Final[tuple[Claim, ...]] = (
     Claim(
         paper=P,
         text="CRT-GPT is close to No-DP-GPT, and better than DPSGD-GPT at the same noise budget",
         headline=True,
-        rules=tuple(
-            rule
-            for corpus in SOURCES
-            for rule in (
-                Ordering(_f(2, f"{corpus}, No-DP-GPT"), _f(2, f"{corpus}, CRT-GPT")),
-                Ordering(_f(2, f"{corpus}, CRT-GPT"), _f(2, f"{corpus}, DPSGD-GPT")),
-            )
-        ),
+        rules=_close_and_better(""),
         context=(*WIKITEXT_GAINS, *DIALOGUE_GAINS),
-        note="of CustomerSim, words that are no secret are scored: CRT reads no secret that the policy finds",
+        note="words that are no secret are scored: CRT reads no secret that the policy finds",
     ),
     Claim(
         paper=P,
-        text="So it is on all words of CustomerSim, secrets among them",
-        rules=(
-            Ordering(_f(2, "CustomerSim, No-DP-GPT, whole text"), _f(2, "CustomerSim, CRT-GPT, whole text")),
-            Ordering(_f(2, "CustomerSim, CRT-GPT, whole text"), _f(2, "CustomerSim, DPSGD-GPT, whole text")),
-        ),
+        text="So it is on all words, secrets among them",
+        rules=_close_and_better(", whole text"),
         note="the paper does not say whether the text that it tests on holds secrets",
     ),
     Claim(
