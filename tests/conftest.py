@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 from support import REPOSITORY, rewriting, session
+from support.losses import remember_losses
 
 from pipelines.store import code
 
@@ -45,10 +45,7 @@ gc.disable()  # until all is imported, nothing of which is ever garbage
 
 
 def pytest_collection_finish() -> None:
-    if "dp_accounting.pld.privacy_loss_distribution" in sys.modules:
-        from support.quick_losses import quicken
-
-        quicken()
+    remember_losses()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)  # little that tests make goes round, and each look takes a tenth of their time
     gc.enable()

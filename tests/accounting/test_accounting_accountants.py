@@ -6,11 +6,8 @@ import math
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_mechanism
 from scipy.stats import norm
-from support import quick_losses
 
 from pipelines.accounting.accountants import (
     all_epsilons,
@@ -130,15 +127,6 @@ def test_unknown_events_and_relations_are_refused():
         epsilon(object(), 1e-5)
     with pytest.raises(ValueError):
         epsilon(STEPS, 1e-5, "nearby")
-
-
-@pytest.mark.parametrize(("deviation", "rate"), [(0.6, 0.01), (2.0, 0.3), (25.0, 0.999)])
-def test_losses_that_tests_compute_at_once_are_those_of_the_library_to_the_last_bit(deviation, rate):
-    """Guards all tests of guarantees, which use `support.quick_losses`."""
-    relation = privacy_loss_mechanism.AdjacencyType.REPLACE
-    loss = privacy_loss_mechanism.GaussianPrivacyLoss(deviation, sampling_prob=rate, adjacency_type=relation)
-    grid = np.arange(-3000, 3001) * 1e-3
-    assert quick_losses.at_once(loss, grid).tobytes() == quick_losses.one_by_one(loss, grid).tobytes()
 
 
 def test_accounting_imports_no_torch():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pipelines
 from pipelines.store import code
 from pipelines.store.statcache import StatCache
-from support.quick_losses import quicken
+from support.losses import remember_losses
 
 _IMPORTED_LATE = ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2", "scipy.stats")
 
@@ -23,7 +23,7 @@ def load_library() -> None:
     for name in (*modules, *_IMPORTED_LATE):
         with contextlib.suppress(ImportError):  # of an extra that is not installed; the run that needs it will say so
             importlib.import_module(name)
-    quicken()
+    remember_losses()
     code.scan_source = functools.cache(code.scan_source)
     code.CodeDigests(StatCache(Path(os.devnull))).of(modules)
 
