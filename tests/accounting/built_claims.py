@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import json
 
+from support import training_events
+
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.facts import CorpusFacts, parse_training
 from pipelines.miss_rate.rates import Delta2, FalseNegativeRate, Stability
 
 MU = "uniform over the secrets of a test"
-# REPLACE_ONE epsilon of noise 4, rate 0.1, 10 steps at delta 1e-5 is about 1.2.
-STEP = {"type": "poisson_sampled", "sample_rate": 0.1, "event": {"type": "gaussian", "noise_multiplier": 4.0}}
 EVENTS = {
-    "schema_version": 1,
-    "method": "crt",
-    "record": "sentence",
-    "num_private_records": 1000,
-    "num_public_records": 500,
-    "event": {"type": "self_composed", "count": 10, "event": STEP},
-    "target_delta": 1e-5,
-    "target_epsilon": None,
-    "relation": "replace_one",
-    "max_grad_norm": 0.5,
-    "insecure_test_seed": False,
+    **training_events.EVENTS,
     "tokenizer": {"kind": "bpe_public", "trained_on": "public"},
-    "public_order": "content_hash",
     "assumption_notes": ["a note of the training stage"],
 }
 GAMMA = FalseNegativeRate(value=0.05, upper=0.1, confidence=0.95, mu=MU)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from built_claims import CLEAN_CENSUS, CONSERVATIVE, EVENTS, MU, STABILITY, STEP, WORST_MU, build, claim, text
+from built_claims import CLEAN_CENSUS, CONSERVATIVE, EVENTS, MU, STABILITY, WORST_MU, build, claim, text
+from support.training_events import STEP
 
 from pipelines.accounting.confidentiality import amplify_epsilon
 from pipelines.accounting.events import UnsupportedEventError

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from support import REPOSITORY
+from support.imports import loaded_after
 
 import reticent
 from pipelines.graph import GRAPH
@@ -32,15 +31,8 @@ HEAVY = (
 )
 
 
-def _loaded_after(code: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"], capture_output=True, text=True, check=True
-    )
-    return {name.partition(".")[0] for name in done.stdout.split()}
-
-
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    loaded = _loaded_after("import reticent; dir(reticent); reticent.__version__")
+    loaded = loaded_after("import reticent; dir(reticent); reticent.__version__")
     assert not loaded & {*HEAVY, "pipelines", "flows", "tasks"}
 
 
@@ -91,13 +83,13 @@ def test_every_public_name_is_there() -> None:
 
 def test_plug_ins_are_checked_without_anything_heavy() -> None:
     kinds = ("policies", "readers", "methods", "tasks")
-    loaded = _loaded_after("; ".join(f"import reticent.plugins.{kind}" for kind in kinds))
+    loaded = loaded_after("; ".join(f"import reticent.plugins.{kind}" for kind in kinds))
     assert not loaded & {"torch", "transformers", "spacy", "prefect", "polars", "scipy", "dp_accounting"}
 
 
 @pytest.mark.parametrize("part", ["accounting", "miss_rate", "policies", "runs", "errors"])
 def test_parts_load_neither_torch_nor_prefect(part: str) -> None:
-    loaded = _loaded_after(f"import reticent.{part}")
+    loaded = loaded_after(f"import reticent.{part}")
     assert not loaded & {"torch", "transformers", "prefect", "dask", "ray"}
 
 

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 from support.reproduced import COMPUTED, TRAINED
 
 from benchmarks.reproduce import __main__ as command
@@ -110,6 +111,7 @@ def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypa
 
     folder = tmp_path / "gpt2"
     base._tokenizer(["the cat sat on the mat ."] * 9, 300, folder)
+    torch.manual_seed(0)
     GPT2LMHeadModel(GPT2Config(vocab_size=300, n_embd=8, n_layer=1, n_head=1, n_positions=64)).save_pretrained(folder)
     rows = [
         {"id": f"{fold}-{number}", "text": f"Anna Miller met {number} friends in Paris .", "fold": fold}
@@ -118,8 +120,9 @@ def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypa
     ]
     corpus = replace(corpora.CORPORA["wikitext"], rows=lambda *_: rows)
     monkeypatch.setitem(corpora.CORPORA, "wikitext", corpus)
-    short = {"train.epochs": "1", "train.expected_batch_size": "20", "train.context_length": "64"}
-    short["train.public_learning_rate"] = "3e-3"
+    # Passes enough that the order of rows, which is drawn for each stage, says little of what is learnt.
+    short = {"train.epochs": "4", "train.jft_phase1_epochs": "4", "train.expected_batch_size": "20"}
+    short |= {"train.context_length": "64", "train.public_learning_rate": "1e-2"}
     run = Train(corpus="wikitext", method="jft/direct", small=short)
     here = replace(place, models={"openai-community/gpt2": str(folder)})
     found = json.loads(running.run_cell(replace(TRAINED, run=run), "paper", 0, here).read_text("utf-8"))
@@ -128,9 +131,9 @@ def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypa
     alone = json.loads(running.run_cell(replace(TRAINED, name="b", run=redacted), "paper", 0, here).read_text("utf-8"))
     # The redacted model is jft's after its first phase.
     before, after = (math.log(found["figures"][f"perplexity_per_word_{when}_phase_1"]) for when in ("before", "after"))
-    learnt = before - math.log(alone["value"])  # but for the order of rows, which is drawn for each stage
-    assert learnt > 0.05  # how much is chance: the start weights and the order of rows are drawn
-    assert before - after == pytest.approx(learnt, rel=0.25)
+    learnt = before - math.log(alone["value"])
+    assert learnt > 0.2
+    assert before - after == pytest.approx(learnt, rel=0.1)
     assert found["figures"]["private_perplexity"] > 1
 
 

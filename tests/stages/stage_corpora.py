@@ -8,30 +8,6 @@ from support.tables import table_writer
 
 MASK = "<MASK>"
 STAGES = ("split", "redact", "shard", "estimate")
-EVENTS = {
-    "schema_version": 1,
-    "method": "crt",
-    "record": "sentence",
-    "num_private_records": 1000,
-    "num_public_records": 500,
-    "event": {
-        "type": "self_composed",
-        "count": 10,
-        "event": {
-            "type": "poisson_sampled",
-            "sample_rate": 0.1,
-            "event": {"type": "gaussian", "noise_multiplier": 4.0},
-        },
-    },
-    "target_delta": 1e-5,
-    "target_epsilon": None,
-    "relation": "replace_one",
-    "max_grad_norm": 0.5,
-    "insecure_test_seed": False,
-    "tokenizer": {"kind": "bytes", "trained_on": "none"},
-    "public_order": "content_hash",
-    "assumption_notes": [],
-}
 
 
 class Row(NamedTuple):

@@ -6,8 +6,8 @@ import itertools
 import pytest
 from from_split import Pipeline, by_hand, characters_of, corpus, oracle, secrets_of, sentence
 from neighbours import TABLE, FailsOnMasks, Neighbours, Together, plugin, world_of
-from stage_corpora import EVENTS
 from support.tables import read_table
+from support.training_events import EVENTS
 
 from pipelines.accounting.claims import Review, build_claims
 from pipelines.accounting.facts import CorpusFacts, parse_training

