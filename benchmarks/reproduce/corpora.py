@@ -91,7 +91,7 @@ epochs = 5
 public_batch_size = 32
 public_learning_rate = 2e-3
 expected_batch_size = 500
-private_learning_rate = 2e-3
+private_learning_rate = 5e-3
 context_length = 48
 max_eval_sentences = 872
 """

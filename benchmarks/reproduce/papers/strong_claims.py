@@ -81,6 +81,14 @@ CLAIMS: Final[tuple[Claim, ...]] = (
     ),
     Claim(
         paper=P,
+        text="So it is on SST-2 (ε = 8)",
+        rules=tuple(
+            Ordering(_c(f"text/SST-2, full, ε = 8, batch {b}, learning rate {r}"), _c("table1/SST-2, full, ε = 8"))
+            for b, r in (("50", "5e-4"), ("50", "5e-3"), ("500", "5e-4"))
+        ),
+    ),
+    Claim(
+        paper=P,
         text="At a fixed number of steps the noise a record falls with the batch",
         headline=True,
         rules=tuple(
