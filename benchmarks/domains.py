@@ -1,13 +1,15 @@
 """LiRa across three domains of MultiDoGO (Kabra and Elenberg 2023, section 6), on small models. See docs/audit.md.
 
     OMP_NUM_THREADS=1 nice -n 10 python benchmarks/domains.py --data-dir FOLDER [--work build/domains]
+    ... --prompts airline --seed 1                                            # another training of each model
     ... --without-domain-tokens --models "Public;JFT;Redaction Schedule"      # the ablation of appendix E.3
 
 Every training is a run of the pipeline beside the others, over the rows of some domains; what is done is kept in the
 work folder. What differs from the paper: customers' turns only (the files with both sides are not at hand), a GPT-2 of
 two blocks that learnt English from WikiText-2, keywords from the corpus's own slots, a small classifier, fewer
-conversations, one seed. The claims and what decides them (`CLAIMS`, `MARGIN`) were fixed before the first run. Writes
-results/domains.json, or results/domains_without_tokens.json.
+conversations. A seed decides what texts are drawn; noise and the order of rows are drawn anew by every training. The
+claims and what decides them (`CLAIMS`, `MARGIN`) were fixed before the first run. Writes results/domains.json (of
+another seed domains_1.json, …), or results/domains_without_tokens.json.
 """
 
 from __future__ import annotations
@@ -64,6 +66,7 @@ from pipelines.training.encoded import Record
 from pipelines.training.trained import TrainedModel, open_trained
 
 NUM_FOR_Z: Final = 50
+SEEDS: Final = 3
 MARGIN: Final = 0.05
 """Rates that differ by less are alike."""
 THRESHOLDS: Final = tuple(np.linspace(0.5, 0.99, 50).tolist())
@@ -80,6 +83,7 @@ CLAIMS: Final[tuple[tuple[str, Kind, str], ...]] = (
 )
 """What the paper found (Figure 1, section 6.4: all but Private and Public lie below DOMAIN-only)."""
 SETTINGS = """
+seed = {seed}
 [corpus]
 inputs = ["corpus.jsonl"]
 [split]
@@ -132,7 +136,7 @@ class WrittenOnce(Decoding):
 DECODING: Final = WrittenOnce(num=10, max_new_tokens=40, top_k=40, batch_size=250)
 
 
-def prepare(data_dir: Path, folder: Path, num: int, epochs: int, has_tokens: bool) -> Path:
+def prepare(data_dir: Path, folder: Path, num: int, epochs: int, seed: int, has_tokens: bool) -> Path:
     """Writes corpus, models to begin with, and settings; the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
@@ -154,7 +158,7 @@ def prepare(data_dir: Path, folder: Path, num: int, epochs: int, has_tokens: boo
         listed = ", ".join(f"{domain} = {json.dumps(words)}" for domain, words in keywords(data_dir)[0].items())
         settings = SETTINGS.format(
             keywords=f"{{{listed}}}", model=models / "gpt2", tokens=json.dumps(has_tokens),
-            domains=json.dumps(DOMAINS if has_tokens else []), context=CONTEXT, epochs=epochs,
+            domains=json.dumps(DOMAINS if has_tokens else []), context=CONTEXT, epochs=epochs, seed=seed,
         )  # fmt: skip
         config.write_text(settings, encoding="utf-8")
     return config
@@ -214,6 +218,7 @@ class Attacks:
     names: Sequence[str]
     prompted: Sequence[str]
     has_tokens: bool
+    seed: int
 
     def __post_init__(self) -> None:
         everything, train = needed_models(DOMAINS), self.trainings.model
@@ -233,6 +238,10 @@ class Attacks:
             found[domain] = drawn.fitted(DECODING.max_new_tokens + 2, *self.models.values())
         return found
 
+    def _drawing(self, number: int) -> np.random.Generator:
+        """Draws texts; of seed 0 as before there were seeds."""
+        return np.random.default_rng(number if self.seed == 0 else (number, self.seed))
+
     def targets(self, name: str) -> Mapping[str, TrainedModel]:
         """The model of each domain of prompts: DOMAIN-only is another one for each."""
         return self.only if name == "DOMAIN-only" else dict.fromkeys(self.prompted, self.models[name])
@@ -243,7 +252,7 @@ class Attacks:
         for domain, target in self.targets(name).items():
             whoever = dict.fromkeys(self.references, target)
             given = {domain: prompts[domain]}
-            found |= attack_references(whoever, given, policies, DECODING, np.random.default_rng(30))
+            found |= attack_references(whoever, given, policies, DECODING, self._drawing(30))
         return found
 
     def judged(self, name: str, policies: LabelledPolicies) -> dict[Pair, Judged]:
@@ -254,7 +263,7 @@ class Attacks:
             for domain, target in self.targets(name).items():
                 given = {domain: self.prompts[domain]}
                 scored |= attack(
-                    target, given, policies, DECODING, np.random.default_rng(30), references=self.references
+                    target, given, policies, DECODING, self._drawing(30), references=self.references
                 )  # fmt: skip
             self._attacked[name] = scored
         return {pair: replace(judged, lira=self._attacked[name][pair].lira) for pair, judged in found.items()}
@@ -267,7 +276,7 @@ class Attacks:
             chosen = choose_threshold(*both, THRESHOLDS)
         z = 0.0 if chosen is None else chosen.value
         of_references = attack_references(
-            self.references, self.prompts, policies, DECODING, np.random.default_rng(10)
+            self.references, self.prompts, policies, DECODING, self._drawing(10)
         )  # fmt: skip
         judged = {name: self.judged(name, policies) for name in ("DOMAIN-only", *self.names)}
         rng = np.random.default_rng(40)
@@ -348,6 +357,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--models", help="of needed_models, Public among them, with semicolons; all if not given")
     parser.add_argument("--prompts", default=",".join(DOMAINS), help="domains that models are asked about")
+    parser.add_argument("--seed", type=int, default=0, choices=range(SEEDS))
     parser.add_argument("--without-domain-tokens", action="store_true")
     parser.add_argument("--work", type=Path, default=Path("build/domains"))
     args = parser.parse_args()
@@ -355,9 +365,10 @@ def main() -> None:
     has_tokens = not args.without_domain_tokens
     started = time.monotonic()
     kind = "tokens" if has_tokens else "without_tokens"
-    folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}").absolute()
-    trainings = Trainings(prepare(args.data_dir, folder, args.conversations, args.epochs, has_tokens))
-    attacks = Attacks(trainings, names, args.prompts.split(","), has_tokens)
+    of_seed = f"_{args.seed}" if args.seed else ""
+    folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}{of_seed}").absolute()
+    trainings = Trainings(prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens))
+    attacks = Attacks(trainings, names, args.prompts.split(","), has_tokens, args.seed)
     everything, distinctive = keywords(args.data_dir)
     classifier = {"classifier": str(folder / "classifier"), "classifier_threshold": 0.5}
     by_policy = {}
@@ -384,7 +395,7 @@ def main() -> None:
         "words_a_text": attacks.words(),
         "policies": by_policy,
     }
-    path = RESULTS / ("domains.json" if has_tokens else "domains_without_tokens.json")
+    path = RESULTS / f"domains{'' if has_tokens else '_without_tokens'}{of_seed}.json"
     path.write_text(json.dumps(found, sort_keys=True, indent=1) + "\n", encoding="utf-8")
     print(markdown(by_policy))
     print(f"{time.monotonic() - started:.0f} s, of which {cpu_seconds():.0f} s of processor time")

@@ -17,22 +17,32 @@ def _document(name: str) -> dict[str, Any]:
     return found
 
 
+def _of_domains(policy: str) -> list[dict[str, Any]]:
+    """What a policy said in each training of `domains.py`: domains.json, domains_1.json, …"""
+    paths = sorted(OTHERS.glob("domains.json")) + sorted(OTHERS.glob("domains_[0-9].json"))
+    return [_document(path.name)["policies"][policy] for path in paths]
+
+
 def leak_rate(policy: str, model: str) -> dict[str, Any]:
     """Domain privacy: the share of texts that a policy takes for a leak; `domains.py`, prompts of one domain."""
-    for found in _document("domains.json")["policies"][policy]["models"]:
-        if found["name"] == model:
-            rates = [pair["rate"] for pair in found["pairs"]]
-            hits, units = (sum(rate[key] for rate in rates) for key in ("num_hits", "num_units"))
-            return {"leaks": 100 * hits / units, "perplexity": found["perplexity"]}
-    raise KeyError(f"domains.json: no {model}")
+    leaks, perplexities = [], []
+    for training in _of_domains(policy):
+        (found,) = (found for found in training["models"] if found["name"] == model)
+        rates = [pair["rate"] for pair in found["pairs"]]
+        hits, units = (sum(rate[key] for rate in rates) for key in ("num_hits", "num_units"))
+        leaks.append(100 * hits / units)
+        perplexities.append(found["perplexity"])
+    known = [value for value in perplexities if value is not None]
+    return {"leaks": fmean(leaks), "of_seeds": leaks, "perplexity": fmean(known) if known else None}
 
 
 def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
-    """Domain privacy: points by which one model's rate lies above another's, with its interval over conversations."""
-    for claim in _document("domains.json")["policies"][policy]["claims"]:
-        if (claim["first"], claim["second"]) == (first, second):
-            return {name: 100 * claim[name] for name in ("difference", "low", "high")}
-    raise KeyError(f"domains.json: no {first} against {second}")
+    """Domain privacy: points by which one model's rate lies above another's, in each training."""
+    differences = []
+    for training in _of_domains(policy):
+        (claim,) = (c for c in training["claims"] if (c["first"], c["second"]) == (first, second))
+        differences.append(100 * claim["difference"])
+    return {"difference": fmean(differences), "of_seeds": differences}
 
 
 def by_miss_rate(corpus: str, method: str, gamma: float, figure: str) -> dict[str, Any]:

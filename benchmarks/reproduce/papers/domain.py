@@ -12,10 +12,10 @@ from benchmarks.reproduce.cells import Cell, Impossible, Recorded
 from benchmarks.reproduce.verdicts import Claim, Positive, Within
 
 P: Final = "domain"
-COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline"
+COMMAND: Final = "python benchmarks/domains.py --data-dir DATA --prompts airline --seed 0 (1, 2)"
 DIFFERS: Final = (
     "a GPT-2 of two blocks that learnt English from WikiText-2, for GPT-2; 300 conversations a domain, customers' "
-    "turns only; one seed: intervals are over conversations"
+    "turns only; prompts of one domain"
 )
 POLICIES: Final = {"keywords": "keyword", "classifier": "classifier"}
 MODELS: Final = ("DOMAIN-only", "Public", "Pub+Redacted", "Private", "JFT", "Redaction Schedule")
