@@ -83,6 +83,7 @@ CLAIMS: Final[tuple[tuple[str, Kind, str], ...]] = (
 )
 """What the paper found (Figure 1, section 6.4: all but Private and Public lie below DOMAIN-only)."""
 SETTINGS = """
+[run]
 seed = {seed}
 [corpus]
 inputs = ["corpus.jsonl"]

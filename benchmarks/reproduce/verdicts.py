@@ -72,9 +72,6 @@ def estimate(cell: Cell, results: Sequence[Mapping[str, Any]]) -> Estimate | Non
     values = list(values_of(results).values())
     if not values:
         return None
-    if len(results) == 1 and {"low", "high"} <= set(results[0]["figures"]):
-        figures = results[0]["figures"]
-        return Estimate(values[0], float(figures["low"]), float(figures["high"]), 1)
     return interval(values, exact=isinstance(cell.run, Compute))
 
 
@@ -204,7 +201,7 @@ class Above(_OfOne):
 
 @dataclass(frozen=True)
 class Positive(_OfOne):
-    """A difference that was recorded with its interval is positive."""
+    """A recorded difference is positive."""
 
     def of(self, cell: Cell, found: Estimate) -> Verdict:
         return judged(found, lambda value: value > 0, f"{cell.name}: {_told(found, '+')}")
@@ -212,7 +209,7 @@ class Positive(_OfOne):
 
 @dataclass(frozen=True)
 class Within(_OfOne):
-    """A difference that was recorded with its interval is at most so large."""
+    """A recorded difference is at most so large."""
 
     most: float
 

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from support.reproduced import COMPUTED, TRAINED
@@ -156,12 +157,20 @@ def test_orderings_are_judged_by_intervals(small, large, word):
     assert Ordering("a", "b").judge(known(a=small, b=large)).word == word
 
 
-def test_an_interval_of_one_training_is_no_more_than_partly():
+@pytest.mark.parametrize(
+    ("differences", "positive", "within"),
+    [
+        ([3.0], "partly", "not"),  # one training
+        ([3.0, 3.1, 2.9], "reproduced", "not"),
+        ([1.0, 1.5, 0.5], "partly", "partly"),  # from -0.24 to 2.24
+    ],
+)
+def test_a_recorded_difference_is_judged_by_its_trainings(differences, positive, within):
     recorded = replace(TRAINED, measure="difference")
-    figures = {"difference": 3.0, "low": 1.0, "high": 5.0}
-    done = {recorded.identity: (recorded, [{"seed": 0, "value": 3.0, "figures": figures}])}
-    assert verdicts.Positive(recorded.identity).judge(done).word == "partly"
-    assert verdicts.Within(recorded.identity, 2.0).judge(done).word == "not"
+    figures = {"difference": fmean(differences), "of_seeds": differences}
+    done = {recorded.identity: (recorded, [{"seed": 0, "value": fmean(differences), "figures": figures}])}
+    assert verdicts.Positive(recorded.identity).judge(done).word == positive
+    assert verdicts.Within(recorded.identity, 2.0).judge(done).word == within
 
 
 def test_seeds_are_compared_with_themselves():

@@ -53,6 +53,8 @@ def test_every_page_fits_and_needs_nothing_of_others(full: dict[str, Any], tmp_p
                 tab.resize(width, 844, mobile=mobile)
                 tab.open(file.as_uri())
                 assert tab.js("document.documentElement.scrollWidth <= innerWidth"), (name, width)
+                sideways = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+                assert tab.js(sideways) == 0, (name, width)
                 cut_off = "[...document.querySelectorAll('svg text')].filter(t => t.textContent.endsWith('…')).length"
                 assert tab.js(cut_off) == 0, (name, width)
             printed = base64.b64decode(tab.call("Page.printToPDF", paperWidth=8.27, paperHeight=11.69)["data"])

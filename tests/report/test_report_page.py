@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from public_reports import Page, published, said
 
+from pipelines.report import render
 from pipelines.report.figures import Sources, build
 from pipelines.report.render import render_html
 
+TEMPLATES = Path(render.__file__).parent
 Make = Callable[..., dict[str, Any]]
 
 
@@ -45,6 +48,20 @@ def _loads(html: str) -> list[str]:
 @pytest.mark.parametrize("version", ["full", "public"])
 def test_nothing_is_loaded_and_nothing_runs(pages: dict[str, str], version: str) -> None:
     assert _loads(pages[version]) == []
+
+
+def test_wide_tables_name_the_column_of_each_figure_for_phones() -> None:
+    found = 0
+    for template in sorted(TEMPLATES.glob("*.html")):
+        for table in re.findall(r"<table.*?</table>", template.read_text("utf-8"), re.DOTALL):
+            heads = re.findall(r'<th scope="col">(.*?)</th>', table)
+            if len(heads) < 5:
+                continue
+            found += 1
+            assert table.startswith('<table class="stack">'), (template.name, heads)
+            for row in re.findall(r'<th scope="row">.*?</tr>', table, re.DOTALL):
+                assert re.findall(r"<td(?: data-title=\"(.*?)\")?>", row) == heads[1:], template.name
+    assert found > 10
 
 
 def test_the_check_for_loads_finds_loads() -> None:
