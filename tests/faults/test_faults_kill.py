@@ -264,6 +264,7 @@ def _building_in_a_pool(session: int, root: Path) -> list[int]:
     raise AssertionError("no worker processes")
 
 
+@pytest.mark.slow
 def test_workers_die_with_their_parent_are_replaced_and_give_the_same_bytes(
     server: Server, undisturbed: Undisturbed
 ) -> None:

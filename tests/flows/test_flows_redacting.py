@@ -228,6 +228,7 @@ def test_long_texts_are_read_to_their_last_word(tmp_path: Path) -> None:
     assert [span["start"] for span in row["spans"]] == [25_000]
 
 
+@pytest.mark.slow
 def test_two_workers_give_the_same_lines_as_one(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_text("".join(f"Mary Jones paid {i} dollars to Google in May.\n" for i in range(40)))

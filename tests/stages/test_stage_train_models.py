@@ -43,11 +43,11 @@ def weights(folder):
     ("family", "method", "adaptation"),
     [
         ("llama", "crt", "lora"),
-        ("gpt2", "crt", "full"),
+        pytest.param("gpt2", "crt", "full", marks=pytest.mark.slow),
         ("llama-tied", "dpsgd", "top2"),
         ("gpt2", "jft direct", "lora"),
         ("llama", "redacted", "scratch"),
-        ("llama", "crt", "prefix"),
+        pytest.param("llama", "crt", "prefix", marks=pytest.mark.slow),
     ],
 )
 def test_a_pretrained_model_trains_and_says_where_it_comes_from(tmp_path, families, family, method, adaptation):

@@ -113,7 +113,11 @@ def test_every_method_learns_every_task_that_makes_sense(tmp_path, families, met
 
 @pytest.mark.parametrize(
     ("name", "method"),
-    [("infilling", "no_dp"), ("head", "no_dp"), pytest.param("infilling", "dpsgd", marks=pytest.mark.slow)],
+    [
+        ("infilling", "no_dp"),
+        pytest.param("head", "no_dp", marks=pytest.mark.slow),
+        pytest.param("infilling", "dpsgd", marks=pytest.mark.slow),
+    ],
 )
 def test_a_classifier_learns(tmp_path, families, name, method):
     """Random encoders find the word that matters only after a while, so the rows are few and say little else."""

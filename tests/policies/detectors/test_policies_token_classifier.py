@@ -183,6 +183,7 @@ def test_windows_without_padding_share_no_batch_with_others(random_folder, monke
     assert sorted(map(tuple, kinds)) == [(False,)] * 4 + [(True,)] * 4
 
 
+@pytest.mark.slow
 def test_the_same_verdicts_for_any_number_of_workers(random_folder):
     texts = [f"call mary {i} in paris" for i in range(40)]
     spec = RedactorSpec(
