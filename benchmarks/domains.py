@@ -7,9 +7,9 @@
 Every training is a run of the pipeline beside the others, over the rows of some domains; what is done is kept in the
 work folder. What differs from the paper: customers' turns only (the files with both sides are not at hand), a GPT-2 of
 two blocks that learnt English from WikiText-2, keywords from the corpus's own slots, a small classifier, fewer
-conversations. A seed decides what texts are drawn; noise and the order of rows are drawn anew by every training. The
-claims and what decides them (`CLAIMS`, `MARGIN`) were fixed before the first run. Writes results/domains.json (of
-another seed domains_1.json, …), or results/domains_without_tokens.json.
+conversations. A seed decides what texts are drawn, and all else that may be public; noise and the order of rows are
+drawn anew by every training. The claims and what decides them (`CLAIMS`, `MARGIN`) were fixed before the first run.
+Writes results/domains.json (of another seed domains_1.json, …), or results/domains_without_tokens.json.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from statistics import fmean
 from typing import Any, Final
 
@@ -19,15 +19,23 @@ def _document(name: str) -> dict[str, Any]:
 
 def _of_domains(policy: str) -> list[dict[str, Any]]:
     """What a policy said in each training of `domains.py`: domains.json, domains_1.json, …"""
-    paths = sorted(OTHERS.glob("domains.json")) + sorted(OTHERS.glob("domains_[0-9].json"))
-    return [_document(path.name)["policies"][policy] for path in paths]
+    names = ["domains.json", *sorted(path.name for path in OTHERS.glob("domains_[0-9].json"))]
+    return [_document(name)["policies"][policy] for name in names]
+
+
+def _only(found: Iterable[dict[str, Any]], **named: str) -> dict[str, Any]:
+    """The one with these names."""
+    for one in found:
+        if all(one[name] == value for name, value in named.items()):
+            return one
+    raise KeyError(f"domains.json: no {' against '.join(named.values())}")
 
 
 def leak_rate(policy: str, model: str) -> dict[str, Any]:
     """Domain privacy: the share of texts that a policy takes for a leak; `domains.py`, prompts of one domain."""
     leaks, perplexities = [], []
     for training in _of_domains(policy):
-        (found,) = (found for found in training["models"] if found["name"] == model)
+        found = _only(training["models"], name=model)
         rates = [pair["rate"] for pair in found["pairs"]]
         hits, units = (sum(rate[key] for rate in rates) for key in ("num_hits", "num_units"))
         leaks.append(100 * hits / units)
@@ -40,8 +48,7 @@ def leak_difference(policy: str, first: str, second: str) -> dict[str, Any]:
     """Domain privacy: points by which one model's rate lies above another's, in each training."""
     differences = []
     for training in _of_domains(policy):
-        (claim,) = (c for c in training["claims"] if (c["first"], c["second"]) == (first, second))
-        differences.append(100 * claim["difference"])
+        differences.append(100 * _only(training["claims"], first=first, second=second)["difference"])
     return {"difference": fmean(differences), "of_seeds": differences}
 
 
