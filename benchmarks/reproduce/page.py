@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from . import drawings, results, verdicts
 from .base import RECIPES
 from .cells import Cell, Recorded, Scale, expected_hours
 from .papers import CELLS, CLAIMS, TITLES
-from .verdicts import Claim, Results, Verdict
+from .verdicts import Claim, Estimate, Results, Verdict
 
 DOCS: Final = results.REPOSITORY / "docs"
 WORDS: Final = ("reproduced", "partly", "not", "not run here", "not possible here")
 COMMAND: Final = "python -m benchmarks.reproduce --data-dir DATA"
 _LONGEST: Final = 420
+WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
 HEAD: Final = """# The papers' tables beside ours
 
@@ -35,6 +37,10 @@ verdicts of trained cells are about those.
 by seed) lies on the paper's side. *Partly*: the mean does, and the interval reaches the other side, or there is one
 training, or some of a claim's rules hold and others do not. *Not*: the mean lies on the other side. Accounting is
 exact, and is compared to the last digit that the paper prints (within a tenth: partly).
+
+**Perplexities** of the papers are those of a token, and so are ours in the tables, those of a word after them. A token
+of the starting point is a shorter piece than one of GPT-2 (4,096 for 50,257 in the vocabulary), and easier to guess.
+Verdicts compare perplexities of a word, whose differences of logarithms no vocabulary changes.
 
 **To run what has not**: `{command}` takes headline cells first, seed by seed.
 It may be stopped and given again. Expected hours of processor time that are left: {hours}.
@@ -163,7 +169,7 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
     if verdict.word == "not run here":
-        return f'not run here: `--only "{cell.identity}"`'
+        return f"not compared: {verdict.reason}" if verdict.reason else f'not run here: `--only "{cell.identity}"`'
     if verdict.word == "not possible here":
         return f"not possible here: {_cut(verdict.reason)}"
     return verdict.word
@@ -176,9 +182,33 @@ def _printed(cell: Cell) -> str:
 
 
 def _ours(cell: Cell, known: Results) -> str:
-    found = verdicts.estimate(cell, known[cell.identity][1])
+    done = known[cell.identity][1]
+    found = verdicts.estimate(cell, done)
     if found is None:
         return ""
+    if not cell.measure.startswith(WORD):
+        return _interval(found)
+    tokens = [value for result in done if (value := perplexity_per_token(result)) is not None]
+    of_tokens = f"{_interval(verdicts.interval(tokens))} a token; " if len(tokens) == len(done) else ""
+    return f"{of_tokens}{f'{found.mean:.4g}' if of_tokens else _interval(found)} a word"
+
+
+def perplexity_per_token(result: Mapping[str, Any]) -> float | None:
+    """That of a result whose value is one a word of the whole held-out text, at whatever time of the training.
+
+    Both are of the same text, so a word has as many tokens at any time: their number follows from the two at the end.
+
+    Returns:
+        None where the value is of some words only, or the result has no perplexity a token.
+    """
+    figures, value = result["figures"], result["value"]
+    if "perplexity" not in figures or value == figures.get("perplexity_per_word_but_secrets"):
+        return None
+    tokens_a_word = math.log(figures["perplexity_per_word"]) / math.log(figures["perplexity"])
+    return float(value ** (1 / tokens_a_word))
+
+
+def _interval(found: Estimate) -> str:
     if found.exact or not found.has_interval:
         return f"{found.mean:.4g}"
     return f"{found.mean:.4g} ({found.low:.4g} to {found.high:.4g})"

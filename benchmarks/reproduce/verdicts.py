@@ -292,7 +292,7 @@ def together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
-    """A row's verdict: that of the rules that name the cell, or whether its number is the paper's."""
+    """A row's verdict: that of the rules that name the cell and can be judged, or whether its number is the paper's."""
     if isinstance(cell.run, Impossible):
         return Verdict("not possible here", cell.run.reason)
     found = estimate(cell, known[cell.identity][1])
@@ -302,7 +302,8 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
         return same_number(cell, found)
     rules = [rule for claim in claims for rule in claim.rules if cell.identity in rule.names]
     if rules:
-        return together([rule.judge(known) for rule in rules])
+        verdicts = [rule.judge(known) for rule in rules]
+        return together([verdict for verdict in verdicts if verdict.word != "not run here"] or verdicts)
     if cell.number is None:
         return Verdict("not possible here", "the copy of the paper has no number, and no claim names it")
     return Verdict("not possible here", "the paper's number is that of its own model and data, and no claim names it")

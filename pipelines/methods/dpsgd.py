@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import ControlTokensOrNone, NoisedSteps
+from pipelines.methods.settings import ControlTokensOrNone, NoisedSteps, Optimized
 from pipelines.methods.spec import MethodSpec
 from pipelines.methods.view import View
 
 
-class DPSGDSettings(NoisedSteps, ControlTokensOrNone):
+class DPSGDSettings(Optimized, NoisedSteps, ControlTokensOrNone):
     """Those of `dpsgd`."""
 
 

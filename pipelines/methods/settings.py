@@ -7,7 +7,7 @@ them count.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -29,13 +29,23 @@ class MethodSettings(BaseModel):
     )
 
 
+class Optimized(MethodSettings):
+    """For steps of `pipelines.training.loop`; what an optimizer makes of a noised sum costs no epsilon."""
+
+    optimizer: Literal["adamw", "sgd"] = Field(
+        "adamw",
+        description="What takes the steps. sgd: plain, without momentum, as in Selective DP and for CRT's LSTMs; its "
+        "step sizes are larger, start near 1. sdpsgd_lstm: always sgd.",
+    )
+
+
 class PublicRate(MethodSettings):
     """For steps without noise."""
 
-    public_learning_rate: float = Field(2e-3, gt=0, le=10, allow_inf_nan=False, description="AdamW step size, public.")
+    public_learning_rate: float = Field(2e-3, gt=0, le=1e5, allow_inf_nan=False, description="Step size, public.")
 
 
-class PlainSteps(PublicRate):
+class PlainSteps(PublicRate, Optimized):
     """For minibatches without noise."""
 
     public_batch_size: Size = Field(16, ge=1, description="Records in a public minibatch.")
@@ -47,7 +57,7 @@ class NoisedSteps(MethodSettings):
     PROTECTIONS: ClassVar[frozenset[str]] = frozenset({"target_epsilon", "noise_multiplier", "max_grad_norm"})
 
     private_learning_rate: float = Field(
-        2e-3, gt=0, le=10, allow_inf_nan=False, description="AdamW step size on noisy private sums."
+        2e-3, gt=0, le=1e5, allow_inf_nan=False, description="Step size on noisy private sums."
     )
     expected_batch_size: Size = Field(
         256,

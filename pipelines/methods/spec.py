@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pipelines.errors import ConfigError
 from pipelines.methods.rule import MethodRule
-from pipelines.methods.settings import MethodSettings
+from pipelines.methods.settings import MethodSettings, Optimized
 from pipelines.methods.view import View
 
 
@@ -97,6 +97,11 @@ class MethodSpec:
                 raise ConfigError(
                     f"method '{self.name}' reads text of private records without noise: is_unnoised = True"
                 )
+
+    def described(self, optimizer: str) -> str:
+        """``description`` with the optimizer that `pipelines.methods.settings.Optimized` chose."""
+        takes_sgd = optimizer == "sgd" and issubclass(self.settings, Optimized)
+        return self.description.replace("AdamW", "SGD") if takes_sgd else self.description
 
     @property
     def trains_on_public_rows(self) -> bool:

@@ -70,6 +70,7 @@ class TrainConfig(TrainSettings):
     def idle(self) -> frozenset[str]:
         """The settings that have no effect with the chosen method, task and model."""
         used = {*self.keyed("train"), "model_revision"}  # a commit stands for the revision
+        used |= self.silent() - self._unused_fields()
         idle = type(self).model_fields.keys() - used - self.UNKEYED
         if (phase := self.method_spec().first_phase) is not None and not self.is_light_noise():
             idle |= phase.of_noise

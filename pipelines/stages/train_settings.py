@@ -45,6 +45,7 @@ class TrainSettings(tasks.SettingsOfTasks, methods.SettingsOfMethods, StageConfi
 
     SENSITIVE: ClassVar[frozenset[str]] = frozenset({"options"})
     UNKEYED: ClassVar[frozenset[str]] = frozenset({"when"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"optimizer"})
 
     method: str = Field(
         "crt",

@@ -1,8 +1,8 @@
 """The two kinds of step that most methods are made of, and the loop that walks through a method's programme of them.
 
-A *plain* step is AdamW on a minibatch, without noise. A *noised* step is DP-AdamW on a Poisson sample: clip each
-record's gradient, add up, add noise once, divide by the expected batch size. A method says which steps come in which
-order (`Segment`); everything else, checkpoints included, is here.
+A *plain* step is AdamW (or SGD) on a minibatch, without noise. A *noised* step is DP-AdamW (or DP-SGD) on a Poisson
+sample: clip each record's gradient, add up, add noise once, divide by the expected batch size. A method says which
+steps come in which order (`Segment`); everything else, checkpoints included, is here.
 
 Several processes may take the steps together (`pipelines.dp.ranks`): each computes on its share of a
 minibatch, or samples from its share of the private records, and gradients are added up before the one step that all
@@ -61,12 +61,13 @@ class Recipe:
     """How steps are made.
 
     Attributes:
-        public_learning_rate: of AdamW on plain minibatches.
-        private_learning_rate: of AdamW on noisy private sums.
+        public_learning_rate: step size on plain minibatches.
+        private_learning_rate: step size on noisy private sums.
         public_batch_size: records in a plain minibatch.
         max_grad_norm: Euclidean norm that one private record's gradient is clipped to.
         noise_multiplier: noise standard deviation over ``max_grad_norm``.
         seed: of the order of plain minibatches; public.
+        optimizer: ``adamw``, or ``sgd`` without momentum, for both kinds of step.
     """
 
     public_learning_rate: float
@@ -75,6 +76,7 @@ class Recipe:
     max_grad_norm: float
     noise_multiplier: float
     seed: int
+    optimizer: Literal["adamw", "sgd"] = "adamw"
 
     def num_plain_batches(self, num_records: int) -> int:
         """Minibatches of a pass over so many records."""
@@ -189,8 +191,8 @@ class _Run:
         # A model without a rule for each of its layers may still be trained where nothing is private.
         self.engine = GradientEngine(model, max_grad_norm=recipe.max_grad_norm) if plan.num_steps else None
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.plain_optimizer = _adamw(self.parameters, recipe.public_learning_rate)
-        self.noised_optimizer = _adamw(self.parameters, recipe.private_learning_rate)
+        self.plain_optimizer = _optimizer(recipe, self.parameters, recipe.public_learning_rate)
+        self.noised_optimizer = _optimizer(recipe, self.parameters, recipe.private_learning_rate)
         self.num_plain_batches = recipe.num_plain_batches(len(plain))
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
@@ -323,6 +325,8 @@ class _Run:
         at.num_private_steps += 1
 
 
-def _adamw(parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.AdamW:
+def _optimizer(recipe: Recipe, parameters: list[torch.nn.Parameter], learning_rate: float) -> torch.optim.Optimizer:
+    if recipe.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=learning_rate)
     # No weight decay: a decay on embeddings of rare tokens forgets what few examples taught.
     return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=0.0)

@@ -84,7 +84,7 @@ def model_card(run: Run) -> str:
     about_record = tasks.task(config["task"]).layout.format(begin=begin, end=end, marks=marks, **run.task.words())
     about_names = "\n".join(names)
     auto, use = _HEADS[run.head]
-    described = methods.method(method).description
+    described = methods.method(method).described(config.get("optimizer", "adamw"))
     return f"""---
 library_name: transformers
 pipeline_tag: {use}

@@ -243,18 +243,35 @@ def test_the_page_is_that_of_the_results(tmp_path):
 
 
 def test_the_page_shows_means_intervals_and_verdicts(tmp_path, monkeypatch):
-    cells = [replace(TRAINED, name=name) for name in ("low", "high")]
-    claim = Claim(paper="jft", text="low is lower", rules=(Ordering(cells[0].identity, cells[1].identity),))
+    cells = [replace(TRAINED, name=name) for name in ("low", "high", "alone", "to come")]
+    low, high, alone, to_come = (cell.identity for cell in cells)
+    claims = [
+        Claim(paper="jft", text=text, rules=(Ordering(*names),))
+        for text, names in (("low is lower", (low, high)), ("below what is to come", (alone, to_come)))
+    ]
     monkeypatch.setattr(page, "CELLS", cells)
-    monkeypatch.setattr(page, "CLAIMS", (claim,))
+    monkeypatch.setattr(page, "CLAIMS", (*claims, replace(claims[1], rules=(Ordering(low, to_come),))))
     monkeypatch.setattr(page, "TITLES", {"jft": "JFT (2022)"})
-    for cell, start in zip(cells, (10.0, 20.0), strict=True):
+    for cell, start in zip(cells[:3], (100.0, 400.0, 900.0), strict=True):
         for seed in range(3):
-            figures = {"perplexity_per_word": start + seed / 10}
+            word = start * (1 + seed / 100)
+            tokens = {"perplexity": word**0.5} if cell.name != "high" else {}
+            figures = {"perplexity_per_word": word, **tokens}
             results.write(tmp_path, cell, "small", seed, figures=figures, settings={}, seconds=1.0)
     text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
-    assert "| low | 27.05 perplexity | 10.1 (9.852 to 10.35) | 3 of 3 | reproduced |" in text
-    assert "| low is lower | **reproduced** | low < high: +0.688 (+0.676 to +0.7) |" in text
+    assert "| low | 27.05 perplexity | 10.05 (9.926 to 10.17) a token; 101 a word | 3 of 3 | reproduced |" in text
+    assert "| high | 27.05 perplexity | 404 (394.1 to 413.9) a word | 3 of 3 | reproduced |" in text
+    assert "| alone | 27.05 perplexity | 30.15 (29.78 to 30.52) a token; 909 a word | 3 of 3 | not compared: " in text
+    assert '| to come | 27.05 perplexity |  | 0 of 3 | not run here: `--only "jft/table2/to come"` |' in text
+    assert "| low is lower | **reproduced** | low < high: +1.39 (+1.39 to +1.39) |" in text
+
+
+def test_a_perplexity_a_token_is_of_the_text_that_the_value_is_of():
+    figures = {"perplexity": 10.0, "perplexity_per_word": 100.0, "perplexity_per_word_but_secrets": 50.0}
+    assert page.perplexity_per_token({"figures": figures, "value": 100.0}) == pytest.approx(10.0)
+    assert page.perplexity_per_token({"figures": figures, "value": 400.0}) == pytest.approx(20.0)  # before training
+    assert page.perplexity_per_token({"figures": figures, "value": 50.0}) is None
+    assert page.perplexity_per_token({"figures": {"perplexity_per_word": 100.0}, "value": 100.0}) is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pipelines.accounting.accountants import epsilon_at_most
 from pipelines.accounting.calibration import calibrate_noise_multiplier
 from pipelines.accounting.events import Composed, Event, NoEvent, NonPrivate, dp_sgd
 from pipelines.dp.sampling import PrivatePlan
-from pipelines.methods.settings import MethodSettings
+from pipelines.methods.settings import MethodSettings, Optimized
 from pipelines.randomness import PrivateRandomness
 from pipelines.training import loop
 from pipelines.training.checkpoint import Checkpoints
@@ -72,6 +72,7 @@ class Settings:
             max_grad_norm=self.max_grad_norm,
             noise_multiplier=noise_multiplier,
             seed=self.seed,
+            optimizer=self.own.optimizer if isinstance(self.own, Optimized) else "adamw",
         )
 
     def plain_pass(self, num_records: int, *, ends_epoch: bool = False) -> Segment:

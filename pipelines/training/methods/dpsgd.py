@@ -1,10 +1,12 @@
-"""DP-SGD on everything (Abadi et al. 2016, Algorithm 1; Li et al. 2022 for language models), with AdamW's update.
+"""DP-SGD on everything (Abadi et al. 2016, Algorithm 1; Li et al. 2022 for language models).
+
+The update is AdamW's, or with ``optimizer = "sgd"`` that of Algorithm 1.
 
     for each step:
         draw each original record on its own with probability q
         clip each record's gradient to norm C, add up
         add N(0, (sigma C)^2), divide by the expected batch size
-        AdamW on the result
+        AdamW, or SGD, on the result
 
 No redaction takes part: the guarantee covers every token of a record alike.
 """
