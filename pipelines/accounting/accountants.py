@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import dp_accounting
-from dp_accounting import rdp
-from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism, identity
+from dp_accounting import pld, rdp
 
 from pipelines.accounting.events import (
     Event,
@@ -26,11 +25,11 @@ from pipelines.accounting.events import (
     NeighboringRelation,
     NonPrivate,
     PoissonSampled,
+    UnsupportedEventError,
     adds_no_noise,
     is_silent,
     leaves,
 )
-from pipelines.accounting.loss_tables import sampled_steps
 from pipelines.accounting.lower_bound import lower_epsilon
 
 AccountantName = Literal["pld", "pld_lower", "rdp", "gdp_clt"]
@@ -151,26 +150,14 @@ def _epsilon_without_sampling(event: Event, delta: float, relation: NeighboringR
 
 def pld_epsilon(event: Event, delta: float, relation: NeighboringRelation, interval: float) -> float:
     """Epsilon by PLD on one grid of privacy losses (``interval`` in nats); an upper bound at any grid."""
-    if adds_no_noise(event):
-        return math.inf
     if _expected_loss(event) > _LARGEST_TABLE * interval:
         return _epsilon_without_sampling(event, delta, relation)
-    total = identity(interval)
-    for count, leaf in leaves(event):
-        if isinstance(leaf, PoissonSampled) and leaf.sample_rate < 1:
-            if leaf.sample_rate:
-                noise = leaf.event.noise_multiplier
-                total = total.compose(sampled_steps(count, leaf.sample_rate, noise, relation, interval))
-        elif isinstance(leaf, Gaussian | PoissonSampled):
-            noise = leaf.noise_multiplier if isinstance(leaf, Gaussian) else leaf.event.noise_multiplier
-            # Without sampling, steps are one with less noise (Dong, Roth and Su 2022, Corollary 3.3).
-            one = from_gaussian_mechanism(
-                noise / math.sqrt(count),
-                value_discretization_interval=interval,
-                neighboring_relation=to_dp_relation(relation),
-            )
-            total = total.compose(one)
-    return float(total.get_epsilon_for_delta(delta))
+    accountant = pld.PLDAccountant(to_dp_relation(relation), value_discretization_interval=interval)
+    try:
+        accountant.compose(to_dp_event(event))
+    except dp_accounting.UnsupportedEventError as error:
+        raise UnsupportedEventError("the PLD accountant does not cover this event") from error
+    return float(accountant.get_epsilon(delta))
 
 
 def pld_lower_epsilon(

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pipelines.accounting.events import Event, Gaussian, Leaf, NeighboringRelation, PoissonSampled, leaves
-from pipelines.accounting.loss_tables import self_composed
 
 _FloatArray = npt.NDArray[np.float64]
 
@@ -93,7 +92,7 @@ def _lower(mechanisms: list[tuple[int, float, float]], delta: float, direction: 
     for count, rate, noise in mechanisms:
         first, masses, rounded_off = _rounded_down(rate, noise, direction, interval)
         pmf = pld_pmf.DensePLDPmf(interval, first, masses, 0.0, pessimistic_estimate=False)
-        part = pmf if count == 1 else self_composed(pmf, count)
+        part = pmf if count == 1 else pmf.self_compose(count)
         given_back += count * rounded_off
         total = part if total is None else total.compose(part)
     if total is None:

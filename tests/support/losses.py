@@ -1,4 +1,4 @@
-"""The privacy losses of a step, computed by the library once for each kind of step."""
+"""The privacy losses of a mechanism, computed by the library once for each mechanism."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 
 def remember_losses() -> None:
-    """Where the library is imported: tables of 100,000 losses, for the same few steps again and again."""
-    if (tables := sys.modules.get("pipelines.accounting.loss_tables")) is not None:
-        tables.step_tables = functools.lru_cache(32)(tables.step_tables)  # nobody changes one
+    """Where the library is imported: a scalar loop over 100,000 losses, for the same few mechanisms again and again."""
+    if (losses := sys.modules.get("dp_accounting.pld.privacy_loss_distribution")) is not None:
+        losses.from_gaussian_mechanism = functools.lru_cache(32)(losses.from_gaussian_mechanism)  # nobody changes it
