@@ -1,3 +1,4 @@
+import functools
 import re
 
 import pytest
@@ -10,9 +11,8 @@ from pipelines.corpus.items import GoldSpan
 from pipelines.corpus.split import MAX_RUN_CHARS, Sentence, Splitter
 from pipelines.errors import ConfigError
 
-SPLITTERS = {mode: Splitter(mode=mode) for mode in ("auto", "rules", "turns")}
 NLP = spacy.blank("en")
-SHORT = Splitter(mode="auto", max_sentence_tokens=5)
+made = functools.cache(Splitter)
 
 MARKS = [
     "é",
@@ -36,7 +36,7 @@ TEXT = st.lists(st.one_of(ODD, st.text(max_size=6)), max_size=30).map("".join)
 
 
 def split(text: str, mode: str = "auto") -> list[Sentence]:
-    (found,) = SPLITTERS[mode].split([text])
+    (found,) = made(mode=mode).split([text])
     return found
 
 
@@ -71,7 +71,7 @@ def test_offsets_are_exact_and_every_visible_character_is_in_one_token(text):
     check(text, split(text, "rules"), covers_all=True)
     check(text, split(text, "turns"), covers_all=False)
     check(text, split(text, "auto"), covers_all=False)
-    (short,) = SHORT.split([text])
+    (short,) = made(mode="auto", max_sentence_tokens=5).split([text])
     check(text, short, covers_all=False)
     assert all(len(s.token_starts) <= 5 for s in short)
 
@@ -91,12 +91,12 @@ def test_tokens_are_those_of_spacy(text):
 @settings(deadline=None, max_examples=40)
 @given(batch=st.lists(TEXT, max_size=6))
 def test_a_text_is_split_the_same_alone_and_in_company(batch):
-    assert list(SPLITTERS["auto"].split(batch)) == [next(Splitter_fresh().split([text])) for text in batch]
+    assert list(made(mode="auto").split(batch)) == [next(Splitter_fresh().split([text])) for text in batch]
 
 
 def Splitter_fresh() -> Splitter:
-    SPLITTERS["auto"]._known_runs.clear()
-    return SPLITTERS["auto"]
+    made(mode="auto")._known_runs.clear()
+    return made(mode="auto")
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,10 @@ class SharedBits(BloomFilter):
     ("num_blocks", "hashes_per_word", "num_lines"),
     [
         *(pytest.param(n, 1, 1, marks=() if n in (3, 33) else pytest.mark.slow) for n in AWKWARD_BLOCKS),
-        *((n, *more) for n in (15, 33) for more in ((2, 1), (1, 2))),
+        (15, 1, 2),
+        (33, 2, 1),
+        pytest.param(15, 2, 1, marks=pytest.mark.slow),
+        pytest.param(33, 1, 2, marks=pytest.mark.slow),
     ],
 )
 def test_rate_at_capacity_is_the_target_and_half_the_blocks_are_rejected(num_blocks, hashes_per_word, num_lines):

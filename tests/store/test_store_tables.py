@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipelines.tables import ROW_GROUP_ROWS
 NUM_ROWS = 2 * ROW_GROUP_ROWS + 1_000
 
 
+@functools.cache
 def _rows(table: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     if table == "gate_strings":  # more than a page of text in each row group
@@ -41,11 +43,11 @@ def _rows(table: str) -> dict[str, Any]:
     }
 
 
-TABLES = {table: _rows(table) for table in ("masked", "keys", "gate_strings")}
+TABLES = ("masked", "keys", "gate_strings")
 
 
 def _written(folder: Path, table: str, cuts: list[int], how: list[str]) -> bytes:
-    columns = TABLES[table]
+    columns = _rows(table)
     path = folder / f"{table}.parquet"
     with table_writer(path, table) as writer:
         for (start, end), way in zip(pairwise([0, *cuts, NUM_ROWS]), how, strict=True):
@@ -77,10 +79,10 @@ def test_the_bytes_do_not_depend_on_how_rows_are_given(table: str, data: st.Data
             1_000,
         ]
         first = "string" if table == "gate_strings" else "doc_id"
-        assert read_table(path, table)[first].to_pylist() == list(TABLES[table][first])
+        assert read_table(path, table)[first].to_pylist() == list(_rows(table)[first])
         batches = list(table_at(path, table).batches([first], 1_000, as_dictionary=[first]))
         assert pa.types.is_dictionary(batches[0].schema.field(first).type)
-        assert [value for batch in batches for value in batch[first].to_pylist()] == TABLES[table][first]
+        assert [value for batch in batches for value in batch[first].to_pylist()] == _rows(table)[first]
 
 
 @pytest.mark.parametrize("table", SCHEMAS)
@@ -109,8 +111,8 @@ def _one_value(type: pa.DataType) -> pa.Array:
 def test_row_groups_without_a_value_in_the_range_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "keys.parquet"
     with table_writer(path, "keys") as writer:
-        writer.write({name: pa.array(values) for name, values in TABLES["keys"].items()})
-    prefixes = np.asarray(TABLES["keys"]["prefix"])
+        writer.write({name: pa.array(values) for name, values in _rows("keys").items()})
+    prefixes = np.asarray(_rows("keys")["prefix"])
     for first, end in ((0, 2**16), (0, 1), (2**15, 2**15 + 700), (2**16 - 1, 2**16), (70_000, 80_000)):
         batches = table_at(path, "keys").batches(
             ["prefix", "doc_id"], as_dictionary=["doc_id"], near=("prefix", first, end)

@@ -1,18 +1,23 @@
-"""Rewrites the asserts of all test files once, where several processes are about to collect them.
+"""Compiles our code and rewrites the asserts of all test files, once, where several processes are to collect them.
 
 Each process of pytest rewrites every file that it imports, unless the bytecode of an earlier one is there: a fourth of
-what collecting costs. They collect in the same order, so that none finds what another has written.
+what collecting costs. They collect in the same order, so that none finds what another has written. What they import
+after an edit would be compiled by each process, too, and by each command that a test runs, where Python may write no
+bytecode (``PYTHONDONTWRITEBYTECODE``).
 """
 
 from __future__ import annotations
 
+import compileall
 import os
 from pathlib import Path
 
 import pytest
 from _pytest.assertion import rewrite
 
-from support import TESTS
+from support import REPOSITORY, TESTS
+
+OURS = ("benchmarks", "flows", "pipelines", "reticent", "tasks")
 
 
 def rewrite_all(config: pytest.Config) -> None:
@@ -23,7 +28,10 @@ def rewrite_all(config: pytest.Config) -> None:
     missing = [file for file in TESTS.rglob("*.py") if rewrite._read_pyc(file, _bytecode(file)) is None]
     missing.sort(key=lambda file: -file.stat().st_size)
     shares = [missing[n :: os.cpu_count() or 1] for n in range(os.cpu_count() or 1)]
-    for child in [_rewritten(share, config) for share in shares if share]:
+    children = [_rewritten(share, config) for share in shares if share]
+    for package in OURS:
+        compileall.compile_dir(REPOSITORY / package, quiet=2)  # where it fails, whoever imports it complains
+    for child in children:
         os.waitpid(child, 0)
 
 

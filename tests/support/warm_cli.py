@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import io
 import json
@@ -131,7 +132,11 @@ def _load() -> None:
     """Loads the commands, the settings of every stage, and the library."""
     import importlib
     import pkgutil
+    import weakref
 
+    import typer.main
+
+    import flows.arguments
     import flows.commands
     from pipelines.graph import config_class, config_references
     from support.loaded import load_library
@@ -141,6 +146,10 @@ def _load() -> None:
     for reference in config_references().values():
         config_class(reference)
     load_library()
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(flows.arguments.app)
+    for finalizer in list(weakref.finalize._registry):  # torch takes apart its operators one by one
+        finalizer.atexit = False
 
 
 def _warm_up(config: str) -> None:

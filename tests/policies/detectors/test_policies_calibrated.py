@@ -1,5 +1,6 @@
 """The fitted conservative policy: what is forbidden whatever the model says, and what the model lets pass."""
 
+import functools
 import zlib
 from pathlib import Path
 
@@ -15,11 +16,14 @@ from pipelines.policies.english import contexts
 from pipelines.policies.english.name_lists import personal_names
 from pipelines.policies.protocol import PolicyOptions, Sentence
 
-POLICY = CalibratedPolicy(PolicyOptions(name="calibrated"))
+
+@functools.cache
+def policy():
+    return CalibratedPolicy(PolicyOptions(name="calibrated"))
 
 
 def flagged(text):
-    return {span.label for span in POLICY.find(Sentence(text, [0], [len(text)]))}
+    return {span.label for span in policy().find(Sentence(text, [0], [len(text)]))}
 
 
 FEATURES, TABLE = 826863304, 3638411448
@@ -89,7 +93,7 @@ password is name's hope ' s ’ t . : ( " – @-@ THE The target day two in sooo
 @given(st.lists(st.sampled_from(PIECES.split()), max_size=12))
 def test_any_order_of_words_and_marks_is_judged(words):
     text = " ".join(words)
-    POLICY.find(Sentence(text, [0], [len(text)]) if text else Sentence("", [], []))  # no error is the test
+    policy().find(Sentence(text, [0], [len(text)]) if text else Sentence("", [], []))  # no error is the test
     assert flagged(f"{text} qwrtz")
 
 
