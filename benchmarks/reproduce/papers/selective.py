@@ -31,7 +31,7 @@ SHAPE: Final = {
 UNNOISED: Final = {"train.public_learning_rate": "5e-3", "train.epochs": "4"}
 SDP: Final = {  # step sizes: public, private; more of them in the page's notes
     "WikiText-2": {"train.public_learning_rate": "5", "train.private_learning_rate": "1000", "train.epochs": "4"},
-    "CustomerSim": {"train.public_learning_rate": "10", "train.private_learning_rate": "5", "train.epochs": "4"},
+    "CustomerSim": {"train.public_learning_rate": "5", "train.private_learning_rate": "5", "train.epochs": "4"},
 }
 DPSGD: Final = {
     "WikiText-2": {"train.optimizer": "sgd", "train.private_learning_rate": "300", "train.epochs": "4"},
