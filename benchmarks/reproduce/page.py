@@ -45,7 +45,9 @@ Verdicts compare perplexities of a word, whose differences of logarithms no voca
 **To run what has not**: `{command}` takes headline cells first, seed by seed.
 It may be stopped and given again. Expected hours of processor time that are left: {hours}.
 `--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick` what needs no training, `--list` shows
-everything.
+everything. The headline cells that ran here took {spent} hours of processor time (cells read from other benchmarks are
+not counted), so half of that on two cores if two commands run cells of different tables; the starting point, made once,
+some two hours of one core more.
 
 So far {told}. Nothing here has run on a GPU unless it says so."""
 
@@ -97,6 +99,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
         vocabulary=f"{recipe.vocabulary:,}",
         command=COMMAND,
         hours=_hours(known),
+        spent=f"{_spent(known):.1f}",
         told=told + made_by,
     )
 
@@ -105,6 +108,13 @@ def _hours(known: Results) -> str:
     left = [(cell, seed) for cell, found in known.values() for seed in range(len(found), cell.runs_seeds)]
     headline = expected_hours((cell, seed) for cell, seed in left if cell.headline)
     return f"{headline:.0f} for headline cells, {expected_hours(left):.0f} for all"
+
+
+def _spent(known: Results) -> float:
+    """Hours of processor time of the headline cells, a run that gave several figures once."""
+    runs = (result for cell, found in known.values() if cell.headline for result in found)
+    seconds = (run.get("cpu_seconds") or run["wall_seconds"] for run in runs if not run.get("same_run_as"))
+    return math.fsum(seconds) / 3600
 
 
 def _summary(judged: Sequence[tuple[Claim, Verdict]]) -> Iterator[str]:

@@ -116,6 +116,8 @@ CLAIMS: Final[tuple[Claim, ...]] = (
         rules=tuple(
             Positive(_d("DOMAIN-only", model, "classifier")) for model in ("Redaction Schedule", "JFT", "Pub+Redacted")
         ),
+        note="people's own texts have the order by keywords and its reverse by the classifier, which was fitted "
+        "on text with keywords ([audit](audit.md#across-domains))",
     ),
     Claim(
         paper=P,
