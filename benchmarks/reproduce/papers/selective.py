@@ -17,7 +17,7 @@ LSTM: Final = (
     "LSTM of width 200 as in the paper, from random weights; a sample for all records; a vocabulary learnt on rows "
     "without secrets, of 2,000 tokens; sentences as records; four passes of 40 private steps in all; No-DP by AdamW"
 )
-TUNED: Final = "step sizes of SGD by the perplexity of seed 0"
+TUNED: Final = "step sizes of SGD chosen by held-out perplexity"
 ADAM: Final = "DPSGD by AdamW, which the paper does not have"
 BUT_SECRETS: Final = ", words that are no secret"
 SHAPE: Final = {
