@@ -110,6 +110,7 @@ class ReviewPlan:
         num_units_if_none_is_missed: how many suffice if every one turns out clean.
         num_misses_allowed: misses among ``num_units`` with which the bound still holds.
         num_sentences: about how many sentences hold as many units; None where their density is unknown.
+        num_large_sentences: large sentences, such as lists, to review beside them as far as there are any.
         num_population_sentences: as it was given.
         is_census: every sentence has to be reviewed.
     """
@@ -126,6 +127,7 @@ class ReviewPlan:
     num_misses_allowed: int
     units_per_sentence: float | None
     num_sentences: int | None
+    num_large_sentences: int
     num_population_sentences: int | None
     is_census: bool
 
