@@ -15,6 +15,7 @@ them on the long side; a census needs none.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from scipy import stats
 Interval = tuple[float, float]
 
 _EXTRA_SENTENCES = 2
+_PARTS = 4
+_MOST_STEPS = 256
 _FEW_HIT_SENTENCES = 5
 """From this many sentences with misses on, the pessimistic ones that are added count for less."""
 
@@ -275,6 +278,37 @@ def korn_graubard_of(sums: ClusterSums, confidence: float) -> tuple[Any, Any]:
 def korn_graubard_upper(counts: ClusteredCounts, confidence: float) -> float:
     """The one-sided upper bound at the effective sample size; 1 when there is no unit."""
     return float(korn_graubard_upper_of(counts.sums(), confidence)) if counts.num_units else 1.0
+
+
+def ratio_upper(counts: ClusteredCounts, confidence: float) -> float:
+    """The one-sided upper bound that estimates take: `korn_graubard_upper`, made monotone; 1 if there is no unit.
+
+    One hit more can make the measured design effect, and with it `korn_graubard_upper`, smaller. So this is the largest
+    bound of the sample itself and of samples with the same units and fewer hits, down to none.
+    """
+    if not counts.num_units:
+        return 1.0
+    sums, hit = counts.sums(), np.flatnonzero(counts.hits > 0)
+    found = [korn_graubard_upper_of(sums, confidence)]
+    for order in (
+        np.lexsort((counts.units[hit], -counts.hits[hit])),
+        np.lexsort((-counts.hits[hit], counts.units[hit])),
+    ):
+        hits, units = counts.hits[hit][order], counts.units[hit][order]  # (num_hit,) weighted, in the order of keeping
+        parts = np.arange(1, _PARTS + 1) / _PARTS
+        before = (
+            [np.concatenate([[0.0], np.cumsum(a)[:-1]]) for a in (hits, hits**2, hits * units)] if len(hits) else []
+        )
+        steps = [
+            np.concatenate([[0.0], (b[:, None] + a[:, None] * parts**power).ravel()])
+            for b, a, power in zip(before, (hits, hits**2, hits * units), (1, 2, 1), strict=False)
+        ] or [np.zeros(1)] * 3
+        kept = np.unique(np.linspace(0, len(steps[0]) - 1, min(len(steps[0]), _MOST_STEPS)).astype(int))
+        fewer = dataclasses.replace(
+            sums, hits=steps[0][kept], hits_squared=steps[1][kept], hits_by_units=steps[2][kept]
+        )
+        found.append(np.max(korn_graubard_upper_of(fewer, confidence)))
+    return float(max(found))
 
 
 def korn_graubard_upper_of(sums: ClusterSums, confidence: float) -> Any:

@@ -55,7 +55,8 @@ class RateEstimate:
         upper_bound: one-sided; what formulas take.
         interval: the recommended two-sided one.
         method: how it and the bound were made: ``korn_graubard`` (exact at the effective sample size, Korn and
-            Graubard 1998) or ``clopper_pearson`` (units taken for independent).
+            Graubard 1998), or ``none``: the rows show no spread, nothing can be defended, and the bound is 1.
+        assumption: what the interval and the bound need to hold; None with the method ``none``.
         reason: why that one.
         intervals: all of them by name: ``student_t`` (JFT's), ``student_t_clipped``, ``clopper_pearson``,
             ``cluster_robust``, ``bootstrap``; None for one that does not exist.
@@ -75,6 +76,7 @@ class RateEstimate:
     intervals: Mapping[str, Bounds | None]
     design_effect: float | None
     warnings: tuple[str, ...]
+    assumption: str | None = None
 
     def miss_rate(self) -> MissRate:
         """As m, where tokens were counted; its bound is the upper end of the interval, as for a run's own."""
@@ -108,6 +110,7 @@ class ReviewPlan:
         num_units_if_none_is_missed: how many suffice if every one turns out clean.
         num_misses_allowed: misses among ``num_units`` with which the bound still holds.
         num_sentences: about how many sentences hold as many units; None where their density is unknown.
+        num_large_sentences: large sentences, such as lists, to review beside them as far as there are any.
         num_population_sentences: as it was given.
         is_census: every sentence has to be reviewed.
     """
@@ -124,6 +127,7 @@ class ReviewPlan:
     num_misses_allowed: int
     units_per_sentence: float | None
     num_sentences: int | None
+    num_large_sentences: int
     num_population_sentences: int | None
     is_census: bool
 
@@ -163,9 +167,11 @@ def estimate_rate(
     found = estimate_counts(counts, confidence, seed)
     names = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap")
     return RateEstimate(
-        **{name: found[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence", "upper_bound")},
-        interval=found["recommended"],
-        method=found["recommended_method"],
+        **{name: found[name] for name in ("num_missed", "num_total", "pooled", "mean", "confidence")},
+        upper_bound=1.0 if found["upper_bound"] is None else found["upper_bound"],
+        interval=found["recommended"] or (0.0, 1.0),
+        method=found["recommended_method"] or "none",
+        assumption=found["assumption"],
         reason=found["reason"],
         intervals={name: found[name] for name in names},
         design_effect=found["design_effect"],

@@ -11,6 +11,13 @@ from flows.settings import load_settings
 from pipelines.errors import ConfigError, InputError
 
 _METHODS = ("student_t", "student_t_clipped", "clopper_pearson", "cluster_robust", "bootstrap", "recommended")
+_LABELS = {
+    "student_t": "  (as in the paper; no defended confidence)",
+    "student_t_clipped": "  (likewise)",
+    "clopper_pearson": "  (if units were independent)",
+    "cluster_robust": "  (for many misses)",
+    "bootstrap": "  (for many misses)",
+}
 
 
 def counts_document(file: Path, confidence: float) -> dict[str, Any]:
@@ -35,13 +42,15 @@ def counts_document(file: Path, confidence: float) -> dict[str, Any]:
 
 def counts_text(document: Mapping[str, Any]) -> str:
     """For people."""
+    upper, method = document["upper_bound"], document["recommended_method"]
     lines = [
         f"{document['num_missed']:,} missed of {document['num_total']:,} in {document['num_replicates']} replicates",
         f"  {'mean of the replicates':<24} {document['mean']:.6f}",
         f"  {'all together':<24} {document['pooled']:.6f}",
-        *(f"  {name.replace('_', ' '):<24} {_interval(document[name])}" for name in _METHODS),
-        f"  {'one-sided upper bound':<24} {document['upper_bound']:.6f}",
-        f"recommended ({document['recommended_method'].replace('_', ' ')}): {document['reason']}",
+        *(f"  {name.replace('_', ' '):<24} {_interval(document[name])}{_LABELS.get(name, '')}" for name in _METHODS),
+        f"  {'one-sided upper bound':<24} {'none' if upper is None else f'{upper:.6f}'}",
+        f"recommended ({'none' if method is None else method.replace('_', ' ')}): {document['reason']}",
+        *([f"assumes that {document['assumption']}"] if document["assumption"] else []),
         *(f"warning: {warning}" for warning in document["warnings"]),
     ]
     return "\n".join(lines)

@@ -36,11 +36,21 @@ def sample_text(document: Mapping[str, Any]) -> str:
             for row in document["strata"]
             if document["stratify"] == "domain"
         ),
+        *_large_lines(document.get("large", {"num_sentences": 0, "classes": []})),
         f"manual screening (JFT): {document['num_screening_sentences']:,} sentences",
         *(f"warning: {warning}" for warning in document["warnings"]),
         "next: reticent review",
     ]
     return "\n".join(lines)
+
+
+def _large_lines(large: Mapping[str, Any]) -> list[str]:
+    number = sum(row["num_population_sentences"] for row in large["classes"])
+    if not number:
+        return []
+    return [
+        f"large sentences: {large['num_sentences']:,} more of {number:,}, such as lists, which may hold many secrets"
+    ]
 
 
 def plan_document(
@@ -118,7 +128,8 @@ def plan_text(document: Mapping[str, Any]) -> str:
         lines.append(f"  which is every one of the {document['num_sentences']:,} training sentences: review them all")
     else:
         lines.append(
-            f"  in sentences: about {document['num_sentences']:,}, at {document['units_per_sentence']:.3g} {unit} each"
+            f"  in sentences: about {document['num_sentences']:,}, at {document['units_per_sentence']:.3g} {unit} "
+            f"each, and up to {document['num_large_sentences']:,} large ones"
         )
     if document["design_effect"] > 1:
         lines.append(f"  clusters are accounted for: design effect {document['design_effect']:.3g}")

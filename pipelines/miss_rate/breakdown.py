@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines import intervals
 from pipelines.intervals import ClusteredCounts
+from pipelines.miss_rate.large import Unseen
 from pipelines.miss_rate.review import LabelCount, ReviewTable
 
 MU_OF_ONE_LABEL: Final = (
@@ -26,12 +27,38 @@ def columns_sum(first: Sequence[int], second: Sequence[int]) -> list[int]:
     return [a + b for a, b in zip(first, second, strict=True)]
 
 
-def bounded(counts: ClusteredCounts, is_census: bool, confidence: float) -> dict[str, Any]:
-    """A rate with its one-sided upper bound; a census has no sampling error."""
+def bounded(
+    counts: ClusteredCounts,
+    is_census: bool,
+    confidence: float,
+    unseen: Unseen | None = None,
+    kind: str = "missed",
+    num_units: float = 0.0,
+) -> dict[str, Any]:
+    """A rate with its one-sided upper bound; a census has no sampling error.
+
+    Args:
+        counts: of the reviewed sentences.
+        is_census: whether they are all.
+        confidence: of the bound.
+        unseen: what large sentences may hide; None if the large part of the sample was reviewed.
+        kind: ``missed`` or ``escaped``.
+        num_units: secrets, weighted as the sentences are; needed with ``unseen``.
+    """
     value = counts.value
     if is_census:
         return {"value": value, "upper": value, "confidence": 1.0}
-    return {"value": value, "upper": intervals.korn_graubard_upper(counts, confidence), "confidence": confidence}
+    if unseen is None or not unseen.large.num_population:
+        upper = intervals.ratio_upper(counts, confidence)
+    else:  # each part errs with half the probability
+        half = (1 + confidence) / 2
+        upper = min(1.0, intervals.ratio_upper(counts, half) + unseen.added(kind, num_units, half))
+    return {"value": value, "upper": upper, "confidence": confidence}
+
+
+def weighted(columns: Sequence[float], weights: Sequence[float]) -> float:
+    """Sum of a column, weighted."""
+    return float(np.asarray(columns, dtype=np.float64) @ np.asarray(weights, dtype=np.float64))
 
 
 def ratio(numerator: float, denominator: float) -> float | None:
@@ -39,19 +66,21 @@ def ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def by_domain(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
+def by_domain(
+    table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
+) -> dict[str, dict[str, Any]]:
     """gamma of each domain, where there are several, with bounds that hold for all of them at once (Bonferroni)."""
     if len(table.domain_names) < 2:
         return {}
     domains = np.array(table.domains)
     unmasked, unstable = np.array(table.missed_secrets), np.array(table.unstable_secrets)
-    missed, secrets = unmasked + unstable, np.array(table.secrets)
+    missed, secrets, weights = unmasked + unstable, np.array(table.secrets), np.array(table.weights)
     each = 1 - (1 - confidence) / len(table.domain_names)
     found = {}
     for number, name in enumerate(table.domain_names):
         here = domains == number
-        counts = ClusteredCounts.of(missed[here], secrets[here])
-        bound = bounded(counts, is_census, each)
+        counts = ClusteredCounts.of(missed[here], secrets[here], weights=weights[here])
+        bound = bounded(counts, is_census, each, unseen, "missed", weighted(secrets[here], weights[here]))
         found[name] = {
             "num_sentences": int(here.sum()),
             "num_secret_spans": int(secrets[here].sum()),
@@ -65,7 +94,7 @@ def by_domain(table: ReviewTable, is_census: bool, confidence: float) -> dict[st
 
 
 def by_label(
-    table: ReviewTable, is_census: bool, confidence: float
+    table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
 ) -> dict[str, tuple[LabelCount, tuple[dict[str, Any], dict[str, Any]]]]:
     """gamma and delta2 of each label, whose bounds hold for all labels at once (Bonferroni).
 
@@ -74,23 +103,19 @@ def by_label(
     """
     counts = {name: count for name, count in table.labels.items() if count.num_secrets or not is_census}
     each = 1 - (1 - confidence) / len(counts) if counts else confidence
-    return {
-        name: (
-            count,
-            (
-                bounded(
-                    ClusteredCounts.of(columns_sum(count.missed, count.unstable), count.secrets, weights=count.weights),
-                    is_census,
-                    each,
-                ),
-                bounded(ClusteredCounts.of(count.escaped, count.secrets, weights=count.weights), is_census, each),
-            ),
-        )
-        for name, count in counts.items()
-    }
+    found = {}
+    for name, count in counts.items():
+        missed = ClusteredCounts.of(columns_sum(count.missed, count.unstable), count.secrets, weights=count.weights)
+        escaped = ClusteredCounts.of(count.escaped, count.secrets, weights=count.weights)
+        units = weighted(count.secrets, count.weights)
+        gamma = bounded(missed, is_census, each, unseen, "missed", units)
+        found[name] = count, (gamma, bounded(escaped, is_census, each, unseen, "escaped", units))
+    return found
 
 
-def label_rows(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, dict[str, Any]]:
+def label_rows(
+    table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
+) -> dict[str, dict[str, Any]]:
     """`by_label` as figures."""
     return {
         label: {
@@ -101,13 +126,15 @@ def label_rows(table: ReviewTable, is_census: bool, confidence: float) -> dict[s
             "false_negative_rate": bounds[0]["value"],
             "false_negative_rate_upper": bounds[0]["upper"],
         }
-        for label, (count, bounds) in sorted(by_label(table, is_census, confidence).items())
+        for label, (count, bounds) in sorted(by_label(table, is_census, confidence, unseen).items())
     }
 
 
-def worst_label(table: ReviewTable, is_census: bool, confidence: float) -> dict[str, Any] | None:
+def worst_label(
+    table: ReviewTable, is_census: bool, confidence: float, unseen: Unseen | None = None
+) -> dict[str, Any] | None:
     """The largest gamma and the largest delta2 of any label, each with a bound that holds for every label at once."""
-    found = [bounds for count, bounds in by_label(table, is_census, confidence).values()]
+    found = [bounds for count, bounds in by_label(table, is_census, confidence, unseen).values()]
     if not found or all(gamma["value"] is None for gamma, _ in found):
         return None
     worst = [

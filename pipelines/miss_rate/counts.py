@@ -92,8 +92,8 @@ def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -
     Returns:
         ``mean`` of the replicates' rates (the paper's estimate) and ``pooled`` rate; the intervals ``student_t``
         (the paper's), ``student_t_clipped``, ``clopper_pearson``, ``cluster_robust``, ``bootstrap``; ``upper_bound``
-        (one-sided), ``design_effect``, and ``recommended`` with ``recommended_method`` and ``reason``. An interval that
-        does not exist is null.
+        (one-sided), ``design_effect``, and ``recommended`` with ``recommended_method``, ``reason``, and the
+        ``assumption`` that they need. An interval that does not exist, or that cannot be defended, is null.
     """
     clusters = ClusteredCounts.of(counts.missed, counts.total)
     rates = np.asarray(counts.missed) / np.asarray(counts.total)
@@ -104,12 +104,15 @@ def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -
     sums = _sums(clusters, counts)
     if robust is None and num_missed == 0:
         robust = _floats(intervals.korn_graubard_of(sums, confidence))
+    method: str | None
+    recommended: Interval | None
+    upper: float | None
     if (len(rates) > 1 and num_missed) or counts.sentences is not None:
         method, recommended = "korn_graubard", _floats(intervals.korn_graubard_of(sums, confidence))
         upper = float(intervals.korn_graubard_upper_of(sums, confidence))
-    else:
-        method, recommended = "clopper_pearson", exact
-        upper = intervals.clopper_pearson_upper(num_missed, num_total, confidence)
+    else:  # the rows show no spread, so nothing says how misses cluster
+        method, recommended = None, None
+        upper = None
     return {
         "num_replicates": len(rates),
         "num_missed": num_missed,
@@ -122,22 +125,28 @@ def estimate_counts(counts: ReplicateCounts, confidence: float, seed: int = 0) -
         "clopper_pearson": exact,
         "cluster_robust": robust,
         "bootstrap": intervals.bootstrap(clusters, confidence, np.random.default_rng(seed)),
-        "design_effect": num_total / float(intervals.effective_size(sums, 0.05)) if method == "korn_graubard" else None,
+        "design_effect": num_total / float(intervals.effective_size(sums, 0.05)) if method else None,
         "upper_bound": upper,
         "recommended": recommended,
         "recommended_method": method,
         "reason": _REASONS[method],
+        "assumption": _ASSUMPTION if method else None,
         "warnings": _warnings(counts, paper, method),
     }
 
 
-_REASONS = {
+_REASONS: dict[str | None, str] = {
     "korn_graubard": "exact binomial interval at the effective sample size, which is measured from the spread of the "
     "rows: misses come in clusters, which clopper_pearson ignores; student_t (as in the paper) knows no bounds and "
     "gives no length to zero misses",
-    "clopper_pearson": "without a miss, or with a single row, the rows show no spread that a design effect could be "
-    "measured from, so units are taken for independent",
+    None: "without a miss, or with a single row, the rows show no spread that a design effect could be measured from, "
+    "so no interval can be defended; give the column sentences (sentences in each row). clopper_pearson holds only if "
+    "units are independent",
 }
+_ASSUMPTION = (
+    "the rows are random samples, and no sentence, seen or unseen, holds far more units than the others: totals cannot "
+    "show rare sentences that hold many, such as lists. `reticent estimate` on a corpus can"
+)
 
 
 def _sums(clusters: ClusteredCounts, counts: ReplicateCounts) -> intervals.ClusterSums:
@@ -152,14 +161,14 @@ def _floats(interval: tuple[Any, Any]) -> Interval:
     return float(interval[0]), float(interval[1])
 
 
-def _warnings(counts: ReplicateCounts, paper: Interval | None, method: str) -> list[str]:
+def _warnings(counts: ReplicateCounts, paper: Interval | None, method: str | None) -> list[str]:
     found = []
     if not any(counts.missed):
         found.append("no miss was found; that shows an upper bound, not a rate of 0")
-    if method == "clopper_pearson":
+    if method is None:
         found.append(
-            "the recommended interval takes units for independent; a column named sentences (sentences in each row) "
-            "gives one that does not"
+            "no interval is recommended: totals without a spread do not show how misses cluster; a column named "
+            "sentences (sentences in each row) gives one"
         )
     if paper is None:
         found.append("a single row gives no Student-t interval")

@@ -1,8 +1,8 @@
 """From reviewed sentences to the figures of the estimate stage: m, gamma, delta2, recall, precision, intervals.
 
-All estimates are ratios over the *distinct* sampled sentences. Given how many distinct ones the replicates hit, these
-are a simple random sample without replacement, so no weighting is needed; a sentence drawn by two replicates counts
-once, not twice.
+All estimates are ratios over the *distinct* sampled sentences, each weighted by 1 / its inclusion probability. A
+sentence drawn by two replicates counts once, not twice. The replicates alone are a simple random sample. The large part
+of the sample (`pipelines.miss_rate.large`) makes weights differ.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 
 from pipelines import intervals
 from pipelines.intervals import ClusteredCounts, Interval
-from pipelines.miss_rate.breakdown import bounded, by_domain, columns_sum, label_rows, ratio, worst_label
+from pipelines.miss_rate.breakdown import bounded, by_domain, columns_sum, label_rows, ratio, weighted, worst_label
+from pipelines.miss_rate.large import Large
+from pipelines.miss_rate.large_estimate import about_large, large_figures, unseen_of
 from pipelines.miss_rate.review import ReviewTable
 
 MU: Final = (
@@ -53,6 +55,7 @@ _MEASURED: Final[Mapping[str, Any]] = {
     "by_domain": {},
     "planning": {},
     "num_unreviewed_sentences": None,
+    "large_sentences": None,
     "num_disputed_sentences": None,
     "num_trusted_spans": None,
 }
@@ -69,6 +72,7 @@ class Labelled:
             reviewers judge differently; secrets that were masked at review, and that nobody but that mask vouches for.
         num_left_out: sampled sentences that a policy learnt from, which are no evidence; None where none learnt from
             this corpus.
+        num_unreviewed_large: sentences of the large part of the sample that nobody judged.
     """
 
     is_whole: bool = True
@@ -77,6 +81,7 @@ class Labelled:
     num_disputed: int | None = None
     num_trusted: int | None = None
     num_left_out: int | None = None
+    num_unreviewed_large: int | None = None
 
 
 EVERYTHING: Final = Labelled()
@@ -99,7 +104,14 @@ def not_measured(*, num_sampled_sentences: int, is_census: bool, confidence: flo
 
 
 def measured(
-    table: ReviewTable, *, source: str, is_census: bool, confidence: float, labelled: Labelled = EVERYTHING
+    table: ReviewTable,
+    *,
+    source: str,
+    is_census: bool,
+    confidence: float,
+    labelled: Labelled = EVERYTHING,
+    large: Large | None = None,
+    num_population: int = 0,
 ) -> dict[str, Any]:
     """The figures of a reviewed sample.
 
@@ -110,6 +122,9 @@ def measured(
             it is labelled; a part of it is never taken for the whole.
         confidence: of two-sided intervals and, each on its own, of one-sided bounds.
         labelled: how much of the training fold is labelled.
+        large: the large sentences of the corpus, if the large part of the sample is not in ``table``: bounds then allow
+            for what they may hide. None if it is.
+        num_population: training sentences; needed with ``large``.
 
     Returns:
         Flat JSON values; their meaning is given in `pipelines.stages.estimate`.
@@ -119,7 +134,10 @@ def measured(
     num_unmasked, num_unstable = sum(table.missed_secrets), sum(table.unstable_secrets)
     is_census = is_census and labelled.is_whole and not labelled.num_left_out
     left_out = "" if labelled.num_left_out is None else _LEFT_OUT
-    worst = worst_label(table, is_census, confidence)
+    unseen = None if large is None or is_census else unseen_of(table, large, num_population)
+    num_units = weighted(table.secrets, table.weights)
+    worst = worst_label(table, is_census, confidence, unseen)
+    gamma = bounded(secrets, is_census, confidence, unseen, "missed", num_units)
     return {
         "source": source,
         "is_census": is_census,
@@ -132,6 +150,7 @@ def measured(
         "num_sampled_sentences": table.num_sentences,
         "num_kept_sentences": table.num_kept,
         "num_unreviewed_sentences": labelled.num_unreviewed,
+        "large_sentences": large_figures(table, unseen, labelled.num_unreviewed_large, is_census, confidence),
         "num_disputed_sentences": labelled.num_disputed,
         "num_trusted_spans": labelled.num_trusted,
         "num_tokens": sum(table.tokens),
@@ -145,20 +164,20 @@ def measured(
         "num_unstable_elsewhere_spans": table.num_unstable_elsewhere if table.has_stability else None,
         "num_escaped_spans": sum(table.escaped_secrets),
         "miss_rate": _miss_rate(table, tokens, is_census, confidence),
-        "false_negative_rate": bounded(secrets, is_census, confidence),
-        "false_negative_rate_masked": bounded(unmasked, is_census, confidence),
-        "delta2": bounded(escapes, is_census, confidence),
+        "false_negative_rate": gamma,
+        "false_negative_rate_masked": bounded(unmasked, is_census, confidence, unseen, "missed", num_units),
+        "delta2": bounded(escapes, is_census, confidence, unseen, "escaped", num_units),
         "escape_per_sentence": _escape_per_sentence(table, is_census, confidence),
         "recall": ratio(table.policy_found, table.policy_found + table.policy_missed),
         "precision": ratio(table.policy_found, table.policy_masked),
         "recall_as_in_jft": _recall_as_in_jft(table),
         "worst_label": worst and {**worst, "mu": worst["mu"] + left_out},
-        "by_label": label_rows(table, is_census, confidence),
-        "by_domain": by_domain(table, is_census, confidence),
+        "by_label": label_rows(table, is_census, confidence, unseen),
+        "by_domain": by_domain(table, is_census, confidence, unseen),
         "planning": {
             name: {
                 "design_effect": intervals.design_effect(counts),
-                "units_per_sentence": ratio(sum(units), table.num_sentences),
+                "units_per_sentence": ratio(weighted(units, table.weights), sum(table.weights)),
             }
             for name, counts, units in (
                 ("gamma", secrets, table.secrets),
@@ -171,7 +190,8 @@ def measured(
             *_about_coverage(labelled, source),
             *_about_learning(labelled),
             *_about_stability(table),
-            *_warnings(table, secrets, is_census, confidence),
+            *about_large(unseen, labelled.num_unreviewed_large, confidence),
+            *_warnings(table, secrets, is_census, confidence, gamma["upper"]),
         ],
     }
 
@@ -316,7 +336,7 @@ def _escape_per_sentence(table: ReviewTable, is_census: bool, confidence: float)
     if len(set(table.weights)) > 1:
         found = [escaped > 0 for escaped in table.escaped_secrets]
         counts = ClusteredCounts.of(found, np.ones(table.num_sentences), weights=table.weights)
-        value, upper = counts.value, intervals.korn_graubard_upper(counts, confidence)
+        value, upper = counts.value, intervals.ratio_upper(counts, confidence)
     else:
         upper = intervals.clopper_pearson_upper(num_escapes, table.num_sentences, confidence)
     return {"value": value, "upper": upper, "num_sentences": num_escapes}
@@ -328,7 +348,9 @@ def _recall_as_in_jft(table: ReviewTable) -> float | None:
     return None if share is None else 1 - share
 
 
-def _warnings(table: ReviewTable, secrets: ClusteredCounts, is_census: bool, confidence: float) -> list[str]:
+def _warnings(
+    table: ReviewTable, secrets: ClusteredCounts, is_census: bool, confidence: float, upper: float
+) -> list[str]:
     found = []
     if secrets.num_units == 0:
         found.append(
@@ -338,7 +360,6 @@ def _warnings(table: ReviewTable, secrets: ClusteredCounts, is_census: bool, con
             else "the training sentences hold no labelled secret, so there is no gamma and no delta2"
         )
     elif secrets.num_hits == 0 and not is_census:
-        upper = intervals.korn_graubard_upper(secrets, confidence)
         found.append(f"no secret was missed in the sample; that shows gamma <= {upper:.3g}, not 0")
     if is_census:
         return found

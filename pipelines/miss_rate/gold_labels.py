@@ -29,11 +29,11 @@ from pipelines.miss_rate.sampling import (
     TRAIN_FOLD,
     Partition,
     SentenceId,
-    Weights,
     require_all,
     rows_of,
     sampled_partitions,
 )
+from pipelines.miss_rate.weights import COLUMNS, Weights
 from pipelines.tables import Table
 
 SecretId = tuple[str, int]
@@ -115,24 +115,27 @@ def review_partition(
     for label in sorted(_labels(partition.gold, labelled)):
         table.add_label(names.get(label, label))
     judged = {row for row in sampled if row[0] in labelled}
+    texts = judged if weights.by_size else set()
+    rows = rows_of(partition.sentences, ("doc_id", "sentence_index", *COLUMNS), texts)
+    standing = {(row["doc_id"], row["sentence_index"]): weights.of(row) for row in rows}
     pieces = _pieces(partition.gold, judged, names)
     verdicts = read_verdicts(partition.stability)
     table.has_stability = table.has_stability or verdicts is not None
     reviews: dict[SentenceId, SentenceReview] = {}
-    domains: dict[SentenceId, str | None] = {}
     num_found = 0
     for row in rows_of(partition.redacted, REDACTED_COLUMNS, {*sampled, *pieces}):
         identity = row["doc_id"], row["sentence_index"]
         num_found += identity in sampled
         if identity not in judged and identity not in pieces:
             continue
+        if identity in judged and identity not in standing:
+            standing[identity] = weights.of(row)
         reviews[identity] = judge_row(row, [span for _, span in pieces.get(identity, ())], verdicts)
-        domains[identity] = row["domain"]
     require_all(num_found, len(sampled))
     by_first_row = _whole_secrets(reviews, pieces)
     for identity, review in reviews.items():
         if identity in judged:
-            table.add(review, sampled[identity], by_first_row.get(identity, ()), **weights.of(domains[identity]))
+            table.add(review, sampled[identity], by_first_row.get(identity, ()), **standing[identity])
 
 
 def _pieces(
@@ -193,7 +196,7 @@ def review_all(
         sample: the ``sample`` table.
         partitions: the tables of each, in corpus order.
         num_replicates: replicates of the sample.
-        weights: how much the sentences of each domain stand for.
+        weights: how much sentences stand for.
         names: what labels count as; others keep their name.
         learnt: what policies learnt from, which is left out.
         progress: told after every partition.
@@ -203,7 +206,7 @@ def review_all(
     """
     table = ReviewTable(num_replicates)
     for partition, sampled in sampled_partitions(sample, partitions, progress):
-        review_partition(table, learnt.without(partition, sampled), partition, weights, names)
+        review_partition(table, weights.kept(learnt.without(partition, sampled)), partition, weights, names)
     return table
 
 

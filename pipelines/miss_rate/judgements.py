@@ -15,7 +15,8 @@ from pipelines.miss_rate.learnt import Learnt
 from pipelines.miss_rate.review import ReviewTable, SecretSpan, judge_row, read_verdicts
 from pipelines.miss_rate.review_items import open_characters
 from pipelines.miss_rate.review_log import Ballot, Judgement, Secret, asks_again, sentence_key
-from pipelines.miss_rate.sampling import Partition, Weights, joined, read_sample, sampled_partitions
+from pipelines.miss_rate.sampling import Partition, joined, read_sample, sampled_partitions
+from pipelines.miss_rate.weights import Weights
 from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.redact import redact_text
 from pipelines.tables import Table
@@ -92,7 +93,7 @@ def review_judged(
         partitions: the tables of each, in corpus order.
         judge: says what is sensitive.
         num_replicates: of the sample.
-        weights: how much the sentences of each domain stand for.
+        weights: how much sentences stand for.
         learnt: what policies learnt from, which is left out.
         progress: told after every partition.
 
@@ -107,7 +108,7 @@ def review_judged(
     for partition, wanted in sampled_partitions(sample, partitions, progress):
         verdicts = read_verdicts(partition.stability)
         table.has_stability = table.has_stability or verdicts is not None
-        wanted = learnt.without(partition, wanted)
+        wanted = weights.kept(learnt.without(partition, wanted))
         for batch in joined(partition, wanted):
             for row, secrets in zip(batch, judge(batch), strict=True):
                 if row["is_duplicate"]:
@@ -116,7 +117,7 @@ def review_judged(
                     num_unreviewed += 1
                     continue
                 identity = row["doc_id"], row["sentence_index"]
-                table.add(judge_row(row, secrets, verdicts), wanted[identity], **weights.of(row["domain"]))
+                table.add(judge_row(row, secrets, verdicts), wanted[identity], **weights.of(row))
     return table, num_unreviewed
 
 

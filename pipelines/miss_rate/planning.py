@@ -2,7 +2,7 @@
 
 Each review of a unit (a token for m, a secret for gamma and delta2) finds a miss or not; units of one sentence are
 alike, which the design effect accounts for. What is planned for is the one-sided bound that `reticent estimate` will
-recommend.
+recommend, with the large part of the sample reviewed as well (`pipelines.miss_rate.large`).
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def plan(
     design_effect: float = 1.0,
     units_per_sentence: float | None = None,
     num_population: int | None = None,
+    large_share: float = 0.25,
 ) -> dict[str, Any]:
     """How many units and sentences to review.
 
@@ -89,6 +90,7 @@ def plan(
         design_effect: how many clustered units are worth an independent one; from an earlier estimate, at least 1.
         units_per_sentence: secrets (or tokens) in an average sentence, from an earlier estimate; None where unknown.
         num_population: training sentences; the plan never asks for more.
+        large_share: ``sample.large_sentences``: large sentences to review beside them, as far as there are any.
 
     Raises:
         ConfigError: see `num_reviews_needed`; or the design effect is below 1.
@@ -115,6 +117,7 @@ def plan(
         "num_misses_allowed": math.floor(allowed * design_effect),
         "units_per_sentence": units_per_sentence,
         "num_sentences": num_population if is_census else sentences,
+        "num_large_sentences": 0 if is_census or sentences is None else math.ceil(large_share * sentences),
         "num_population_sentences": num_population,
         "is_census": is_census,
     }

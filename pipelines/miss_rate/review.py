@@ -274,6 +274,7 @@ class ReviewTable:
         policy_masked, policy_found, policy_missed: tokens of kept sentences, summed with weights: masked;
             masked and sensitive; sensitive and not masked.
         weights: 1 / inclusion probability of each sentence, up to a common factor.
+        large: whether each sentence is a large one (`pipelines.miss_rate.large`).
         domains: of each sentence, as a position in ``domain_names``.
         labels: secrets of kept sentences by label; a label that the sample did not meet has empty columns.
         replicate_tokens, replicate_missed: tokens of each replicate, with weights.
@@ -291,6 +292,7 @@ class ReviewTable:
     num_unstable_together: int = 0
     num_unstable_elsewhere: int = 0
     weights: array[float] = field(default_factory=_weights)
+    large: array[int] = field(default_factory=_column)
     domains: array[int] = field(default_factory=_column)
     domain_names: list[str] = field(default_factory=list)
     num_kept: int = 0
@@ -323,15 +325,17 @@ class ReviewTable:
         weight: float = 1.0,
         weight_in_replicate: float = 1.0,
         domain: str | None = None,
+        is_large: bool = False,
     ) -> None:
         """Adds one distinct sentence.
 
         Args:
             review: what was found in it.
-            replicates: those that it stands in.
+            replicates: those that it stands in; the large part of the sample, behind them, is none.
             weight: 1 / the probability that it stands in any replicate, up to a factor common to all sentences.
             weight_in_replicate: likewise, in one replicate.
             domain: of the sentence.
+            is_large: whether it is a large one.
             secrets: the whole secrets that count here; None where each of the sentence's secrets lies inside it.
         """
         if secrets is None:
@@ -345,6 +349,7 @@ class ReviewTable:
         self.sensitive.append(review.num_sensitive)
         self.missed.append(review.num_missed)
         self.weights.append(weight)
+        self.large.append(is_large)
         name = domain or ""
         if name not in self.domain_names:
             self.domain_names.append(name)
@@ -369,6 +374,6 @@ class ReviewTable:
             self.policy_masked += weight * review.num_masked
             self.policy_found += weight * found
             self.policy_missed += weight * review.num_missed
-        for replicate in replicates:
+        for replicate in (r for r in replicates if r < self.num_replicates):
             self.replicate_tokens[replicate] += weight_in_replicate * review.num_tokens
             self.replicate_missed[replicate] += weight_in_replicate * review.num_missed

@@ -4,8 +4,10 @@ Independent replicates, each a simple random sample without replacement (Just Fi
 0.01 % of the training data). With strata, each replicate is a simple random sample of every stratum, so that a small
 domain is looked at too.
 
-Rows are drawn by their number alone, never by their text, so that the sample says nothing about the corpus and its
-estimates are unbiased. The seed is public. Sampled rows are held in memory, never the corpus.
+Rows are drawn by their number alone, in each stratum on its own. Beside the replicates stands the large part: strata of
+large sentences (`pipelines.miss_rate.large`), as the replicate after the last one. What is drawn never depends on what
+a policy finds, so a change of policy keeps the sample. Estimates weight each sentence by 1 / its inclusion probability
+(`pipelines.miss_rate.weights`). The seed is public. Sampled rows are held in memory, never the corpus.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -128,11 +130,6 @@ def seed_of_draw(seed: int, draw: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{seed} draw {draw}".encode()).digest()[:16])
 
 
-def inclusion_probability(per_replicate: float, num_replicates: int) -> float:
-    """The probability that a sentence stands in any of the independent replicates."""
-    return -math.expm1(num_replicates * math.log1p(-per_replicate)) if per_replicate < 1 else 1.0
-
-
 def count_population(tables: Sequence[Table], *, by_domain: bool) -> tuple[Counter[str | None], int]:
     """Sentences (by domain, or all under None) and tokens of the training fold in ``sentences`` tables."""
     sentences: Counter[str | None] = Counter()
@@ -149,52 +146,70 @@ def count_population(tables: Sequence[Table], *, by_domain: bool) -> tuple[Count
     return sentences, num_tokens
 
 
+StrataOf = Callable[[pa.RecordBatch], NDArray[np.int64]]
+"""Says which stratum each row of a batch belongs to; below 0 for none."""
+
+
+def by_domain(strata: Sequence[Stratum]) -> StrataOf:
+    """Strata that are domains."""
+    numbers = {stratum.domain: h for h, stratum in enumerate(strata)}
+    return lambda batch: np.array([numbers[domain] for domain in batch.column("domain").to_pylist()], dtype=np.int64)
+
+
+def everything(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """One stratum of all sentences."""
+    return np.zeros(batch.num_rows, dtype=np.int64)
+
+
 def gather(
     partitions: Sequence[tuple[str, Table]],
-    strata: Sequence[Stratum],
     draws: Sequence[Draw],
-    *,
-    by_domain: bool,
+    strata_of: StrataOf,
+    columns: Sequence[str] = (),
     progress: Progress = silent,
 ) -> pa.Table:
     """The identities of all drawn training sentences, each once, in corpus order.
 
     Args:
         partitions: (name, ``sentences`` table), in corpus order.
-        strata: what the row numbers of ``draws`` count in.
-        draws: one per replicate.
-        by_domain: whether strata are domains; otherwise there is one, of everything.
+        draws: one per replicate, row numbers in each stratum.
+        strata_of: the strata.
+        columns: what ``strata_of`` reads.
         progress: told after every partition.
 
     Returns:
-        Columns doc_id, sentence_index, partition, and ``place``: stratum and row number in one.
+        Columns doc_id, sentence_index, partition, ``place`` (stratum and row number in one), and ``row`` (number among
+        all training sentences).
     """
-    wanted = [np.unique(np.concatenate([draw[h] for draw in draws])) for h in range(len(strata))]
-    numbers = {stratum.domain: h for h, stratum in enumerate(strata)}
-    found = list(_gather(partitions, wanted, numbers if by_domain else None, progress))
-    schema = pa.schema(
-        [("doc_id", pa.string()), ("sentence_index", pa.uint32()), ("partition", pa.string()), ("place", pa.int64())]
-    )
+    wanted = [np.unique(np.concatenate([draw[h] for draw in draws])) for h in range(len(draws[0]))]
+    found = list(_gather(partitions, wanted, strata_of, columns, progress))
+    kinds = (pa.string(), pa.uint32(), pa.string(), pa.int64(), pa.int64())
+    schema = pa.schema(list(zip((*_IDENTITY, "place", "row"), kinds, strict=True)))
     return pa.Table.from_batches([batch.cast(schema) for batch in found], schema).combine_chunks()
+
+
+def distinct(*samples: pa.Table) -> pa.Table:
+    """The rows of several results of `gather`, each sentence once, in corpus order."""
+    rows = pa.concat_tables(samples).combine_chunks()
+    first = np.unique(rows.column("row").to_numpy(), return_index=True)[1]
+    return rows.take(pa.array(first))
 
 
 def _gather(
     partitions: Sequence[tuple[str, Table]],
     wanted: Sequence[NDArray[np.int64]],
-    numbers: dict[str | None, int] | None,
+    strata_of: StrataOf,
+    columns: Sequence[str],
     progress: Progress,
 ) -> Iterator[pa.RecordBatch]:
     seen = np.zeros(len(wanted), dtype=np.int64)  # training sentences of each stratum so far
+    num_rows = 0
     for done, (name, sentences) in enumerate(partitions, start=1):
-        for batch in sentences.batches(["doc_id", "sentence_index", "fold", "domain"]):
+        for batch in sentences.batches(list(dict.fromkeys(["doc_id", "sentence_index", "fold", *columns]))):
             kept = batch.filter(pc.equal(batch.column("fold"), TRAIN_FOLD))
-            stratum = (
-                np.zeros(kept.num_rows, dtype=np.int64)
-                if numbers is None
-                else np.array([numbers[domain] for domain in kept.column("domain").to_pylist()], dtype=np.int64)
-            )
+            stratum = strata_of(kept)
             place = np.full(kept.num_rows, -1, dtype=np.int64)
-            for h in np.unique(stratum):
+            for h in np.unique(stratum[stratum >= 0]):
                 rows = np.flatnonzero(stratum == h)
                 first, last = np.searchsorted(wanted[h], (seen[h], seen[h] + len(rows)))
                 chosen = wanted[h][first:last]
@@ -209,20 +224,33 @@ def _gather(
                         rows.column("sentence_index"),
                         pa.array([name] * len(positions), pa.string()),
                         pa.array(place[positions]),
+                        pa.array(num_rows + positions),
                     ],
-                    names=[*_IDENTITY, "place"],
+                    names=[*_IDENTITY, "place", "row"],
                 )
+            num_rows += kept.num_rows
         progress(done, len(partitions), "partitions sampled")
 
 
-def write_sample(writer: TableWriter, rows: pa.Table, strata: Sequence[Stratum], draws: Sequence[Draw]) -> None:
-    """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order."""
+def write_sample(
+    writer: TableWriter, rows: pa.Table, chances: Sequence[float], draws: Sequence[Draw], first_replicate: int = 0
+) -> None:
+    """Writes one row per (replicate, sentence), sorted by replicate and then in corpus order.
+
+    Args:
+        writer: of a ``sample`` table.
+        rows: what `gather` found.
+        chances: inclusion probability of the sentences of each stratum, in one replicate.
+        draws: one per replicate.
+        first_replicate: number of the first.
+    """
     places = rows.column("place").to_numpy()
     order = np.argsort(places)
-    probabilities = np.array([stratum.inclusion_probability for stratum in strata])
-    for replicate, draw in enumerate(draws):
+    probabilities = np.array(chances)
+    for replicate, draw in enumerate(draws, start=first_replicate):
         drawn = np.concatenate([h * _SHIFT + numbers for h, numbers in enumerate(draw)])
-        positions = np.sort(order[np.searchsorted(places, drawn, sorter=order)])
+        found = order[np.searchsorted(places, drawn, sorter=order)]
+        positions = found[np.argsort(rows.column("row").to_numpy()[found])]
         for start in range(0, len(positions), ROW_GROUP_ROWS):
             part = positions[start : start + ROW_GROUP_ROWS]
             chunk = rows.take(pa.array(part))
@@ -355,24 +383,3 @@ def joined(
     if batch:
         yield batch
     require_all(num_found, len(wanted))
-
-
-class Weights:
-    """1 / inclusion probability by domain, for a sample in which domains were drawn on their own.
-
-    Args:
-        strata: (domain, inclusion probability in one replicate); one alone weighs everything the same.
-        num_replicates: of the sample.
-    """
-
-    def __init__(self, strata: Sequence[tuple[str | None, float]], num_replicates: int) -> None:
-        self._each = {domain: 1 / p for domain, p in strata} if len(strata) > 1 else {}
-        self._any = {d: 1 / inclusion_probability(1 / w, num_replicates) for d, w in self._each.items()}
-
-    def of(self, domain: str | None) -> dict[str, Any]:
-        """The arguments of `ReviewTable.add` that say how much a sentence of this domain stands for."""
-        return {
-            "weight": self._any.get(domain, 1.0),
-            "weight_in_replicate": self._each.get(domain, 1.0),
-            "domain": domain,
-        }

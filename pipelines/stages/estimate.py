@@ -10,8 +10,11 @@ a reviewer saw. ``figures.json``, flat:
   ``labelled_share``: of the training sentences, those in such documents. Only they are judged: where they are a part
   of the corpus, all rates describe that part alone, and no claim about the corpus rests on them.
   Where people reviewed, both speak of the sampled sentences instead: all reviewed, and the share that is.
-  ``num_unreviewed_sentences``, ``num_disputed_sentences`` (reviewers disagree, nobody adjudicated) and
+  ``num_unreviewed_sentences`` (of the replicates), ``num_disputed_sentences`` (reviewers disagree, not settled) and
   ``num_trusted_spans`` (secrets because they were masked at review and the reviewer let that stand) are null otherwise.
+- ``large_sentences``: of the large sentences (`pipelines.miss_rate.large`), ``num_reviewed``, ``num_unreviewed`` of the
+  sample's large part (null unless people review), ``is_reviewed`` (that part counts), and ``most_missed_secrets``:
+  the cap that bounds allow for in its place, one secret a token, where it does not count.
 - ``num_learnt_sentences``: those that policies learnt from, known by the lists beside their models
   (`pipelines.miss_rate.learnt`). Sampled ones among them are left out: they show nothing of what such a policy misses.
 - ``num_screened_sentences``: rows of ``screened.parquet``. ``num_population_sentences``: of the training fold.
@@ -152,14 +155,16 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: gold labels, or reviews, are asked for and there are none.
         StageError: the sample and the redacted rows do not fit together.
     """
-    from pipelines.corpus.tables import DOCUMENTS
+    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
     from pipelines.miss_rate.estimate import Labelled, measured, not_measured
     from pipelines.miss_rate.gold_labels import coverage, review_all
     from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
+    from pipelines.miss_rate.large import Large, find_large
     from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
     from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
-    from pipelines.miss_rate.sampling import Partition, Weights
+    from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
     from pipelines.miss_rate.tables import SAMPLE, STABILITY
+    from pipelines.miss_rate.weights import Weights
     from pipelines.policies.sharding import SHARD
 
     config: EstimateConfig = ctx.configs["estimate"]
@@ -167,12 +172,22 @@ def run(ctx: StageContext) -> dict[str, Any]:
     sampling = sample.json("figures.json")
     is_census = bool(sampling["is_census"])
     num_replicates = len(sampling["replicates"])
-    weights = Weights([(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]], num_replicates)
+    strata = [(s["domain"], s["inclusion_probability"]) for s in sampling["strata"]]
+    if "large" in sampling:
+        large = Large.of_figures(sampling["large"]["classes"])
+    else:  # a sample of an older version has no large part; its bounds allow for what large sentences may hide
+        large = Large() if is_census else find_large([a.table(SENTENCES) for a in ctx.inputs["split"]], TRAIN_FOLD)
+    weights = Weights(strata, num_replicates, large)
+    num_population = int(sampling.get("num_population_sentences") or 0)
     decisions = ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
     covered = coverage([artifact.table(DOCUMENTS) for artifact in ctx.inputs["split"]])
     redact = ctx.configs.get("redact")
     known = read_learnt(redact.learnt_from(), ctx.run.secret) if redact is not None else frozenset()
-    learnt = Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
+
+    def left_out() -> Learnt:
+        return Learnt(known, lambda text: sentence_key(ctx.run.secret, text))
+
+    learnt = left_out()
     source = _source(config, has_reviews=bool(decisions), covered=covered)
     redacted = {artifact.partition: artifact for artifact in ctx.inputs["redact"]}
     # A proxy is no ground for a guarantee, so nothing was masked by hand for it.
@@ -188,7 +203,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         labelled = Labelled(
             is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
         )
-        figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
+        figures = measured(
+            table,
+            source=source,
+            is_census=is_census,
+            confidence=config.confidence,
+            labelled=labelled,
+            large=None if weights.with_large else large,
+            num_population=num_population,
+        )
     elif source == "none":
         figures = not_measured(
             num_sampled_sentences=sampling["num_distinct_sentences"],
@@ -208,6 +231,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
         table, num_unreviewed = review_judged(
             sample.table(SAMPLE), partitions, judge, num_replicates, weights, learnt, ctx.run.progress
         )
+        num_unreviewed_large = 0
+        if weights.with_large and num_unreviewed:
+            # A large part that is reviewed in part only does not count: its inclusion probabilities are unknown.
+            alone = Weights(strata, num_replicates, large, with_large=False)
+            judge_alone, learnt_alone = HumanJudge(ctx.run.secret, decisions, labels), left_out()
+            without = review_judged(
+                sample.table(SAMPLE), partitions, judge_alone, num_replicates, alone, learnt_alone, ctx.run.progress
+            )
+            num_unreviewed_large, num_unreviewed = num_unreviewed - without[1], without[1]
+            if num_unreviewed_large:
+                table, weights, human, learnt = without[0], alone, judge_alone, learnt_alone
         total = table.num_sentences + num_unreviewed
         labelled = Labelled(
             is_whole=num_unreviewed == 0,
@@ -216,8 +250,17 @@ def run(ctx: StageContext) -> dict[str, Any]:
             num_disputed=human.num_disputed if source == "human" else None,
             num_trusted=human.num_trusted if source == "human" else None,
             num_left_out=learnt.num_left_out if learnt.keys else None,
+            num_unreviewed_large=num_unreviewed_large if source == "human" else None,
         )
-        figures = measured(table, source=source, is_census=is_census, confidence=config.confidence, labelled=labelled)
+        figures = measured(
+            table,
+            source=source,
+            is_census=is_census,
+            confidence=config.confidence,
+            labelled=labelled,
+            large=None if weights.with_large else large,
+            num_population=num_population,
+        )
     if learnt.num_left_out and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
         figures = not_measured(
             num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"

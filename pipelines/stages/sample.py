@@ -5,6 +5,7 @@ Just Fine-tune Twice, section 3.1: independent replicates, each a small random p
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import Field
@@ -42,6 +43,13 @@ class SampleConfig(StageConfig):
         description="Which sample: another number draws other sentences, of the same design. Needed where a policy was "
         "trained on, or chosen by, the sentences of an earlier one; reviews of that stay.",
     )
+    large_sentences: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="Sentences drawn beside the replicates among the large ones, such as lists of names, as a share of "
+        "the replicates' sentences. Bounds on gamma and delta2 are far wider without them.",
+    )
     screening_fraction: float = Field(
         default=0.001,
         ge=0,
@@ -54,12 +62,16 @@ class SampleConfig(StageConfig):
 def run(ctx: StageContext) -> dict[str, Any]:
     """Writes ``sample.parquet``, ``screening.parquet`` (both sorted by replicate and corpus order), ``figures.json``.
 
+    The large part of the sample (`pipelines.miss_rate.large`) stands in ``sample.parquet`` as the replicate after the
+    last one. The replicates are the same with and without it.
+
     For each partition ``{partition}.parquet`` lists its sampled sentences once, so that what is measured of them stays
     measured when another partition changes.
 
     Figures: ``num_population_sentences`` and ``num_population_tokens`` (training fold, duplicates included),
     ``replicates`` (``num_sentences`` of each), ``fraction``, ``stratify``, ``strata`` (``domain``,
     ``num_population_sentences``, ``num_sentences`` and ``inclusion_probability`` in one replicate),
+    ``large`` (``num_sentences`` drawn; ``classes``, see `pipelines.miss_rate.large.LargeClass`),
     ``num_distinct_sentences``, ``num_screening_sentences``, ``is_census`` (every training sentence is in the sample),
     ``warnings``.
 
@@ -69,11 +81,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
         InputError: the corpus has no training sentence.
     """
     from pipelines.corpus.tables import SENTENCES
+    from pipelines.miss_rate.large import COLUMNS, LARGE_STREAM, find_large
     from pipelines.miss_rate.sampling import (
         SCREENING_STREAM,
-        Stratum,
+        TRAIN_FOLD,
+        by_domain,
         count_population,
+        distinct,
         draw_replicate,
+        everything,
         gather,
         make_strata,
         replicate_size,
@@ -84,30 +100,40 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.miss_rate.tables import SAMPLE
 
     config: SampleConfig = ctx.configs["sample"]
-    by_domain = config.stratify == "domain"
+    has_domains = config.stratify == "domain"
     partitions = [(a.partition or "", a.table(SENTENCES)) for a in ctx.inputs["split"]]
-    populations, num_tokens = count_population([table for _, table in partitions], by_domain=by_domain)
+    populations, num_tokens = count_population([table for _, table in partitions], by_domain=has_domains)
     num_sentences = sum(populations.values())
     if num_sentences == 0:
         raise InputError("the corpus has no training sentence to sample; check corpus.inputs and the folds of [split]")
-    minimum = config.min_sentences_per_domain if by_domain else 1
+    minimum = config.min_sentences_per_domain if has_domains else 1
     strata = make_strata(populations, config.fraction, config.min_sentences, minimum)
     seed = seed_of_draw(ctx.seed, config.draw)
     draws = [
         [draw_replicate(s.num_population, s.size, seed, r, h) for h, s in enumerate(strata)]
         for r in range(config.replicates)
     ]
-    rows = gather(partitions, strata, draws, by_domain=by_domain, progress=ctx.run.progress)
+    strata_of, columns = (by_domain(strata), ["domain"]) if has_domains else (everything, [])
+    drawn = gather(partitions, draws, strata_of, columns, ctx.run.progress)
+    chosen = distinct(drawn)
+    is_whole = chosen.num_rows == num_sentences  # nothing is left to draw
+    large = find_large([table for _, table in partitions], TRAIN_FOLD)
+    large = large.draw(0 if is_whole else math.ceil(config.large_sentences * chosen.num_rows))
+    classes = [draw_replicate(c.num_population, c.size, seed, LARGE_STREAM, h) for h, c in enumerate(large.classes)]
+    more = gather(partitions, [classes], large.classes_of, COLUMNS) if large.num_drawn else chosen.slice(0, 0)
+    rows = distinct(chosen, more)
     with ctx.out.table(SAMPLE) as writer:
-        write_sample(writer, rows, strata, draws)
+        write_sample(writer, drawn, [s.inclusion_probability for s in strata], draws)
+        if large.num_drawn:
+            chances = [c.size / c.num_population for c in large.classes]
+            write_sample(writer, more, chances, [classes], config.replicates)
     write_chosen(ctx.out, [name for name, _ in partitions], rows)
 
     size = replicate_size(num_sentences, config.screening_fraction, 0)
-    everything = [Stratum(None, num_sentences, size)]
     screening = [[draw_replicate(num_sentences, size, ctx.seed, SCREENING_STREAM)]]
-    screened = gather(partitions, everything, screening, by_domain=False)
+    screened = gather(partitions, screening, everything)
     with ctx.out.table(SAMPLE, "screening") as writer:
-        write_sample(writer, screened, everything, screening)
+        write_sample(writer, screened, [size / num_sentences], screening)
 
     warnings = []
     if config.fraction * num_sentences < config.min_sentences:
@@ -131,6 +157,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             }
             for stratum in strata
         ],
+        "large": {"num_sentences": large.num_drawn, "classes": large.figures()},
         "num_distinct_sentences": rows.num_rows,
         "num_screening_sentences": screened.num_rows,
         "is_census": rows.num_rows == num_sentences,

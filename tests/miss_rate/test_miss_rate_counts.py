@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import TESTS
 
+from flows.commands.estimate import counts_document, counts_text
 from pipelines.errors import InputError
 from pipelines.miss_rate.counts import ReplicateCounts, estimate_counts, read_counts
 
@@ -59,18 +60,20 @@ def test_no_miss_is_a_bound_and_not_zero():
     found = estimate_counts(ReplicateCounts((0,) * 10, (1024,) * 10), 0.95)
     assert found["student_t"] == (0.0, 0.0)  # as in the paper, and said to be no interval
     assert found["clopper_pearson"][1] == pytest.approx(1 - 0.025 ** (1 / 10240))
-    assert found["upper_bound"] == pytest.approx(1 - 0.05 ** (1 / 10240))
+    # Nothing shows how misses cluster, so no interval is defended, nor is a bound.
+    assert found["recommended"] is found["upper_bound"] is found["assumption"] is None
     assert found["cluster_robust"] == pytest.approx((0.0, 1 - 0.025 ** (1 / 10)))  # a row may be missed as a whole
     assert any("not a rate of 0" in warning for warning in found["warnings"])
     known = estimate_counts(ReplicateCounts((0,) * 10, (1024,) * 10, (40,) * 10), 0.95)
     assert known["recommended"][1] == pytest.approx(1 - 0.025 ** (1 / 400))
     assert known["recommended_method"] == "korn_graubard"
+    assert "no sentence, seen or unseen, holds far more units" in known["assumption"]
 
 
 def test_one_row_has_no_student_t():
     found = estimate_counts(ReplicateCounts((3,), (100,)), 0.95)
     assert found["student_t"] is None
-    assert found["recommended_method"] == "clopper_pearson"
+    assert found["recommended_method"] is found["recommended"] is found["design_effect"] is None
     assert any("single row" in warning for warning in found["warnings"])
 
 
@@ -81,13 +84,15 @@ def test_every_interval_lies_in_range_and_is_json(rows, with_sentences):
     sentences = tuple(max(1, t // 7) for t in total) if with_sentences else None
     found = estimate_counts(ReplicateCounts(missed, total, sentences), 0.9)
     json.dumps(found, allow_nan=False)
-    assert 0 <= found["pooled"] <= found["upper_bound"] <= 1
+    assert 0 <= found["pooled"] <= 1
     for name in INTERVALS:
         if found[name] is not None:
             low, high = found[name]
             assert 0 <= low <= high <= 1
-    assert found["recommended"][0] <= found["pooled"] <= found["recommended"][1]
-    assert found["recommended"][1] > 0
+    if found["recommended"] is not None:
+        assert found["pooled"] <= found["upper_bound"] <= 1
+        assert found["recommended"][0] <= found["pooled"] <= found["recommended"][1]
+        assert found["recommended"][1] > 0
     assert math.isfinite(found["mean"])
 
 
@@ -119,3 +124,14 @@ def test_a_missing_file_is_an_input_error(tmp_path):
     done = command("--counts", tmp_path / "none.csv")
     assert done.returncode == 3
     assert "does not exist" in done.stderr
+
+
+def test_each_interval_is_labelled_and_totals_alone_have_none(tmp_path):
+    file = tmp_path / "totals.csv"
+    file.write_text("missed,total\n3,1000\n")
+    lines = {line.strip()[:24].strip(): line for line in counts_text(counts_document(file, 0.95)).splitlines()}
+    assert lines["recommended"].endswith("none")
+    assert lines["one-sided upper bound"].endswith("none")
+    assert "if units were independent" in lines["clopper pearson"]
+    file.write_text("missed,total\n3,1000\n1,1000\n")
+    assert "assumes that the rows are random samples" in counts_text(counts_document(file, 0.95))

@@ -57,6 +57,7 @@ class Corpus:
             "replicates": [{"num_sentences": 18}] * REPLICATES,
             "num_distinct_sentences": 18,
             "strata": [{"domain": None, "inclusion_probability": 0.9}],
+            "large": {"num_sentences": 0, "classes": []},
             "warnings": ["a warning of the sample"],
         }
         (self.folder / "sample" / "figures.json").write_text(json.dumps(figures))

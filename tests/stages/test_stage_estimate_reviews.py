@@ -277,3 +277,56 @@ def test_all_of_a_sample_is_noted_copies_included(tmp_path):
     partition = Partition("p", *(artifact(name, tmp_path / name, "p") for name in ("split", "redact")))
     sample = artifact("sample", tmp_path / "sample").table(SAMPLE)
     assert sampled_keys(sample, [partition], STORE) == {sentence_key(STORE, text_of(i)) for i in range(12)}
+
+
+def with_large(corpus, drawn):
+    """Says that all sentences are large ones, and puts the last two into the large part alone where it was drawn."""
+    path = corpus.folder / "sample"
+    rows = [
+        {"sentence_index": i, "replicate": int(i >= 10), "inclusion_probability": 0.01}
+        for i in range(12 if drawn else 10)
+    ]
+    write_rows(path / "sample.parquet", "sample", rows, doc_id="d", partition="p")
+    size = len([0] * 6) + 4 * 3  # six tokens, three marked words
+    sizes = {"above": size - 1, "num_population_sentences": 4, "num_population_tokens": 24, "most_tokens": 6}
+    figures = json.loads((path / "figures.json").read_text()) | {"num_population_sentences": 1_000}
+    figures["large"] = {"num_sentences": drawn, "classes": [sizes | {"num_sentences": drawn}]}
+    (path / "figures.json").write_text(json.dumps(figures))
+
+
+def test_reviews_of_the_replicates_stay_valid_and_their_bounds_allow_for_unread_large_sentences(tmp_path):
+    corpus = Reviewed(tmp_path)
+    with_large(corpus, 2)
+    for i in range(10):
+        corpus.judge(i, [NAME, PHONE], trusted=[(19, 22)])
+    before = corpus.run()
+    assert before["covers_corpus"]  # claims are issued as before, with a wider bound
+    assert (before["num_unreviewed_sentences"], before["large_sentences"]["num_unreviewed"]) == (0, 2)
+    assert not before["large_sentences"]["is_reviewed"]
+    assert before["large_sentences"]["most_missed_secrets"] > 0
+    assert any("review its 2 sentences left" in warning for warning in before["warnings"])
+    corpus.judge(10, [PHONE], trusted=[(19, 22)])
+    assert corpus.run()["large_sentences"]["num_unreviewed"] == 1  # a part of the large part does not count
+    corpus.judge(11, [PHONE], trusted=[(19, 22)])
+    after = corpus.run()
+    assert after["large_sentences"] == {
+        "num_reviewed": 12,
+        "num_unreviewed": 0,
+        "is_reviewed": True,
+        "most_missed_secrets": None,
+    }
+    assert after["false_negative_rate"]["value"] == pytest.approx(10 / 22)
+    assert after["false_negative_rate"]["upper"] < before["false_negative_rate"]["upper"]
+
+
+def test_a_sample_of_an_older_version_has_a_valid_and_wider_bound(tmp_path):
+    corpus = Reviewed(tmp_path)
+    for i in range(12):
+        corpus.judge(i, [NAME, PHONE], trusted=[(19, 22)])
+    figures = corpus.run()  # no `large` in the figures of its sample; no sentence is twice the mean
+    assert figures["large_sentences"]["is_reviewed"]
+    with_large(corpus, 0)
+    wide = corpus.run()
+    assert not wide["large_sentences"]["is_reviewed"]
+    assert wide["false_negative_rate"]["upper"] > figures["false_negative_rate"]["upper"]
+    assert any("was not drawn: set sample.large_sentences" in warning for warning in wide["warnings"])

@@ -106,3 +106,31 @@ def test_a_corpus_without_training_sentences_is_an_input_error(tmp_path):
 def test_settings_out_of_range_are_refused(values):
     with pytest.raises(ValidationError):
         SampleConfig(**values)
+
+
+def write_lists(folder, num_rows, every):
+    """Short sentences, of which each ``every``-th is a list of twenty codes."""
+    rows = [
+        {"sentence_index": i, "text": "A1, " * 20, "token_starts": list(range(40)), "token_ends": list(range(1, 41))}
+        if i % every == every - 1
+        else {"sentence_index": i, "text": "plain text", "token_starts": [0, 6], "token_ends": [5, 10]}
+        for i in range(num_rows)
+    ]
+    write_rows(folder / "sentences.parquet", "sentences", rows, doc_id=folder.name, fold="train")
+    return folder
+
+
+def test_the_large_part_takes_lists_and_leaves_the_replicates_as_they_are(tmp_path):
+    folders = [write_lists(tmp_path / name, 500, 50) for name in ("a", "b")]
+    without, base = result(context(tmp_path, folders, SampleConfig(fraction=0.005, large_sentences=0)))
+    figures, rows = result(context(tmp_path, folders, SampleConfig(fraction=0.005)))
+    assert [row for row in rows if row["replicate"] < 10] == base
+    more = [row for row in rows if row["replicate"] == 10]
+    assert len(more) == figures["large"]["num_sentences"] == -(-without["num_distinct_sentences"] // 4)
+    assert all(row["sentence_index"] % 50 == 49 for row in more)
+    assert {row["inclusion_probability"] for row in more} == {len(more) / 20}
+    assert figures["large"]["classes"][0]["most_tokens"] == 40
+    assert without["large"]["num_sentences"] == 0
+    assert figures["num_distinct_sentences"] == len({(row["doc_id"], row["sentence_index"]) for row in rows})
+    _, again = result(context(tmp_path, folders, SampleConfig(fraction=0.005)))
+    assert rows == again
