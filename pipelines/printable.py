@@ -26,6 +26,14 @@ def printable(text: str) -> str:
     return _STEERING.sub(lambda found: _escaped(found[0]), text)
 
 
+def markdown_code(text: str) -> str:
+    """Text on one line as code in Markdown, whatever backticks it holds."""
+    shown = " ".join(printable(text).split("\n"))
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    around = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{around}{shown}{around}{fence}"
+
+
 def _escaped(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
