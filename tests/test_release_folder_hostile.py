@@ -40,6 +40,16 @@ def _instead(make: Callable[[Path], object]) -> Callable[[Path], str]:
     return change
 
 
+def _added(make: Callable[[Path], object]) -> Callable[[Path], str]:
+    """Adds something that was not signed."""
+
+    def add(folder: Path) -> str:
+        make(folder / "more")
+        return "more"
+
+    return add
+
+
 def _socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
@@ -74,8 +84,8 @@ HOSTILE: dict[str, Callable[[Path], str]] = {
     "a link to nothing": _instead(lambda path: path.symlink_to("nowhere")),
     "a link to itself": _instead(lambda path: path.symlink_to("config.json")),
     "a link to a folder out of it, with the same files": _folder_link,
-    "an added pipe": lambda folder: os.mkfifo(folder / "more") or "more",
-    "an added link": lambda folder: (folder / "more").symlink_to("public") or "more",
+    "an added pipe": _added(os.mkfifo),
+    "an added link": _added(lambda path: path.symlink_to("public")),
     "folders without end": _deep,
 }
 
