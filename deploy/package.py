@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-LOCKS = ("requirements.lock", "requirements-models.lock")
+LOCKS = ("requirements.lock", "requirements-torch.lock", "requirements-models.lock")
 _BUILD = """
 import sys
 from setuptools import build_meta
@@ -68,9 +68,8 @@ def same_every_time(archive: bytes, epoch: int) -> bytes:
 
 
 def locked() -> str:
-    """What ``make setup`` installs: the locks, and torch, which has no hash, as its builds differ by platform."""
-    (torch,) = re.findall(r"^TORCH := (\S+)$", (REPOSITORY / "Makefile").read_text("utf-8"), re.M)
-    return "".join([*((REPOSITORY / name).read_text("utf-8") for name in LOCKS), f"{torch}\n"])
+    """What ``make setup`` installs, with hashes."""
+    return "".join((REPOSITORY / name).read_text("utf-8") for name in LOCKS)
 
 
 def constraints(lock: str) -> str:

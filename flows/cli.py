@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from flows.printing import protect_streams
 from flows.running.signals import INTERRUPTED, exit_code, install, was_received
 
 _DAMAGED = (
@@ -35,6 +36,7 @@ def main() -> NoReturn:
     Exit codes: 0 ok, 2 usage or settings, 3 input, 4 privacy gate, 5 failed, 130 interrupted, 143 terminated.
     """
     install()  # before anything that takes its time
+    protect_streams()
     try:
         code, failed = _run(), False
     except BaseException as error:

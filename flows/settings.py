@@ -218,7 +218,6 @@ def _with_overrides(document: dict[str, Any], environ: Mapping[str, str], source
                 continue
             target[field] = value
             sources.override(table, field, variable)
-            sources.override(table, None or field, variable)
     return merged
 
 

@@ -8,11 +8,16 @@ bytes, and ``release.pem`` the public key that checks it. Other tools can do so 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import stat
+from collections.abc import Iterator, Mapping, Set
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -27,6 +32,18 @@ PUBLIC_KEY: Final = "release.pem"
 _OWN: Final = (MANIFEST, SIGNATURE, PUBLIC_KEY)
 OF_THE_HUB: Final = (".git", ".gitattributes", ".cache")
 """What git and the hub's client put into a folder themselves. No loader reads it, so it is not compared."""
+MOST_ENTRIES: Final = 100_000
+"""Files, folders and whatever else there is."""
+MOST_FOLDERS_DEEP: Final = 32
+MOST_MANIFEST_BYTES: Final = 1 << 25
+MOST_BYTES: Final = 1 << 38
+"""Of all files together."""
+_MOST_KEY_BYTES: Final = 1 << 12
+_PART_BYTES: Final = 1 << 20
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_LINK: Final = "a link, which may lead out of the folder"
+_NO_FILE: Final = "neither a file nor a folder"
 
 
 def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) -> str:
@@ -36,9 +53,17 @@ def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) 
         folder: everything else is in it already.
         about: further fields of the manifest.
         key: to sign with.
+
+    Raises:
+        ConfigError: something in the folder is no regular file, or there is too much of it.
     """
     fingerprint = fingerprint_of(key.public_key())
-    files = {name: _entry(path) for name, path in sorted(_files(folder).items()) if name not in _OWN}
+    with _descriptor(folder) as root:
+        tree = _tree(root)
+        if tree.refused:
+            name, why = min(tree.refused.items())
+            raise ConfigError(f"{name} of the folder to sign is refused: {why}")
+        files = {name: _entry(root, name) for name in sorted(tree.files - set(_OWN))}
     document = {"schema_version": SCHEMA_VERSION, **about, "signed_by": fingerprint, "files": files}
     data = encode_json(document)
     (folder / MANIFEST).write_bytes(data)
@@ -50,19 +75,35 @@ def sign_folder(folder: Path, about: Mapping[str, Any], key: Ed25519PrivateKey) 
 def verify_folder(folder: Path) -> dict[str, Any]:
     """Compares a folder with its manifest, and the manifest with its signature.
 
+    Opens regular files only, follows no link, and reads no more than the manifest states: whoever made the folder can
+    neither have it read without end nor point out of it.
+
     Returns:
-        ``missing``, ``added`` and ``changed``: names of files. ``signed_by``: the fingerprint of the key that signed
-        the manifest; None where no valid signature is there, with the ``problem``. ``about``: the manifest's other
-        fields. ``is_whole``: nothing differs and the signature fits.
+        ``missing``, ``added`` and ``changed``: names of files. ``refused``: why what is no regular file, or cannot be
+        read, is refused, by name. ``signed_by``: the fingerprint of the key that signed the manifest; None where no
+        valid signature is there, with the ``problem``. ``about``: the manifest's other fields. ``is_whole``: nothing
+        differs or is refused, and the signature fits.
 
     Raises:
         ConfigError: there is no release in the folder, or one of a version that this one does not read.
     """
-    found = _files(folder)
-    if MANIFEST not in found:
-        raise ConfigError(f"there is no release in that folder: it has no {MANIFEST}")
-    data = found[MANIFEST].read_bytes()
-    problem, key = _signature_problem(found, data)
+    with _descriptor(folder) as root:
+        return _verify(root)
+
+
+def _verify(root: int) -> dict[str, Any]:
+    tree = _tree(root)
+    for name in _OWN:
+        if name in tree.refused:
+            raise ConfigError(f"there is no release in that folder: {name} is refused, it is {tree.refused[name]}")
+    if MANIFEST not in tree.files:
+        why = tree.refused.get(".", f"it has no {MANIFEST}")
+        raise ConfigError(f"there is no release in that folder: {why}")
+    try:
+        data = _small(root, MANIFEST, MOST_MANIFEST_BYTES)
+        problem, key = _signature_problem(root, tree.files, data)
+    except OSError as error:
+        raise ConfigError(f"there is no release in that folder: a file of it {_cannot_be_read(error)}") from None
     try:
         document = json.loads(data)
         listed = {str(name): (entry["size"], entry["sha256"]) for name, entry in document["files"].items()}
@@ -78,9 +119,24 @@ def verify_folder(folder: Path) -> dict[str, Any]:
     signed_by = None if key is None or problem is not None else fingerprint_of(key)
     if signed_by is not None and stated != signed_by:
         signed_by, problem = None, f"{MANIFEST} names another key than the one that signed it"
-    there = found.keys() - set(_OWN)
-    changed = [n for n in sorted(there & listed.keys()) if tuple(_entry(found[n]).values()) != listed[n]]
-    differs = {"missing": sorted(listed.keys() - there), "added": sorted(there - listed.keys()), "changed": changed}
+    there = tree.files - set(_OWN)
+    refused, changed, num_bytes = dict(tree.refused), [], 0
+    for name in sorted(there & listed.keys()):
+        size, digest = listed[name]
+        num_bytes += size if isinstance(size, int) and size > 0 else 0
+        try:
+            if num_bytes > MOST_BYTES:
+                refused[name] = f"the files together are larger than {MOST_BYTES:,} bytes"
+            elif tuple(_entry(root, name, size).values()) != (size, digest):
+                changed.append(name)
+        except OSError as error:
+            refused[name] = _cannot_be_read(error)
+    differs = {
+        "missing": sorted(listed.keys() - there - refused.keys()),
+        "added": sorted(there - listed.keys()),
+        "changed": changed,
+        "refused": dict(sorted(refused.items())),
+    }
     return {
         **differs,
         "num_files": len(listed),
@@ -91,32 +147,127 @@ def verify_folder(folder: Path) -> dict[str, Any]:
     }
 
 
-def _signature_problem(found: Mapping[str, Path], data: bytes) -> tuple[str | None, Ed25519PublicKey | None]:
+def _signature_problem(root: int, found: Set[str], data: bytes) -> tuple[str | None, Ed25519PublicKey | None]:
     """Why the manifest counts as unsigned, if it does; and the key that lies beside it."""
     if absent := [name for name in (SIGNATURE, PUBLIC_KEY) if name not in found]:
         return f"{absent[0]} is missing", None
     try:
-        key = read_public_key(found[PUBLIC_KEY].read_bytes())
+        key = read_public_key(_small(root, PUBLIC_KEY, _MOST_KEY_BYTES))
     except ValueError:
         return f"{PUBLIC_KEY} is no public key of Ed25519", None
-    if not is_signed(data, found[SIGNATURE].read_bytes(), key):
+    if not is_signed(data, _small(root, SIGNATURE, _MOST_KEY_BYTES), key):
         return f"{SIGNATURE} does not fit {MANIFEST} and {PUBLIC_KEY}: one of the three was changed", key
     return None, key
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    """Everything below a folder that is no folder itself, by relative path; links to folders count as files."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
-    return {
-        name: path
-        for name, path in found.items()
-        if (path.is_symlink() or not path.is_dir()) and name.split("/")[0] not in OF_THE_HUB
-    }
+@dataclass
+class _Tree:
+    """What lies below a folder, with nothing opened but folders, and no link followed.
+
+    Attributes:
+        files: regular files, by relative path.
+        refused: why anything else is refused, by relative path.
+        num_entries: number of entries that were looked at.
+    """
+
+    files: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+    num_entries: int = 0
 
 
-def _entry(path: Path) -> dict[str, Any]:
-    """Size and digest of a file; of what is none, such as a link to a folder or to nothing, a digest of nothing."""
-    if not path.is_file():
-        return {"size": -1, "sha256": ""}
-    with path.open("rb") as file:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+def _tree(root: int) -> _Tree:
+    """Looks through a folder, given by its descriptor; what git and the hub's client put there is left out."""
+    tree = _Tree()
+    try:
+        _look(root, "", 0, tree)
+    except OSError as error:
+        tree.refused["."] = _cannot_be_read(error)
+    return tree
+
+
+def _look(folder: int, prefix: str, depth: int, tree: _Tree) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not prefix and entry.name in OF_THE_HUB:
+                continue
+            tree.num_entries += 1
+            if tree.num_entries > MOST_ENTRIES:
+                tree.refused[prefix or "."] = f"more than {MOST_ENTRIES:,} files: the rest was not looked at"
+                return
+            name = f"{prefix}{entry.name}"
+            if entry.is_file(follow_symlinks=False):
+                tree.files.add(name)
+            elif not entry.is_dir(follow_symlinks=False):
+                tree.refused[name] = _LINK if entry.is_symlink() else _NO_FILE
+            elif depth == MOST_FOLDERS_DEEP:
+                tree.refused[name] = f"folders lie in folders, more than {MOST_FOLDERS_DEEP} deep"
+            else:
+                _look_into(folder, entry.name, name, depth, tree)
+
+
+def _look_into(folder: int, own_name: str, name: str, depth: int, tree: _Tree) -> None:
+    try:
+        below = os.open(own_name, _FOLDER, dir_fd=folder)
+        try:
+            _look(below, f"{name}/", depth + 1, tree)
+        finally:
+            os.close(below)
+    except OSError as error:
+        tree.refused[name] = _cannot_be_read(error)
+
+
+@contextmanager
+def _opened(root: int, name: str) -> Iterator[IO[bytes]]:
+    """A regular file below a folder. Waits for nobody, and follows no link, also if one was just put there.
+
+    Raises:
+        OSError: it is none, or cannot be read.
+    """
+    *folders, last = name.split("/")
+    with ExitStack() as stack:
+        at = root
+        for folder in folders:
+            at = os.open(folder, _FOLDER, dir_fd=at)
+            stack.callback(os.close, at)
+        file = stack.enter_context(open(os.open(last, _FILE, dir_fd=at), "rb"))  # noqa: PTH123  (a descriptor)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, _NO_FILE)
+        yield file
+
+
+def _small(root: int, name: str, most_bytes: int) -> bytes:
+    """The content of a file of ours, or of one that claims to be. Raises a `ConfigError` where it is too large."""
+    with _opened(root, name) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ConfigError(f"{name} is larger than {most_bytes:,} bytes: this is no release of reticent")
+    return data
+
+
+def _entry(root: int, name: str, size: int | None = None) -> dict[str, Any]:
+    """Size and digest of a file. One of another size than is expected is not read."""
+    with _opened(root, name) as file:
+        found = os.fstat(file.fileno()).st_size
+        if size is not None and found != size:
+            return {"size": found, "sha256": ""}
+        digest, num_read = hashlib.sha256(), 0
+        while num_read <= found and (part := file.read(_PART_BYTES)):
+            digest.update(part)
+            num_read += len(part)
+        return {"size": num_read, "sha256": digest.hexdigest()}
+
+
+def _cannot_be_read(error: OSError) -> str:
+    return f"cannot be read: {error.strerror}"
+
+
+@contextmanager
+def _descriptor(folder: Path) -> Iterator[int]:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be looked into: {error.strerror}") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

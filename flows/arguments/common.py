@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from flows.printing import steer
 
 app = typer.Typer(
     name="reticent",
@@ -57,10 +60,19 @@ StepsOption = Annotated[int, typer.Option(help="Number of noisy steps.")]
 SampleRateOption = Annotated[float, typer.Option(help="Probability with which a record enters a step.")]
 
 
-def emit(document: dict[str, Any], as_json: bool, text: str) -> None:
-    """Prints a document for programs as one line, or a text for people."""
+def emit(document: dict[str, Any], as_json: bool, text: str, *, has_colours: bool = False) -> None:
+    """Prints a document for programs as one line, or a text for people.
+
+    Args:
+        document: for programs.
+        as_json: whether programs read it.
+        text: for people.
+        has_colours: whether the text is coloured; what it quotes has passed `printable` then.
+    """
     if as_json:
         typer.echo(json.dumps({"schema_version": 1, **document}, ensure_ascii=False))
+    elif has_colours:
+        steer(sys.stdout, f"{text}\n")
     else:
         typer.echo(text)
 

@@ -59,7 +59,8 @@ def show(
         show_text=show_text,
     )
     colour = use_colour(os.environ, is_terminal=sys.stdout.isatty(), asked_for_none=no_color)
-    emit(document, as_json, show_text_page(document, colour=colour, width=get_terminal_size().columns))
+    text = show_text_page(document, colour=colour, width=get_terminal_size().columns)
+    emit(document, as_json, text, has_colours=colour)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from flows.printing import protect_streams
 from flows.running.installation import check_installation
 from flows.server.credentials import HOW_TO_CLOSE, check_password_is_needed, close_home
 from flows.server.guard import check_heartbeat
@@ -259,6 +260,7 @@ def check_worker(environ: Mapping[str, str]) -> None:
 
 
 if __name__ == "__main__":
+    protect_streams()
     try:
         check_worker(os.environ)
     except ReticentError as error:

@@ -11,6 +11,7 @@ from typing import Final
 
 from flows.commands.survey import USUAL_EPOCHS, Survey, survey
 from pipelines.errors import ConfigError
+from pipelines.printable import printable
 
 SCHEMA: Final = "reticent.schema.json"
 """Of settings files, for editors (`flows.docs.schema`); the first line of a starter names it."""
@@ -71,7 +72,7 @@ def write_starter(
         write_customersim(folder / "corpus" / "usual", dialogues - unusual, seed)
         if unusual:
             write_customersim(folder / "corpus" / "unusual", unusual, seed, template_set="B")
-    path.write_text(template, "utf-8")
+    path.write_text(printable(template), "utf-8")
     (folder / SCHEMA).write_text(schema_text(), "utf-8")
     return path
 

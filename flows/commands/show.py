@@ -17,6 +17,7 @@ from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.frames import scan
 from pipelines.mask import MASK
+from pipelines.printable import printable
 from pipelines.store.roots import Roots
 
 DUPLICATE = "DUPLICATE"
@@ -32,7 +33,6 @@ _CHANGES = {
     "document": "masking the secret by hand changes what is masked in other sentences of its document",
     "length": "masking the secret by hand changes whether deduplication looks at this sentence",
 }
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def show_document(
@@ -198,14 +198,14 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
             tokens = f"tokens {secret['start_token']} to {secret['end_token'] - 1}"
             lines.append(f"{'':>6}{'unstable':<9}{tokens}: {_CHANGES[secret['reason']]}")
         if row.get("text") is not None:
-            lines.append(f"{'':>6}{'original':<9}{_printable(row['text'])}")
+            lines.append(f"{'':>6}{'original':<9}{printable(row['text'])}")
     counts: dict[str, int] = {}
     for row in document["rows"]:
         for labels in row["masks"]:
             for label in labels:
                 counts[label] = counts.get(label, 0) + 1
     legend = "  ".join(
-        _painted(f"{_printable(label)} {n}", _colour(label), colour) for label, n in sorted(counts.items())
+        _painted(f"{printable(label)} {n}", _colour(label), colour) for label, n in sorted(counts.items())
     )
     lines.append(f"{legend}\n" if legend else "")
     lines.append(
@@ -218,7 +218,7 @@ def show_text_page(document: Mapping[str, Any], *, colour: bool, width: int = 10
 def _with_masks(row: Mapping[str, Any], colour: bool, width: int) -> str:
     parts = str(row["redacted_text"]).split(MASK)
     # Placeholders of one odd character keep wrapping from cutting a mask in two.
-    text = "\ue000".join(_printable(part).replace("\ue000", "?") for part in parts)
+    text = "\ue000".join(printable(part).replace("\ue000", "?") for part in parts)
     wrapped = "\n".join(textwrap.wrap(text, max(20, width - 14), break_on_hyphens=False) or [""])
     labels = iter(row["masks"])
     shown = re.sub("\ue000", lambda _: _mask(next(labels, [UNLABELLED]), colour), wrapped)
@@ -226,7 +226,7 @@ def _with_masks(row: Mapping[str, Any], colour: bool, width: int) -> str:
 
 
 def _mask(labels: Sequence[str], colour: bool) -> str:
-    name = "+".join(_printable(label) for label in labels)
+    name = "+".join(printable(label) for label in labels)
     return f"\x1b[7;{_colour(labels[0])}m {name} {_RESET}" if colour else f"[MASK:{name}]"
 
 
@@ -236,11 +236,6 @@ def _painted(text: str, code: int, colour: bool) -> str:
 
 def _colour(label: str) -> int:
     return _COLOURS[zlib.crc32(label.encode()) % len(_COLOURS)]
-
-
-def _printable(text: str) -> str:
-    """Corpus text must not steer the terminal: control characters are shown as a replacement character."""
-    return _CONTROL.sub("\ufffd", text)
 
 
 def use_colour(environ: Mapping[str, str], *, is_terminal: bool, asked_for_none: bool) -> bool:

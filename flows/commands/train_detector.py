@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
+from flows.printing import steer
 from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -188,4 +189,4 @@ def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[
 
 
 def _show(done: int, total: int) -> None:
-    sys.stderr.write(f"\rtraining {done}/{total}" + ("\n" if done == total else ""))
+    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

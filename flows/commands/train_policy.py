@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.commands.learnt import Noted, note_texts, write_noted
 from flows.commands.redact import opened, records
+from flows.printing import steer
 from pipelines.errors import InputError
 
 
@@ -59,4 +60,4 @@ def train_text(document: Mapping[str, Any]) -> str:
 
 
 def _show(done: int, total: int) -> None:
-    sys.stderr.write(f"\rtraining {done}/{total}" + ("\n" if done == total else ""))
+    steer(sys.stderr, f"\rtraining {done}/{total}" + ("\n" if done == total else ""))

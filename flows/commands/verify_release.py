@@ -56,6 +56,10 @@ def verify_text(document: Mapping[str, Any]) -> str:
         lines += [f"{word:<8} {name!a}" for name in names[:_SHOWN]]
         if len(names) > _SHOWN:
             lines.append(f"{word:<8} and {len(names) - _SHOWN} more")
+    refused = [f"refused  {name!a}: {why}" for name, why in document["refused"].items()]
+    lines += refused[:_SHOWN]
+    if len(refused) > _SHOWN:
+        lines.append(f"refused  and {len(refused) - _SHOWN} more")
     if document["problem"] is not None:
         lines.append(f"unsigned {document['problem']}")
     if document["is_whole"]:

@@ -218,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.api[name](request)
         except ReticentError as error:
             return self._json(500, {"error": str(error)})
-        except (ValueError, KeyError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, RecursionError):
             return self._json(400, {"error": "The request could not be understood; reload the page."})
         return self._json(200, answer)
 

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from flows.printing import steer
 from flows.verbosity import is_quiet, is_verbose
 from pipelines.graph import GRAPH
+from pipelines.printable import printable
 from pipelines.store.workers import PARTITIONS
 from tasks.builders import StageProgress
 
@@ -42,8 +44,9 @@ class Console:
         """Prints a line at once."""
         if self._quiet:
             return
+        text = printable(text)
         if self._tty:
-            sys.stderr.write("\r" + text.ljust(self._width)[:110])
+            steer(sys.stderr, "\r" + text.ljust(self._width)[:110])
             self._width = len(text)
         else:
             sys.stderr.write(text + "\n")
@@ -75,7 +78,7 @@ class Console:
     def close(self) -> None:
         """Clears the moving line."""
         if self._tty and self._width:
-            sys.stderr.write("\r" + " " * min(self._width, 110) + "\r")
+            steer(sys.stderr, "\r" + " " * min(self._width, 110) + "\r")
             sys.stderr.flush()
 
 

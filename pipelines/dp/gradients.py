@@ -134,6 +134,7 @@ class GradientEngine:
         self._sums = Sums()
         self._num_within = 0.0
         self._is_traced = False
+        self._trained = frozenset(name for name, p in model.named_parameters() if p.requires_grad)
         if not any(p.requires_grad for p in model.parameters()):
             raise UnsupportedLayerError("the model has no trainable parameter; set requires_grad_(True) on some")
         detach = attach(model, self._tape)
@@ -343,6 +344,12 @@ class GradientEngine:
         loss.backward(retain_graph=retain_graph)  # type: ignore[no-untyped-call]
         for name, parameter in self._model.named_parameters():
             if parameter.requires_grad and parameter.grad is not None:
+                if name not in self._trained:
+                    raise UnsupportedLayerError(
+                        f"parameter {name!r} became trainable after the engine was attached, and its layer has no "
+                        "rule. Call requires_grad_(True) before make_private, which says what to change in the model, "
+                        "or requires_grad_(False) now"
+                    )
                 raise UnsupportedLayerError(
                     f"parameter {name!r} is used outside the layer that holds it (its weight is read directly, or a "
                     "penalty on it is in the loss), so its gradients for single examples are not known. Call the layer "

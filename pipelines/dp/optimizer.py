@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,18 @@ class PrivateOptimizer(torch.optim.Optimizer):
         return self._adaptive is not None
 
     @property
+    def noise_multiplier(self) -> float:
+        """Noise standard deviation over max_grad_norm, as `make_private` was given it."""
+        return self._noise_multiplier
+
+    @noise_multiplier.setter
+    def noise_multiplier(self, value: float) -> None:
+        raise ConfigError(
+            "noise_multiplier is set in make_private, whose epsilon counts with it, and stays. For other noise, call "
+            "make_private of another PrivacyEngine, and add up what both of them spent"
+        )
+
+    @property
     def max_grad_norm(self) -> float:
         """The clipping norm of the next step. An adaptive one follows from what was released, and may be published."""
         return self._engine.max_grad_norm
@@ -195,6 +208,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused: the engine was attached to the parameters there were."""
         raise ConfigError("parameter groups are set before make_private, not after")
+
+    def register_step_pre_hook(self, hook: Any) -> Any:
+        """Refused: steps of this optimizer that only mark time have no gradients yet."""
+        raise ConfigError(
+            "a private optimizer has no hooks before a step: use optimizer.register_step_post_hook, which runs after "
+            "each noisy step, or register the hook on the optimizer that make_private is given"
+        )
 
     def schedule(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> StepSchedule:
         """Has a scheduler go by noisy steps: it is stepped after each, those of empty samples included.
@@ -307,6 +327,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "for each example may add max_grad_norm to the sum. Let the data set, not the collate function, cut "
                 "texts into records; give one that has nothing to learn from a loss of 0, and do not leave it out"
             )
+        check_trained(self._inner, self.model)
         batch.is_begun = True
         if batch.rng is not None:
             self.last = self._engine.backward(losses)
@@ -367,8 +388,15 @@ def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.
     """Checks that an optimizer holds just the trainable parameters.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: it does not, or its steps need a closure.
     """
+    closure = inspect.signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise ConfigError(
+            f"{type(optimizer).__name__} evaluates the loss several times within a step, through a closure, and each "
+            "time would need noise of its own. Give make_private SGD, Adam, AdamW or another optimizer that steps "
+            "without a closure"
+        )
     held = {p for group in optimizer.param_groups for p in group["params"]}
     missing = [p for p in parameters if p not in held]
     foreign = [p for p in held if p.requires_grad and p not in set(parameters)]
@@ -377,3 +405,27 @@ def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.
             f"the optimizer lacks {len(missing)} of the model's trainable parameters and holds {len(foreign)} that are "
             "not the model's; build it from [p for p in model.parameters() if p.requires_grad]"
         )
+
+
+def check_trained(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
+    """Checks that gradients reach an optimizer as the engine hands them over, and that it trains all that is trainable.
+
+    Raises:
+        ConfigError: a trainable parameter has a hook, or the optimizer does not hold it.
+    """
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise ConfigError(
+                f"parameter {name!r} has a hook on its gradient, which sees the gradients of records before they are "
+                "clipped and noised, and changes nothing of the step. Remove it (handle.remove()). What it does to "
+                "finished gradients goes into a step_pre_hook of the optimizer that make_private is given"
+            )
+        if parameter not in held:
+            raise ConfigError(
+                f"parameter {name!r} became trainable after make_private, and the optimizer does not hold it: it would "
+                "take a share of each record's gradient and never move. Call requires_grad_(True) before the "
+                "optimizer is built and make_private is called, or requires_grad_(False) now"
+            )

@@ -21,7 +21,7 @@ from pipelines.dp.attach import foreign_rules
 from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.gradients import GradientEngine, ModeName
 from pipelines.dp.isolation import PROBE_SIZE
-from pipelines.dp.optimizer import PrivateOptimizer, check_holds
+from pipelines.dp.optimizer import PrivateOptimizer, check_holds, check_trained
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.records import repeats_records
 from pipelines.dp.rules import FOREIGN_RULES
@@ -146,6 +146,7 @@ class PrivacyEngine:
             module, max_grad_norm=max_grad_norm, clipping=clipping, mode=mode, budget=memory_budget
         )
         check_holds(optimizer, gradients.parameters)
+        check_trained(optimizer, module)
         ranks = Ranks.here()
         ranks.follow_first(parameter.data for parameter in module.parameters())
         self._num_records = len(data_loader.dataset)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pipelines.printable import printable
 from pipelines.report.claims import (
     can_be_claimed,
     cannot_be_claimed,
@@ -229,9 +230,12 @@ def _table(head: tuple[str, str], rows: Sequence[tuple[str, str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which no tag is read; code stays as it is."""
-    return text if "`" in text else text.replace("<", "&lt;")
+    """Text in which no tag is read; code stays as it is, unless a backtick of it has no partner."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return text.replace("<", "&lt;").replace("`", "\\`")
+    return "`".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))
 
 
 def _joined(*blocks: str) -> str:
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return printable("\n\n".join(block for block in blocks if block)) + "\n"

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined, Undefined
 from markupsafe import Markup, escape
 
+from pipelines.printable import printable
 from pipelines.report import charts, claims, numbers, words
 from pipelines.report.comparison_charts import Figure, dot_plot
 from pipelines.report.figures import ratio
@@ -52,7 +53,7 @@ def render_html(report: Mapping[str, Any]) -> str:
 
 def render_page(template: str, **values: Any) -> Markup:
     """Another template of this package, filled in."""
-    return Markup(_environment().get_template(template).render(**values))  # noqa: S704 -- escaped by the template
+    return Markup(printable(_environment().get_template(template).render(**values)))  # noqa: S704 -- escaped by the template
 
 
 @functools.cache

@@ -38,7 +38,7 @@ class Mirrored:
     """What a copy came to.
 
     Attributes:
-        num_copied, num_removed: artifacts that were copied, or removed there.
+        num_copied, num_removed: artifacts of which files were copied, or that were removed there.
         num_bytes: of the files that were copied.
     """
 
@@ -70,7 +70,7 @@ def require_protocol(url: str) -> None:
 
 
 def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
-    """Makes the place at ``url`` a copy of what is published. What was copied before is not copied again.
+    """Makes the place at ``url`` a copy of what is published. What is there is not copied again.
 
     Args:
         roots: the store.
@@ -122,17 +122,27 @@ def _is_release(name: str) -> bool:
 
 
 def _copy(place: _Place, public: Path, name: str, files: Files) -> int:
-    """Copies an artifact whose manifest is not there yet; the manifest goes last. Returns the number of bytes."""
+    """Copies an artifact whose manifest is not there yet, or files of it that are not; the manifest goes last.
+
+    A file counts as there if it has the size that it has here. What it holds is not read again: that would be as much
+    traffic as copying all of it, every night. Readers compare digests, which ``latest.json`` lists.
+
+    Returns:
+        The number of bytes that were copied.
+    """
     own = (public / name / MANIFEST).read_bytes()
-    if place.read(f"{name}/{MANIFEST}") == own:
+    is_known = place.read(f"{name}/{MANIFEST}") == own
+    there = place.sizes(name) if is_known else {}
+    wanted = {file: entry for file, entry in files.items() if there.get(file) != int(entry["size"])}
+    if is_known and not wanted:
         return 0
-    for file, entry in sorted(files.items()):
+    for file, entry in sorted(wanted.items()):
         path = f"{name}/{file}"
         if not (public / path).is_file() or sha256_file(public / path) != entry["sha256"]:
             raise StoreError(f"{path} of the public root is damaged; `reticent verify --repair`, then run again")
         place.copy(public / path, path)
     place.write(f"{name}/{MANIFEST}", own)
-    return len(own) + sum(int(entry["size"]) for entry in files.values())
+    return len(own) + sum(int(entry["size"]) for entry in wanted.values())
 
 
 def _latest(roots: Roots, published: Mapping[str, Files]) -> dict[str, Any]:
@@ -219,6 +229,17 @@ class _Place:
             self._system.put_file(str(source), self._at(name))
         except Exception as error:
             raise _unreachable(error) from None
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """The sizes of the files below a folder, by their paths below it."""
+        try:
+            found = self._system.find(self._at(name), detail=True)
+        except FileNotFoundError:
+            return {}
+        except Exception as error:
+            raise _unreachable(error) from None
+        start = f"{self._at(name)}/"
+        return {path.removeprefix(start): int(about["size"]) for path, about in found.items() if path.startswith(start)}
 
     def artifacts(self) -> list[str]:
         """What looks like an artifact there: ``objects/STAGE/KEY``, whole or not."""

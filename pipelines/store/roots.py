@@ -22,7 +22,7 @@ from pipelines.store.identity import check_identity, read_identity
 from pipelines.store.unlocking import unlock, use_secret
 
 MADE_AGAIN = "made_again"
-"""The folder of `Roots.cache` that stages are handed (`pipelines.context.StageContext.cache_dir`)."""
+"""The folder of `Roots.cache` that stages are handed (`pipelines.context.Output.cache`)."""
 MEETING = "trainings"
 """The folder of `Roots.cache` where machines that train together find each other."""
 FIRST_LOOK = "first_look"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pipelines.accounting.facts import is_from_private_text
 from pipelines.dp.language import base_of, has_prefix
 from pipelines.methods import registry as methods
+from pipelines.printable import markdown_code
 from pipelines.report.numbers import real
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.tasks import registry as tasks
@@ -34,7 +35,7 @@ _VOCABULARIES: Final[Mapping[str, str]] = {
 
 def _listed(names: Mapping[str, int], other: int | None, token: Callable[[int], str]) -> str:
     """Control tokens of speakers or domains."""
-    known = ", ".join(f"`{token(number)}`" for number in names.values()) or "none"
+    known = ", ".join(markdown_code(token(number)) for number in names.values()) or "none"
     return f"{known}." + ("" if other is None else f" Any other: `{token(other)}`.")
 
 
@@ -71,7 +72,7 @@ def model_card(run: Run) -> str:
     token = vocabulary.tokenizer.convert_ids_to_tokens
     control = vocabulary.control
     begin, end = (f"`{token(number)}`" for number in (control.bos, control.eos))
-    masks = ", ".join(f"`{token(number)}`" for number in control.masks.values())
+    masks = ", ".join(markdown_code(token(number)) for number in control.masks.values())
     learnt = "was trained to write it" if control.asks_for_mask else "was never trained to write it"
     about_masks = f"* {masks} stands for a redacted run of text. The model read it and {learnt}.\n" if masks else ""
     marks = "the speaker's token" if control.other_domain is None else "the domain's token and the speaker's"

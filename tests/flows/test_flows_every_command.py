@@ -12,12 +12,15 @@ import sys
 from itertools import chain
 
 import pytest
-from looked_at import finished_run
+from increment import drive, write_project
+from looked_at import EVERYTHING, TRAIN
 from support import REPOSITORY
 from support.command_lines import ELSEWHERE, PARTS, lines
 from support.copies import copied
 from support.project import reticent
+from support.session import made_once
 from support.shared_server import shared_server
+from support.steering import NAME, ODD, is_escaped, make_odd, steering
 from support.tiny_token_classifier import write_model
 from test_flows_commands_doc import shown
 
@@ -32,6 +35,8 @@ SMALL = {
     }.items()
 }  # fmt: skip
 TUTORIALS = {"tutorials/nightly.md", "tutorials/comparing.md", "tutorials/auditing.md", "tutorials/chat-logs.md"}
+LEAST_ESCAPED = {"looks": 2, "texts": 2, "learns": 1}
+"""By part, how many lines must have printed something that was there to escape."""
 GOLD = [
     {"text": f"call Mary Jones at 555 010{n}", "spans": [{"start": 5, "end": 15, "label": "PER"}]} for n in range(20)
 ]
@@ -91,15 +96,28 @@ def test_a_command_that_nothing_runs_is_found(monkeypatch):
     assert {("schema", ""), ("dedup-stats", "--top")} <= set(never_run())
 
 
+def finished_odd_run():
+    """A project whose corpus holds what steers terminals, in text, names of files and fields, speakers, and labels."""
+    return made_once("odd-run", _odd_run) / "project"
+
+
+def _odd_run(folder):
+    config = write_project(folder / "project", 3, 15)
+    make_odd(config.parent / "corpus")
+    text = config.read_text().replace("replicates = 2\nfraction = 0.5", "replicates = 1\nfraction = 1.0")
+    config.write_text(f'{text}{TRAIN}[gate]\nignore = ["SYS", "USR"]\n')  # odd speakers are no speakers, but text
+    drive(config, EVERYTHING)
+
+
 def project(folder, part):
     """The folder in which the lines of a part run."""
-    config = copied(finished_run().parent, folder / "project") / "reticent.toml"
+    config = copied(finished_odd_run(), folder / "project") / "reticent.toml"
     here = config.parent
     names = here / "names.txt"
     names.write_text("Mary Jones\n")
     (here / "keywords.json").write_text('{"post": ["parcel"]}')
     (here / "mail.jsonl").write_text(
-        json.dumps({"id": "1", "text": "Mary Jones has T-123456 and calls 5550100"}) + "\n"
+        json.dumps({"id": f"1{NAME}", "text": f"Mary Jones has T-123456 and calls 5550100 {ODD}"}) + "\n"
     )
     (here / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in GOLD))
     domains = [{"text": f"my parcel {n} is late", "domain": ("post", "shop")[n % 2]} for n in range(20)]
@@ -127,14 +145,18 @@ def environment_of(part, folder):
 def test_the_lines_run(part, tmp_path):
     config, environment = project(tmp_path, part), environment_of(part, tmp_path)
     (model,) = (config.parent / "reticent-store/private/objects/train").iterdir()
+    num_escaped = 0
     for words, code in lines(part):
         words = [model.name if word == "{train}" else word for word in words]
         done = reticent(*words, cwd=config.parent, **environment)
         line = f"reticent {shlex.join(words)}"
         assert done.returncode == code, f"{line} ended with {done.returncode}:\n{done.stderr[-2000:]}"
         assert not re.search("Traceback|unexpected", done.stderr), f"{line}:\n{done.stderr}"
+        assert steering(done.stdout + done.stderr) == [], line
+        num_escaped += is_escaped(done.stdout + done.stderr)
         if "--json" in words and words[0] != "redact":
             assert json.loads(done.stdout.splitlines()[-1])["schema_version"] >= 1, line
+    assert num_escaped >= LEAST_ESCAPED.get(part, 0)
 
 
 @pytest.mark.slow

@@ -93,6 +93,20 @@ def test_what_is_not_published_any_more_goes_but_models_stay(roots: Roots) -> No
     assert not any("/publish/" in path or "/train/" in path for path in latest["files"])
 
 
+def test_a_file_that_is_missing_or_of_another_size_there_is_copied_again_although_its_manifest_fits(
+    roots: Roots,
+) -> None:
+    mirror(roots, URL)
+    system, whole = fsspec.filesystem("memory"), there()
+    path = max((p for p in whole if p.endswith(".parquet")), key=lambda p: len(whole[p]))
+    manifest = path.rpartition("/")[0] + "/manifest.json"
+    for damage in (lambda at: system.rm(at), lambda at: system.pipe_file(at, b"half")):
+        damage(f"/bucket/folder/{path}")
+        done = mirror(roots, URL)
+        assert (done.num_copied, done.num_bytes) == (1, len(whole[path]) + len(whole[manifest]))
+        assert there() == whole
+
+
 def test_what_was_never_finished_is_not_copied(roots: Roots) -> None:
     left = roots.public / "objects" / "publish" / ("0" * 40)
     left.mkdir()

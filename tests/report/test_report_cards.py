@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from public_reports import published
 
-from pipelines.report.cards import data_card, model_card_sections, synthetic_section
+from pipelines.printable import markdown_code
+from pipelines.report.cards import _plain, data_card, model_card_sections, synthetic_section
+from pipelines.training.model_card import _listed
 
 CARDS = (model_card_sections, data_card)
 AUDIT = {
@@ -79,3 +81,37 @@ def test_text_of_claims_is_no_markup(full: dict[str, Any]) -> None:
     text = model_card_sections(report)
     assert "<MASK>" not in text
     assert "a \\| b" in text
+
+
+ODD = ("a`b", "`", "``", "a` <img src=x> `b", "a\n# heading", "\u202egnp.exe", "a\u2028b\x1b[2J")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_of_speakers_and_domains_stay_code(name: str) -> None:
+    shown = markdown_code(f"<{name}>")
+    run = len(shown) - len(shown.lstrip("`"))
+    assert shown.endswith("`" * run)
+    assert "`" * run not in shown[run:-run]
+    assert "\n" not in shown
+    assert shown.isprintable()
+    assert shown in _listed({name: 0}, None, lambda _: f"<{name}>")
+
+
+def test_ordinary_names_are_written_as_ever() -> None:
+    assert _listed({"USR": 0, "SYS": 1}, 2, lambda number: ("<USR>", "<SYS>", "<other>")[number]) == (
+        "`<USR>`, `<SYS>`. Any other: `<other>`."
+    )
+
+
+def test_a_backtick_without_a_partner_lets_no_tag_through() -> None:
+    assert _plain("say `<MASK>` and <b>") == "say `<MASK>` and &lt;b>"
+    assert _plain("a ` and <script>") == "a \\` and &lt;script>"
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_card_reorders_and_hides_nothing(full: dict[str, Any], card: Callable[..., str]) -> None:
+    report = published(full)
+    report["claims"][0] |= {"assumptions": ["\u202eevil\u200b"], "title": "\u202ea title", "status": "issued"}
+    text = card(report)
+    assert "\\u202eevil\\u200b" in text
+    assert not set("\u202e\u200b") & set(text)

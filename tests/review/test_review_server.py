@@ -180,3 +180,18 @@ def test_a_long_answer_is_not_cut_off(served: Served) -> None:
     time.sleep(1)
     served.go_on.set()
     assert _answer(client) == (200, {"patient": True})
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"[]", b""], ids=lambda body: body[:6])
+def test_a_body_that_is_no_request_is_refused_and_its_connection_lives(served: Served, body: bytes) -> None:
+    served.start()
+    client = http.client.HTTPConnection("127.0.0.1", served.server.server_port, timeout=5)
+    origin = f"http://127.0.0.1:{served.server.server_port}"
+    headers = {"Origin": origin, "Cookie": served.cookie, "Content-Type": "application/json"}
+    client.request("POST", "/api/echo", body, headers)
+    refused = client.getresponse()
+    assert refused.status == 400
+    assert "reload the page" in json.loads(refused.read())["error"]
+    client.request("POST", "/api/echo", b'{"a": 1}', headers)  # on the same connection
+    assert json.loads(client.getresponse().read()) == {"a": 1}
+    client.close()

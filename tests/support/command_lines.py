@@ -36,7 +36,7 @@ PARTS = {
         review --export reviews.jsonl --format jsonl
         review --import reviews.jsonl
         review --held --status # 3
-        review --screening --status # 3
+        review --screening --status
         estimate --json
         estimate --counts counts.csv --confidence 0.9
     """,

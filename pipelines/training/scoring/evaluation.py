@@ -178,7 +178,7 @@ def _scores(model: torch.nn.Module, batch: Batch) -> tuple[IntArray, npt.NDArray
 
 
 class Classification(Protocol):
-    """A task that scores classes: `tasks.infilling.Infilling` or `tasks.head.HeadClassification`."""
+    """A task that scores classes, such as `pipelines.training.tasks.infilling.Infilling`."""
 
     classes: tuple[str, ...]
 
