@@ -73,4 +73,5 @@ def test_another_processor_prepares_the_same_rows_but_for_scores(tmp_path: Path)
 
 
 def _without_scores(table: pl.DataFrame) -> pl.Series:
-    return pl.Series([[{**span, "score": None} for span in spans or ()] for spans in table["spans"]], strict=False)
+    rows = table["spans"].to_list()
+    return pl.Series([[{**span, "score": None} for span in spans] for spans in rows], strict=False)
