@@ -7,6 +7,7 @@ settings that may quote private text are hidden, unless the user asks for them.
 from __future__ import annotations
 
 import hashlib
+import math
 import typing
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ _UTILITY = (
     "num_steps",
     "num_parameters",
 )
+_ROUNDING = 1e-6
+"""Relative difference up to which two figures are the same: processors and libraries round in other places."""
 _CLAIM = ("epsilon", "delta", "epsilon_unamplified", "is_guarantee", "refused", "together")
 
 
@@ -279,7 +282,7 @@ def _claims(roots: Roots, one: _Run, two: _Run) -> list[dict[str, Any]]:
             "group_size": key[1],
             "before": old.get(key),
             "after": new.get(key),
-            "changed": old.get(key) != new.get(key),
+            "changed": _differ(old.get(key), new.get(key)),
         }
         for key in dict.fromkeys([*old, *new])
     ]
@@ -340,8 +343,23 @@ def _named(inputs: Mapping[str, Any]) -> list[str]:
 
 
 def changed_pairs(pairs: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Those figures that differ, a line each."""
-    return [f"{n}: {_value(p['before'])} → {_value(p['after'])}" for n, p in pairs.items() if p["before"] != p["after"]]
+    """Lists the figures that differ, a line each."""
+    return [
+        f"{n}: {_value(p['before'])} → {_value(p['after'])}"
+        for n, p in pairs.items()
+        if _differ(p["before"], p["after"])
+    ]
+
+
+def _differ(before: Any, after: Any) -> bool:
+    """Tells whether two values differ by more than the rounding of another processor or library."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        return before.keys() != after.keys() or any(_differ(before[name], after[name]) for name in before)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) != len(after) or any(map(_differ, before, after))
+    if isinstance(before, float) and isinstance(after, float):
+        return not math.isclose(before, after, rel_tol=_ROUNDING)
+    return bool(before != after)
 
 
 def _claim_line(claim: Mapping[str, Any]) -> str:

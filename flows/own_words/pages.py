@@ -51,6 +51,7 @@ _SOURCES: Final = Sources(
         "expected_items": 1_000,
     },
     publishes_rows=True,
+    signed_by=HOLE,
 )
 
 _TABLE: Final = {"num_rows": 3, "num_filtered": 1, "num_tokens": 30, "is_published": True}

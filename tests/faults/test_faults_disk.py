@@ -24,10 +24,10 @@ def _mount(*arguments: str) -> bool:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 400 KiB at ``tmp_path/disk``."""
+    """A disk of 700 KiB at ``tmp_path/disk``."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if os.geteuid() != 0 or not _mount("-t", "tmpfs", "-o", "size=400k", "none", str(folder)):
+    if os.geteuid() != 0 or not _mount("-t", "tmpfs", "-o", "size=700k", "none", str(folder)):
         pytest.skip("only root can mount a small file system")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -21,9 +21,9 @@ from pipelines.policies.detectors.digits import DigitsPolicy
 
 
 class SlowPolicy(DigitsPolicy):
-    def __init__(self, *arguments, **named):
-        super().__init__(*arguments, **named)
+    def find(self, sentence):
         time.sleep(3600 if Path(__file__).with_name("slow").exists() else 0)
+        return super().find(sentence)
 """
 
 
@@ -45,10 +45,11 @@ def test_a_signal_to_the_whole_group_while_workers_build(tmp_path: Path, number:
     done = tmp_path / "reticent-store/private/manifests"
     work = tmp_path / "reticent-store/private/work"
     deadline = time.monotonic() + 150
-    while time.monotonic() < deadline and not (
+    while not (
         (done / "dedup_mask").is_dir() and len(list((done / "dedup_mask").iterdir())) == 3 and list(work.iterdir())
     ):
         assert process.poll() is None, (tmp_path / "stderr.txt").read_text()
+        assert time.monotonic() < deadline, "redaction was never reached"
         time.sleep(0.1)
     time.sleep(1.0)  # the workers are in the policy now
     started = time.monotonic()

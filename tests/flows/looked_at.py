@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 from increment import drive, write_project
+from support.copies import copied
 from support.project import SMALL_MODEL
-from support.session import made_once
+from support.session import made_once, own
 
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
@@ -31,9 +33,15 @@ def _with_odd_secrets(row: dict[str, Any], number: int) -> dict[str, Any]:
     return row | {"text": text, "spans": spans}
 
 
+@functools.cache
 def finished_run() -> Path:
-    """The settings file of a project of three files, two domains and two unusable rows. Not to be changed."""
-    return made_once("looked-at", _run) / "project" / "reticent.toml"
+    """Returns the settings file of a project of three files, two domains and two unusable rows. Do not change it.
+
+    Each process has a copy of its own: a command that only looks writes files as well (locks, a trial of the file
+    system), and whoever copied the project at that moment would find them half gone.
+    """
+    made = made_once("looked-at", _run) / "project"
+    return copied(made, own("looked-at")) / "reticent.toml"
 
 
 def _run(folder: Path) -> None:

@@ -13,7 +13,6 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
-from support.session import made_once
 
 from flows.commands import audit as command
 from flows.commands.ledger import ledger_document
@@ -67,9 +66,11 @@ def _public(config: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def audited() -> Path:
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The settings file of an audited run. Not to be changed."""
-    return made_once("audited", _audited) / "project" / "reticent.toml"
+    folder = tmp_path_factory.mktemp("audited")
+    _audited(folder)
+    return folder / "project" / "reticent.toml"
 
 
 def artifact(config: Path, stage: str) -> Path:

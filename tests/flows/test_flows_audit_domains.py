@@ -35,6 +35,7 @@ KEYWORDS = 'keywords = {travel = ["seat"], media = ["cable"]}\n'
 POLICY = f'policies = ["keywords"]\n{KEYWORDS}'
 ON = {name: value for name, value in SMALL.items() if not name.endswith("ENABLED")} | {
     "RETICENT__AUDIT__DOMAINS": "true",
+    "RETICENT__AUDIT__NUM_PUBLIC_CANARIES": "0",  # no conservative policy, so no public rows
     "RETICENT__AUDIT__DOMAIN_PROMPTS": "4",
     "RETICENT__AUDIT__DOMAIN_GENERATIONS": "2",
 }
@@ -210,7 +211,7 @@ def test_an_audit_across_domains_goes_on_between_two_trainings_that_were_killed(
         cwd=tmp_path,
         env={**_environment(tmp_path), **ON, **shared_server()},
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=(tmp_path / "stderr.txt").open("w"),
     ) as process:
         until = time.monotonic() + 480
         private = config.parent / "reticent-store/private"
@@ -218,10 +219,11 @@ def test_an_audit_across_domains_goes_on_between_two_trainings_that_were_killed(
             ended = process.poll() is not None
             if ended or time.monotonic() > until:
                 process.kill()
-                pytest.fail("ended before it could be killed" if ended else "no reference was trained")
+                said = (tmp_path / "stderr.txt").read_text()
+                pytest.fail(f"ended before it could be killed: {said}" if ended else "no reference was trained")
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-    trained_at = (done[0].parent / "model/model.safetensors").stat().st_mtime_ns
+    trained = (done[0].parent / "model/model.safetensors").read_bytes()
 
     again = reticent("audit", config, "--json", cwd=tmp_path, timeout=480, **ON, **shared_server())
     assert again.returncode == 0, again.stderr
@@ -231,7 +233,7 @@ def test_an_audit_across_domains_goes_on_between_two_trainings_that_were_killed(
         ("travel", "media"),
     }
     (weights,) = private.glob("objects/audit_domain_models/*/reference-0/model.safetensors")
-    assert weights.stat().st_mtime_ns == trained_at
+    assert weights.read_bytes() == trained  # another training would have drawn other noise
     assert "Leaks of one domain" in Path(document["outputs"]["report"]).read_text()
     public = config.parent / "reticent-store/public"
     assert "Leaks of one domain" not in (public / "latest/public_report/report.html").read_text()

@@ -61,7 +61,7 @@ def reticent(
 @functools.cache
 def warm_commands() -> WarmCommands:
     """The process that the session shares."""
-    return WarmCommands(made_once("warm", lambda folder: WarmCommands(folder).start()))
+    return WarmCommands(made_once("warm", lambda folder: WarmCommands(folder).start(), is_live=True))
 
 
 def without_prefect(**environment: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ uvicorn.Server(config).run(sockets=[socket.socket(fileno=int(sys.argv[1]))])
 
 def shared_server() -> dict[str, str]:
     """The environment of a run that is to use the server."""
-    folder = made_once("prefect", _start)
+    folder = made_once("prefect", _start, is_live=True)
     _use(folder)
     environment: dict[str, str] = json.loads((folder / "environment.json").read_text())
     return environment
