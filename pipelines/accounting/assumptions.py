@@ -82,6 +82,11 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
     found = []
     if training.insecure_test_seed:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
+    if not training.is_compared:
+        found.append(
+            "whether the gradient of one record depends on others was not compared before the first private step, so "
+            "clipping may not bound what one record does; run train again"
+        )
     if training.is_noise_from_private_text:
         found.append(NOISE_FROM_PRIVATE_TEXT)
     if training.is_chosen_by_private_scores:

@@ -74,6 +74,8 @@ class TrainingFacts:
             the mechanism is another one in a neighbouring world.
         typed_masks: whether masks told, in training, what kind of secret they stand for.
         reads_places: whether training was told which records begin or end their conversation.
+        is_compared: whether examples were compared before the first private step (`pipelines.dp.isolation`), as far as
+            that is recorded.
         is_on_other_text: whether it read the text as it was redacted and divided by an earlier version, which is
             otherwise than it is now.
         withdrawn: what was found wrong with its recipe since.
@@ -101,6 +103,7 @@ class TrainingFacts:
     is_noise_from_private_text: bool = False
     typed_masks: bool = False
     reads_places: bool = False
+    is_compared: bool = True
     is_on_other_text: bool = False
     withdrawn: tuple[Withdrawal, ...] = ()
     num_compared: int = 0
@@ -206,6 +209,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
+            is_compared=document.get("num_comparisons") != 0,
             light_noise_miss_rate=_rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),

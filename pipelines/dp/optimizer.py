@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
+from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import Clipped, GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noise import add_noise
@@ -97,7 +99,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
     once it was handed to `schedule`; whatever else does goes into ``register_step_post_hook``, as torch has it.
 
     Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
-    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples.
+    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples, and does so
+    again between later ones.
 
     Attributes:
         num_steps: noisy steps taken.
@@ -134,6 +137,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._ranks = ranks
         self._batch: _Batch | None = None
         self._probe: IsolationProbe | None = None
+        self._first_probe: IsolationProbe | None = None
+        self._is_coupled = False
         self.notes: tuple[str, ...] = ()
         self.num_steps = 0
         self.last: Clipped | None = None
@@ -219,23 +224,42 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     @property
     def num_compared(self) -> int:
-        """How many batches were compared so far."""
-        return 0 if self._probe is None else self._probe.num_compared
+        """How many batches were compared so far, of those before the first step."""
+        return 0 if self._first_probe is None else self._first_probe.num_compared
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether examples were compared before the first step, and never found to depend on each other since."""
+        return self._first_probe is not None and self._first_probe.position is None and not self._is_coupled
 
     def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
         """A physical batch is handed out: what the model does from here on is recorded.
 
         Raises:
-            PrivacyGateError: examples were not compared to the end.
+            PrivacyGateError: examples were not compared to the end, or were found to depend on each other.
         """
+        if self._is_coupled:
+            raise PrivacyGateError(
+                "examples were found to depend on each other after steps had been taken; begin anew, with a new engine"
+            )
         if self._probe is not None and self._probe.position is not None:
             raise PrivacyGateError("no step is taken before examples were compared; begin the loop again")
         self._batch = _Batch(num_records, rng, is_last)
         self._engine.start(num_records)
 
-    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
-        """The next batches are these, which are compared and enter no step; ``notes`` say what could not be."""
-        self._probe = IsolationProbe(self._engine, compositions, notes)
+    def start_probe(
+        self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
+    ) -> None:
+        """The next batches are these, which are compared and enter no step.
+
+        Args:
+            compositions: the batches.
+            notes: what could not be compared before.
+            is_later: whether steps were taken already.
+        """
+        self._probe = IsolationProbe(self._engine, compositions, self.notes if is_later else notes, is_later=is_later)
+        if not is_later:
+            self._first_probe = self._probe
 
     def begin_probe_batch(self) -> int | None:
         """The next batch that is compared is handed out.
@@ -247,9 +271,18 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if self._probe.position is None:
             self.notes = self._probe.notes
             return None
-        number = self._probe.begin()
+        with self._noting_coupling():
+            number = self._probe.begin()
         self._batch = _Batch(self._probe.size(number), None, is_last=False)
         return number
+
+    @contextlib.contextmanager
+    def _noting_coupling(self) -> Iterator[None]:
+        try:
+            yield
+        except IsolationError:
+            self._is_coupled = self.num_steps > 0  # what was coupled now may have been so in those steps
+            raise
 
     def abandon(self) -> None:
         """Forgets a sample that was not finished: had its sum stayed, a record could enter the next step twice."""
@@ -259,6 +292,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._rates.forget()
         if self._probe is not None:
             self._probe.pause()
+        self._probe = self._first_probe  # a later comparison that was left is not gone on with
 
     def end_batch(self) -> None:
         """The loop is done with the batch.
@@ -308,12 +342,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
                 "texts into records; give one that has nothing to learn from a loss of 0, and do not leave it out"
             )
         batch.is_begun = True
-        if batch.rng is not None:
-            self.last = self._engine.backward(losses)
-        else:
-            assert self._probe is not None  # noqa: S101
-            seen = self._probe.take(losses)
-            self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
+        with self._noting_coupling():
+            if batch.rng is not None:
+                self.last = self._engine.backward(losses)
+            else:
+                assert self._probe is not None  # noqa: S101
+                seen = self._probe.take(losses)
+                self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
         batch.is_added = True
         return self.last.losses.mean().requires_grad_()
 
@@ -360,20 +395,4 @@ def _check_added(batch: _Batch) -> None:
             "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every batch, in "
             "place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
             "because of one record (a loss that is not finite, for one), that record takes away what the others do"
-        )
-
-
-def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:
-    """Checks that an optimizer holds just the trainable parameters.
-
-    Raises:
-        ConfigError: it does not.
-    """
-    held = {p for group in optimizer.param_groups for p in group["params"]}
-    missing = [p for p in parameters if p not in held]
-    foreign = [p for p in held if p.requires_grad and p not in set(parameters)]
-    if missing or foreign:
-        raise ConfigError(
-            f"the optimizer lacks {len(missing)} of the model's trainable parameters and holds {len(foreign)} that are "
-            "not the model's; build it from [p for p in model.parameters() if p.requires_grad]"
         )
