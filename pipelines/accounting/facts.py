@@ -144,6 +144,7 @@ class CorpusFacts:
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
         reads_redacted: whether training read redacted text at all.
         holds_rows: whether the gate keeps rows on the private side, and masks in them, what is masked elsewhere.
+        decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
         foreign_public_rows: whether an earlier release gave away rows by another redaction's judgement, of which it is
             not known which secrets they hold.
     """
@@ -163,6 +164,7 @@ class CorpusFacts:
     reads_redacted: bool = True
     foreign_public_rows: bool = False
     holds_rows: bool = False
+    decisions: frozenset[str] = frozenset()
 
     @property
     def gives_credit(self) -> bool:
@@ -289,6 +291,7 @@ class ReleaseFacts:
         is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
         holds_rows: whether the gate was to hold rows with a find (`pipelines.accounting.held_rows`). How many it held
             depends on the secrets, and no claim uses it.
+        decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
         recipe: declared versions of what was computed (`pipelines.training.recipes`); empty before there were any.
     """
 
@@ -305,6 +308,7 @@ class ReleaseFacts:
     typed_masks: bool = False
     is_noise_from_private_text: bool = False
     holds_rows: bool = False
+    decisions: frozenset[str] = frozenset()
     recipe: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -332,6 +336,7 @@ class ReleaseFacts:
             "typed_masks": self.typed_masks,
             "is_noise_from_private_text": self.is_noise_from_private_text,
             **({"holds_rows": True} if self.holds_rows else {}),  # no key that earlier versions wrote
+            **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
         }
 
@@ -348,4 +353,5 @@ class ReleaseFacts:
             Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in document["phases"]
         )
         fields |= {name: frozenset(document[name]) for name in ("met", "redactions")}
+        fields["decisions"] = frozenset(document.get("decisions", ()))
         return cls(**fields)

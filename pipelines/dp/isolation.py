@@ -270,9 +270,9 @@ def check_again(
     engine: GradientEngine,
     items: Sequence[Any],
     size: int,
+    rng: np.random.Generator,
     collate: Callable[[list[Any]], Any],
     losses_of: Callable[[Any], torch.Tensor],
-    rng: np.random.Generator,
 ) -> tuple[str, ...]:
     """Compares examples of a batch of real size, between two steps. Arguments and errors are those of `recompose` and
     `check_isolation`."""

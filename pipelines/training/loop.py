@@ -232,7 +232,7 @@ class _Run:
             return
         rng = np.random.default_rng([self.recipe.seed, self.at.num_private_steps, len(self.compared)])
         rows = rng.permutation(self.compared)[: size + size // 4].tolist()
-        self._compare(lambda engine, *how: check_again(engine, rows, size, *how, rng))
+        self._compare(lambda engine, *how: check_again(engine, rows, size, rng, *how))
 
     def _compare(self, check: Callable[..., Any]) -> None:
         if self.engine is None or self.num_comparisons is None:

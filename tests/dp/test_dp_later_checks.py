@@ -16,9 +16,13 @@ def by_the_mean(losses):
 
 def steps_of(loop, most):
     """Runs the loop for so many steps, or until it is stopped."""
-    with pytest.raises(IsolationError):
+
+    def run():
         while loop.engine.num_steps < most:
             loop.run()
+
+    with pytest.raises(IsolationError):
+        run()
     return loop.engine.num_steps
 
 

@@ -18,6 +18,8 @@ from pipelines.stages.guarantee import GuaranteeConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.report import ReportConfig
 from pipelines.stages.shard import ShardConfig
+from pipelines.stages.split import SplitConfig
+from pipelines.stages.train_config import TrainConfig
 
 RATE = {"value": 0.05, "upper": 0.1, "confidence": 0.95}
 ESTIMATE = {
@@ -54,6 +56,8 @@ def stated(
     guarantee=None,
     shard=None,
     report=None,
+    split=None,
+    train=None,
     releases=None,
     **events,
 ):
@@ -66,6 +70,8 @@ def stated(
         tmp_path / "out",
         {
             "guarantee": GuaranteeConfig(**(guarantee or {})),
+            "split": SplitConfig(**(split or {})),
+            "train": TrainConfig(**(train or {})),
             "dedup": DedupConfig(**(dedup or {})),
             "redact": RedactConfig(**(redact or {})),
             "gate": GateConfig(),
