@@ -60,8 +60,8 @@ def _before_records(text: str) -> Says:
     return lambda notion, _: () if notion == _OF_RECORDS else (text,)
 
 
-def _always(text: str) -> Says:
-    return lambda *_: (text,)
+def _always(*texts: str) -> Says:
+    return lambda *_: texts
 
 
 def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
@@ -83,8 +83,8 @@ def _about_names(notion: str, corpus: CorpusFacts) -> list[str]:
     if not corpus.has_public_rows:
         return []
     return [
-        "which speakers and domains have a token of their own (train.min_speaker_rows), and a vocabulary that was "
-        "learnt, follow from public rows alone, and these are the same in both worlds"
+        "where names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
+        "follow from public rows alone, and these are the same in both worlds"
     ]
 
 
@@ -263,7 +263,6 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         reads="public rows, and how many there are of a speaker",
         changes="how every record is read",
         says=_about_names,
-        is_made=lambda configs: bool(configs["train"].view().learns_words),
     ),
     Decision(
         name="nights that train",
@@ -300,9 +299,10 @@ DECISIONS: Final[tuple[Decision, ...]] = (
         changes="whether the run ends; then it publishes nothing",
         says=_always(
             "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
-            "records stopped for that reason. One that stops, or does not stop, for another reason that lies in the "
-            "text says so too, and publishes nothing: too many rejected rows (corpus.max_rejected_fraction), another "
-            "language (redact.check_language), records whose gradients depend on others"
+            "records stopped for that reason",
+            "a run that stops, or does not stop, for another reason that lies in the text says so without noise, and "
+            "publishes nothing: too many rejected rows (corpus.max_rejected_fraction), another language "
+            "(redact.check_language), records whose gradients depend on others",
         ),
     ),
 )

@@ -274,8 +274,15 @@ def check_again(
     collate: Callable[[list[Any]], Any],
     losses_of: Callable[[Any], torch.Tensor],
 ) -> tuple[str, ...]:
-    """Compares examples of a batch of real size, between two steps. Arguments and errors are those of `recompose` and
-    `check_isolation`."""
+    """Compares examples of a batch of real size, between two steps.
+
+    Args:
+        engine: of the model.
+        items: the records of the batch, and others.
+        size: records in the batch.
+        rng: says which of them are kept; its numbers enter no step.
+        collate, losses_of: as for `check_isolation`, as are what is returned and raised.
+    """
     return _compared(engine, recompose(items, size, collate, rng), losses_of, is_later=True)
 
 

@@ -123,7 +123,7 @@ def test_what_settings_ask_for():
         return made({"split": SplitConfig(**(split or {})), "train": TrainConfig(**train)})
 
     assert asked(method="dpsgd") == frozenset()
-    assert asked() == {"names and vocabulary"}
+    assert asked() == frozenset()
     assert asked({"other_languages": "hold"}, method="dpsgd") == {"documents in another language"}
     assert asked(method="dpsgd", when={"changed": 0.1}) == {"nights that train"}
     assert asked(method="dpsgd", when={"nights": 7}) == frozenset()
