@@ -100,7 +100,10 @@ def test_later_checks_leave_no_trace_and_are_counted(monkeypatch, workers, limit
         with monkeypatch.context() as patch:
             if not is_compared:
                 patch.setattr("pipelines.dp.sampling.next_check", lambda *_: 10**9)
-            loop = PrivateLoop(model=network(torch.nn.Dropout(0.3)), data=rows(64), num_workers=workers, limit=limit)
+            loop = PrivateLoop(
+                lambda model, batch: cross_entropies(model, batch) * (1 + torch.rand(())),
+                model=network(torch.nn.Dropout(0.3)), data=rows(64), num_workers=workers, limit=limit,
+            )  # fmt: skip
             probing = []
             loop.model.register_forward_hook(lambda *_: probing.append(loop.optimizer.is_probing))
             num_first = len(loop.loader) - 8
