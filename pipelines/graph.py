@@ -305,6 +305,7 @@ GRAPH: Mapping[str, Stage] = {
             module=f"{STAGES}.guarantee",
             configs={
                 "guarantee": GUARANTEE,
+                "split": SPLIT,
                 "dedup": DEDUP,
                 "redact": REDACT,
                 "gate": GATE,
@@ -312,7 +313,11 @@ GRAPH: Mapping[str, Stage] = {
                 "train": TRAIN,
                 "report": REPORT,
             },
-            fields={"gate": ("enabled", "on_hit"), "report": ("public", "publish_counts")},
+            fields={
+                "split": ("other_languages",),
+                "gate": ("enabled", "on_hit"),
+                "report": ("public", "publish_counts"),
+            },
             # Shards and masks say whether the model is one of the text as it is redacted now (`Releases.is_current`).
             inputs=(
                 Input("train", ("events.json",)),

@@ -17,6 +17,7 @@ from flows.own_words.variants import choices, variants
 from pipelines.accounting.claim_builder import Review
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.corpus_facts import corpus_facts
+from pipelines.accounting.decisions import DECISIONS
 from pipelines.accounting.events import Composed, Event, NonPrivate, dp_sgd
 from pipelines.accounting.facts import PUBLIC_BASES, CorpusFacts, Phase, ReleaseFacts, TrainingFacts
 from pipelines.accounting.ledger import Release
@@ -160,6 +161,7 @@ def _variants_of_corpus(corpus: CorpusFacts) -> Iterator[CorpusFacts]:
         "fitted": (fitted, (HOLE,)),
         "learnt": (fitted, (HOLE,)),
         "plugins": (("plug-in",), (HOLE,)),
+        "decisions": tuple(frozenset({d.name}) for d in DECISIONS if d.is_made is not None),
     }
     yield from variants(corpus, tried)
     for replacement in get_args(Replacement):

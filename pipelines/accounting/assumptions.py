@@ -82,6 +82,11 @@ def voids(training: TrainingFacts, rule: MethodRule) -> list[str]:
     found = []
     if training.insecure_test_seed:
         found.append("insecure_test_seed is set: samples and noise can be repeated by anyone who knows the seed")
+    if not training.is_compared:
+        found.append(
+            "whether the gradient of one record depends on others was not compared before the first private step, so "
+            "clipping may not bound what one record does; run train again"
+        )
     if training.is_noise_from_private_text:
         found.append(NOISE_FROM_PRIVATE_TEXT)
     if training.is_chosen_by_private_scores:
@@ -131,10 +136,6 @@ def common(
         + "trained on"
         + (", and domain and label set the order of public rows" if has_public_rows else "")
         + "; none of them holds a secret",
-        "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
-        "records stopped for that reason",
-        "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and whether "
-        "one of them stands in what is published, is no secret in itself",
     ]
     if training.num_compared:
         found.append(
@@ -196,10 +197,6 @@ def about_others(num_others: int) -> Assumption:
 
 def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[str]:
     """What ties a claim to the corpus before, or after, deduplication."""
-    splitting = (
-        "splitting into sentences came out the same in both: where an over-long sentence is cut, where a sentence "
-        "ends, and whether a text is taken for a dialogue are read from the text, and a secret may change them"
-    )
     found: list[str]
     if on == "deduplicated":
         why = (
@@ -209,8 +206,7 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
         )
         found = [
             "the claim is about the corpus *after* splitting and deduplication: neighbours are taken there, not in the "
-            "corpus as it was given. " + why,
-            splitting,
+            "corpus as it was given. " + why
         ]
     else:
         size = corpus.dedup_stability or 1
@@ -222,45 +218,12 @@ def about_corpus(corpus: CorpusFacts, training: TrainingFacts, on: str) -> list[
                 {"redaction reads": "document" if corpus.reads_documents else "sentence"}
                 if corpus.reads_redacted
                 else {},
-            ),
-            splitting,
+            )
         ]
     if corpus.dedup_min_tokens and corpus.reads_redacted:
         found.append(
             f"sentences of fewer than {corpus.dedup_min_tokens} tokens are not deduplicated: a secret in k copies of "
             "one is a group of k"
-        )
-    return [*found, *about_policies(corpus)]
-
-
-def about_policies(corpus: CorpusFacts) -> list[str]:
-    """What is supposed of policies that read, or were made from, more than the sentence at hand."""
-    found: list[str] = []
-    if not (corpus.reads_redacted or corpus.has_public_rows):
-        return found
-    if corpus.reads_documents:
-        found.append(
-            Assumption(
-                f"these policies look beyond one sentence, at its document: {', '.join(corpus.reads_documents)}; "
-                "masking a secret by hand leaves what they mask in the other sentences as it was",
-                {"redaction reads": "document"},
-            )
-        )
-    if corpus.learnt:
-        found.append(
-            f"these policies learnt from sentences of this corpus: {', '.join(corpus.learnt)}. The claim is about "
-            "secrets in its other sentences, for which the policies are fixed; to change a sentence that they learnt "
-            "from may change what is masked anywhere, and of such a sentence nothing is promised"
-        )
-    if corpus.fitted:
-        found.append(
-            f"these policies were fitted on text: {', '.join(corpus.fitted)}; the claim supposes that none of the "
-            "private records was among it"
-        )
-    if corpus.plugins:
-        found.append(
-            f"these policies are plug-ins: {', '.join(corpus.plugins)}; whether they keep a state from one sentence to "
-            "the next, or were fitted on this corpus, cannot be known, and the claim supposes that they do neither"
         )
     return found
 

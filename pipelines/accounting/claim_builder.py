@@ -22,9 +22,9 @@ from pipelines.accounting.assumptions import (
 )
 from pipelines.accounting.composition import Publication
 from pipelines.accounting.confidentiality import AmplifiedLoss, PrivacyLoss, group_loss
+from pipelines.accounting.decisions import about_decisions, ended_by
 from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import CorpusFacts, TrainingFacts
-from pipelines.accounting.held_rows import about_held_rows
 from pipelines.accounting.replaced_text import no_credit, relabelling_refusal
 from pipelines.files import finite
 from pipelines.methods.rule import MethodRule
@@ -239,7 +239,7 @@ class ClaimBuilder:
             covers=self.publication.covers,
             beside=self.publication.beside,
             epsilon_unamplified=finite(self.loss.epsilon),
-            assumptions=(*extra, *rests_on, *about_held_rows(notion, self.corpus)),
+            assumptions=(*extra, *rests_on, *about_decisions(notion, self.corpus)),
             **{
                 "corpus": "private_set" if is_dp else on,
                 "dedup_stability": None if is_dp else self.corpus.dedup_stability,
@@ -249,6 +249,8 @@ class ClaimBuilder:
 
     def issue(self, claim: Claim, epsilon: float, delta: float) -> Claim:
         """The claim with its numbers, or refused where they say nothing."""
+        if ended := ended_by(claim.notion, self.corpus):
+            return replace(claim, refused=ended)
         if clash := contradictions(claim.assumptions):
             return replace(
                 claim,

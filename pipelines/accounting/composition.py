@@ -139,6 +139,7 @@ def together(
             dedup_stability=_stability(corpus, training, others),
             foreign_public_rows=corpus.foreign_public_rows or has_foreign_rows,
             holds_rows=corpus.holds_rows or any(facts.holds_rows for facts in known),
+            decisions=corpus.decisions.union(*(facts.decisions for facts in known)),
         ),
         rule=rule,
         publishes_rows=publishes_rows,

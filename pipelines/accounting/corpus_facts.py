@@ -36,6 +36,7 @@ def corpus_facts(
     reads_places: bool,
     learnt_from_corpus: bool = False,
     holds: bool = False,
+    decisions: frozenset[str] = frozenset(),
 ) -> CorpusFacts:
     """What deduplication, redaction and the gate were told to do.
 
@@ -45,6 +46,7 @@ def corpus_facts(
         reads_places: whether training is told which records begin or end their conversation.
         learnt_from_corpus: whether policies learnt from sentences of the corpus (`pipelines.miss_rate.learnt`).
         holds: whether the gate holds rows with a find (`GateConfig.holds`).
+        decisions: those beyond a row that settings asked for (`pipelines.accounting.decisions.made`).
     """
     policies = _policies(redact)
     specs = [(name, registry.spec(name)) for name in policies]
@@ -65,4 +67,5 @@ def corpus_facts(
         redactor_is_stable=all(name in SPECS and SPECS[name].is_stable for name in policies),
         # Without a conservative policy no row would be public, so none can be held.
         holds_rows=holds and redact.conservative is not None,
+        decisions=decisions,
     )

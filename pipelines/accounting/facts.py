@@ -74,6 +74,8 @@ class TrainingFacts:
             the mechanism is another one in a neighbouring world.
         typed_masks: whether masks told, in training, what kind of secret they stand for.
         reads_places: whether training was told which records begin or end their conversation.
+        is_compared: whether examples were compared before the first private step (`pipelines.dp.isolation`), as far as
+            that is recorded.
         is_on_other_text: whether it read the text as it was redacted and divided by an earlier version, which is
             otherwise than it is now.
         withdrawn: what was found wrong with its recipe since.
@@ -101,6 +103,7 @@ class TrainingFacts:
     is_noise_from_private_text: bool = False
     typed_masks: bool = False
     reads_places: bool = False
+    is_compared: bool = True
     is_on_other_text: bool = False
     withdrawn: tuple[Withdrawal, ...] = ()
     num_compared: int = 0
@@ -141,6 +144,7 @@ class CorpusFacts:
             replaced by others of their kind, so that redact(D) = redact(D') for F-neighbours.
         reads_redacted: whether training read redacted text at all.
         holds_rows: whether the gate keeps rows on the private side, and masks in them, what is masked elsewhere.
+        decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
         foreign_public_rows: whether an earlier release gave away rows by another redaction's judgement, of which it is
             not known which secrets they hold.
     """
@@ -160,6 +164,7 @@ class CorpusFacts:
     reads_redacted: bool = True
     foreign_public_rows: bool = False
     holds_rows: bool = False
+    decisions: frozenset[str] = frozenset()
 
     @property
     def gives_credit(self) -> bool:
@@ -206,6 +211,7 @@ def parse_training(document: Mapping[str, Any]) -> TrainingFacts:
             met=frozenset(str(n) for n, is_met in document.get("preconditions", {}).items() if is_met is True),
             typed_masks=bool(document.get("typed_masks", False)),
             reads_places=bool(document.get("reads_places", False)),
+            is_compared=document.get("num_comparisons") != 0,
             light_noise_miss_rate=_rate(rate),
             noise_basis=None if rate is None else rate.get("basis"),
             is_noise_from_private_text=is_from_private_text(rate),
@@ -285,6 +291,7 @@ class ReleaseFacts:
         is_noise_from_private_text: whether a noise multiplier was chosen by a measurement of the private text.
         holds_rows: whether the gate was to hold rows with a find (`pipelines.accounting.held_rows`). How many it held
             depends on the secrets, and no claim uses it.
+        decisions: names of decisions beyond a row that the settings asked for (`pipelines.accounting.decisions`).
         recipe: declared versions of what was computed (`pipelines.training.recipes`); empty before there were any.
     """
 
@@ -301,6 +308,7 @@ class ReleaseFacts:
     typed_masks: bool = False
     is_noise_from_private_text: bool = False
     holds_rows: bool = False
+    decisions: frozenset[str] = frozenset()
     recipe: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -328,6 +336,7 @@ class ReleaseFacts:
             "typed_masks": self.typed_masks,
             "is_noise_from_private_text": self.is_noise_from_private_text,
             **({"holds_rows": True} if self.holds_rows else {}),  # no key that earlier versions wrote
+            **({"decisions": sorted(self.decisions)} if self.decisions else {}),
             **({"recipe": dict(self.recipe)} if self.recipe else {}),
         }
 
@@ -344,4 +353,5 @@ class ReleaseFacts:
             Phase(name=str(p["name"]), rows=p["rows"], event=from_json(p["event"])) for p in document["phases"]
         )
         fields |= {name: frozenset(document[name]) for name in ("met", "redactions")}
+        fields["decisions"] = frozenset(document.get("decisions", ()))
         return cls(**fields)

@@ -100,11 +100,7 @@ def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[
 
         def made(chosen: list[Any], reference: int | None = None, kept: Sequence[bool] = ()) -> Composition:
             restart()
-            batch = collate(chosen)
-            drawn = random_states_digest()
-            kept = tuple(kept) or (False,) * len(chosen)
-            is_random = drawn != first_states
-            return Composition(batch, reference, kept, shape_of(batch), content_of(batch), drawn, is_random=is_random)
+            return _made(collate, chosen, first_states, reference, kept)
 
         singles = [made([item]) for item in items]
         own, other = _choose(singles, size)
@@ -126,6 +122,43 @@ def compose(items: Sequence[Any], size: int, full_size: int, collate: Callable[[
         full = made(beside, len(found) - 1, is_short)
         found.append(replace(full, is_reshaped=True, elsewhere=(len(found), places)))
         return found
+
+
+def recompose(
+    items: Sequence[Any], size: int, collate: Callable[[list[Any]], Any], rng: np.random.Generator
+) -> list[Composition]:
+    """A batch of ``size`` records, and half of its records in a smaller batch, at other places, beside others.
+
+    Args:
+        items: the batch's records, at least two, and after them others.
+        size: records in the batch.
+        collate: makes a batch of a list of items.
+        rng: says which records are kept, and where they stand.
+    """
+    places = rng.choice(size, (size + 1) // 2, replace=False).tolist()
+    mixed = [(items[place], place) for place in places] + [(item, None) for item in items[size : size + size // 4]]
+    mixed = [mixed[at] for at in rng.permutation(len(mixed))]
+    kept = tuple(place is not None for _, place in mixed)
+    with kept_random_states() as restart:
+        first_states = random_states_digest()
+        base = _made(collate, list(items[:size]), first_states)
+        restart()
+        other = _made(collate, [item for item, _ in mixed], first_states, None, kept)
+    return [base, replace(other, elsewhere=(0, tuple(place or 0 for _, place in mixed)))]
+
+
+def _made(
+    collate: Callable[[list[Any]], Any],
+    chosen: list[Any],
+    first_states: bytes,
+    reference: int | None = None,
+    kept: Sequence[bool] = (),
+) -> Composition:
+    batch = collate(chosen)
+    drawn = random_states_digest()
+    kept = tuple(kept) or (False,) * len(chosen)
+    is_random = drawn != first_states
+    return Composition(batch, reference, kept, shape_of(batch), content_of(batch), drawn, is_random=is_random)
 
 
 def _choose(singles: list[Composition], size: int) -> tuple[list[int], list[int]]:

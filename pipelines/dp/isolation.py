@@ -7,12 +7,15 @@ records at other places (`pipelines.dp.compositions`). The losses of the shared 
 gradients and the projections of their gradients on a random direction must be the same. A place is no less private than
 the records before it: under Poisson sampling one record more moves all that follow.
 
+Later the comparison is repeated at random steps, which are public (`pipelines.dp.sampling.next_check`), on a batch as
+large as samples get and a part of it: a coupling may begin after the first step, or in larger batches only.
+
 While a batch is compared, dropout is off and random numbers start from the same states; both are put back afterwards.
 Nothing of these batches enters a step.
 
-What this does not see: what begins later, or with other batch sizes, or with records unlike those that were compared;
-dropout that mixes examples; a state that the very first batch sets once, outside buffers and parameters, and that
-stays; dependence below rounding.
+What this does not see: what begins after the last comparison, or is gone before the next; records unlike those that
+were compared; dropout that mixes examples; a state that the very first batch sets once, outside buffers and parameters,
+and that stays; dependence below rounding.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 
-from pipelines.dp.compositions import Composition, compose
+from pipelines.dp.compositions import Composition, compose, recompose
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import GradientEngine, Observation
 from pipelines.dp.random_states import (
@@ -49,6 +53,12 @@ PLACES_NOT_COMPARED: Final = (
 )
 
 
+LATER_NOT_COMPARED: Final = (
+    "whether examples came to depend on each other after the first step could not be compared, because random numbers "
+    "are drawn for whole batches: draw them in the data set, for each record by itself"
+)
+
+
 class IsolationProbe:
     """The comparison, batch by batch: `begin`, run the model, `take` the losses; till `position` is None.
 
@@ -56,17 +66,24 @@ class IsolationProbe:
 
     Args:
         engine: of the model.
-        compositions: what `compose` made.
+        compositions: what `compose` made, or `recompose`.
         notes: what could not be compared before.
+        is_later: whether it is what `recompose` made, after the first step.
 
     Attributes:
         notes: what could not be compared, in words.
     """
 
     def __init__(
-        self, engine: GradientEngine, compositions: Sequence[Composition], notes: tuple[str, ...] = ()
+        self,
+        engine: GradientEngine,
+        compositions: Sequence[Composition],
+        notes: tuple[str, ...] = (),
+        *,
+        is_later: bool = False,
     ) -> None:
         self._engine = engine
+        self._is_later = is_later
         self._first_notes = notes
         self._compositions = compositions
         self._states, self._first_states = random_states(), random_states_digest()
@@ -135,7 +152,7 @@ class IsolationProbe:
             self._observed.append(observed)
             self._drawn.append(drawn)
             self._compare(len(self._observed) - 1)
-            if self.position is None:
+            if self.position is None and not self._is_later:
                 self._engine.trace_next()  # the first batch of full size is traced too
         except BaseException:
             self._forget()
@@ -152,6 +169,9 @@ class IsolationProbe:
 
     def _compare(self, number: int) -> None:
         composition = self._compositions[number]
+        if self._is_later:
+            self._compare_later(number, composition)
+            return
         if composition.reference is not None:
             self._compare_compositions(number, composition, composition.reference)
         if composition.elsewhere is not None:
@@ -208,6 +228,26 @@ class IsolationProbe:
             "loop, the model or the collate function"
         )
 
+    def _compare_later(self, number: int, composition: Composition) -> None:
+        if composition.elsewhere is None:
+            return
+        reference, places = composition.elsewhere
+        observed, expected = self._observed[number], self._observed[reference].at(places)
+        # Of trained models losses are small, and rounding is not: what matters is what a record adds once clipped.
+        scale = max(float(observed.norms.max()), float(expected.norms.max()), self._engine.max_grad_norm)
+        is_other = _gradients_differ(observed, expected) > max(2.0**-12, 16 * observed.roundoff) * scale
+        if not bool((is_other & torch.tensor(composition.kept)).any()):
+            return
+        if composition.is_random or {self._drawn[number], self._drawn[reference]} != {self._first_states}:
+            self.notes += () if LATER_NOT_COMPARED in self.notes else (LATER_NOT_COMPARED,)
+            return
+        raise IsolationError(
+            "the gradient of an example changes with the other examples, the size or the order of its batch, which was "
+            "not seen when training began; the steps since then may have been coupled too, so this training gives no "
+            "guarantee. Look for what began since: a hook, a schedule, a switch after some steps or epochs, what "
+            "happens in larger batches only. Then begin anew"
+        )
+
     def _rounds_at_random(self, observed: Observation, expected: Observation, difference: float) -> bool:
         """Whether a repeated batch differs as it may where a device adds up in any order: in gradients, by rounding."""
         return torch.equal(observed.losses, expected.losses) and difference <= observed.roundoff / 4
@@ -224,6 +264,26 @@ class IsolationProbe:
                 "the losses do not change with the records: they come from other data than the batch that was handed "
                 "out. Compute them from the batch, or its records are not those that were sampled"
             )
+
+
+def check_again(
+    engine: GradientEngine,
+    items: Sequence[Any],
+    size: int,
+    rng: np.random.Generator,
+    collate: Callable[[list[Any]], Any],
+    losses_of: Callable[[Any], torch.Tensor],
+) -> tuple[str, ...]:
+    """Compares examples of a batch of real size, between two steps.
+
+    Args:
+        engine: of the model.
+        items: the records of the batch, and others.
+        size: records in the batch.
+        rng: says which of them are kept; its numbers enter no step.
+        collate, losses_of: as for `check_isolation`, as are what is returned and raised.
+    """
+    return _compared(engine, recompose(items, size, collate, rng), losses_of, is_later=True)
 
 
 def check_isolation(
@@ -252,7 +312,17 @@ def check_isolation(
         LossError, UnsupportedLayerError: see `GradientEngine.backward`.
     """
     compositions = compose(items, size, full_size, collate)
-    probe = IsolationProbe(engine, compositions)
+    return _compared(engine, compositions, losses_of)
+
+
+def _compared(
+    engine: GradientEngine,
+    compositions: Sequence[Composition],
+    losses_of: Callable[[Any], torch.Tensor],
+    *,
+    is_later: bool = False,
+) -> tuple[str, ...]:
+    probe = IsolationProbe(engine, compositions, is_later=is_later)
     try:
         while probe.position is not None:
             number = probe.begin()
@@ -282,10 +352,15 @@ def _differ(
     else:
         losses, norms = losses.amax().expand_as(losses), norms.amax().expand_as(norms)
         tolerance = 2.0**-32 if is_double else max(2.0**-13, 4 * found.roundoff)
-    gradients = torch.maximum((found.norms - expected.norms).abs(), (found.projections - expected.projections).abs())
+    gradients = _gradients_differ(found, expected)
     is_other = (found.losses - expected.losses).abs() > tolerance * losses
     is_other |= gradients > max(tolerance, 8 * noise) * norms
     return is_other, float((gradients / norms.clamp(min=torch.finfo(torch.float64).tiny)).max())
+
+
+def _gradients_differ(found: Observation, expected: Observation) -> torch.Tensor:
+    """(B,) by how much gradients differ, in their norms or along the random direction."""
+    return torch.maximum((found.norms - expected.norms).abs(), (found.projections - expected.projections).abs())
 
 
 def _made_repeatable(model: torch.nn.Module, states: RandomStates) -> Callable[[], None]:

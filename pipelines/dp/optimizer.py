@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
+import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,11 @@ import torch
 
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
+from pipelines.dp.errors import IsolationError
 from pipelines.dp.gradients import Clipped, GradientEngine
 from pipelines.dp.isolation import IsolationProbe
 from pipelines.dp.noise import add_noise
+from pipelines.dp.optimizer_checks import check_trained
 from pipelines.dp.ranks import ALONE, Ranks
 from pipelines.dp.schedules import RateGuard, StepSchedule
 from pipelines.errors import ConfigError, PrivacyGateError
@@ -98,7 +100,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
     once it was handed to `schedule`; whatever else does goes into ``register_step_post_hook``, as torch has it.
 
     Formal guarantees: one loss for each record of a batch, each batch once, and none left out; anything else raises,
-    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples.
+    and the sample under way is then lost. Before the first step, `IsolationProbe` has compared examples, and does so
+    again between later ones.
 
     Attributes:
         num_steps: noisy steps taken.
@@ -135,6 +138,8 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._ranks = ranks
         self._batch: _Batch | None = None
         self._probe: IsolationProbe | None = None
+        self._first_probe: IsolationProbe | None = None
+        self._is_coupled = False
         self.notes: tuple[str, ...] = ()
         self.num_steps = 0
         self.last: Clipped | None = None
@@ -239,23 +244,42 @@ class PrivateOptimizer(torch.optim.Optimizer):
 
     @property
     def num_compared(self) -> int:
-        """How many batches were compared so far."""
-        return 0 if self._probe is None else self._probe.num_compared
+        """How many batches were compared so far, of those before the first step."""
+        return 0 if self._first_probe is None else self._first_probe.num_compared
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether examples were compared before the first step, and never found to depend on each other since."""
+        return self._first_probe is not None and self._first_probe.position is None and not self._is_coupled
 
     def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
         """A physical batch is handed out: what the model does from here on is recorded.
 
         Raises:
-            PrivacyGateError: examples were not compared to the end.
+            PrivacyGateError: examples were not compared to the end, or were found to depend on each other.
         """
+        if self._is_coupled:
+            raise PrivacyGateError(
+                "examples were found to depend on each other after steps had been taken; begin anew, with a new engine"
+            )
         if self._probe is not None and self._probe.position is not None:
             raise PrivacyGateError("no step is taken before examples were compared; begin the loop again")
         self._batch = _Batch(num_records, rng, is_last)
         self._engine.start(num_records)
 
-    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
-        """The next batches are these, which are compared and enter no step; ``notes`` say what could not be."""
-        self._probe = IsolationProbe(self._engine, compositions, notes)
+    def start_probe(
+        self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
+    ) -> None:
+        """The next batches are these, which are compared and enter no step.
+
+        Args:
+            compositions: the batches.
+            notes: what could not be compared before.
+            is_later: whether steps were taken already.
+        """
+        self._probe = IsolationProbe(self._engine, compositions, self.notes if is_later else notes, is_later=is_later)
+        if not is_later:
+            self._first_probe = self._probe
 
     def begin_probe_batch(self) -> int | None:
         """The next batch that is compared is handed out.
@@ -267,9 +291,18 @@ class PrivateOptimizer(torch.optim.Optimizer):
         if self._probe.position is None:
             self.notes = self._probe.notes
             return None
-        number = self._probe.begin()
+        with self._noting_coupling():
+            number = self._probe.begin()
         self._batch = _Batch(self._probe.size(number), None, is_last=False)
         return number
+
+    @contextlib.contextmanager
+    def _noting_coupling(self) -> Iterator[None]:
+        try:
+            yield
+        except IsolationError:
+            self._is_coupled = self.num_steps > 0  # what was coupled now may have been so in those steps
+            raise
 
     def abandon(self) -> None:
         """Forgets a sample that was not finished: had its sum stayed, a record could enter the next step twice."""
@@ -279,6 +312,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._rates.forget()
         if self._probe is not None:
             self._probe.pause()
+        self._probe = self._first_probe  # a later comparison that was left is not gone on with
 
     def end_batch(self) -> None:
         """The loop is done with the batch.
@@ -329,12 +363,13 @@ class PrivateOptimizer(torch.optim.Optimizer):
             )
         check_trained(self._inner, self.model)
         batch.is_begun = True
-        if batch.rng is not None:
-            self.last = self._engine.backward(losses)
-        else:
-            assert self._probe is not None  # noqa: S101
-            seen = self._probe.take(losses)
-            self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
+        with self._noting_coupling():
+            if batch.rng is not None:
+                self.last = self._engine.backward(losses)
+            else:
+                assert self._probe is not None  # noqa: S101
+                seen = self._probe.take(losses)
+                self.last = Clipped(seen.norms, torch.zeros_like(seen.norms), losses.detach())
         batch.is_added = True
         return self.last.losses.mean().requires_grad_()
 
@@ -382,50 +417,3 @@ def _check_added(batch: _Batch) -> None:
             "place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
             "because of one record (a loss that is not finite, for one), that record takes away what the others do"
         )
-
-
-def check_holds(optimizer: torch.optim.Optimizer, parameters: Sequence[torch.nn.Parameter]) -> None:
-    """Checks that an optimizer holds just the trainable parameters.
-
-    Raises:
-        ConfigError: it does not, or its steps need a closure.
-    """
-    closure = inspect.signature(optimizer.step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise ConfigError(
-            f"{type(optimizer).__name__} evaluates the loss several times within a step, through a closure, and each "
-            "time would need noise of its own. Give make_private SGD, Adam, AdamW or another optimizer that steps "
-            "without a closure"
-        )
-    held = {p for group in optimizer.param_groups for p in group["params"]}
-    missing = [p for p in parameters if p not in held]
-    foreign = [p for p in held if p.requires_grad and p not in set(parameters)]
-    if missing or foreign:
-        raise ConfigError(
-            f"the optimizer lacks {len(missing)} of the model's trainable parameters and holds {len(foreign)} that are "
-            "not the model's; build it from [p for p in model.parameters() if p.requires_grad]"
-        )
-
-
-def check_trained(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> None:
-    """Checks that gradients reach an optimizer as the engine hands them over, and that it trains all that is trainable.
-
-    Raises:
-        ConfigError: a trainable parameter has a hook, or the optimizer does not hold it.
-    """
-    held = {p for group in optimizer.param_groups for p in group["params"]}
-    for name, parameter in model.named_parameters():
-        if not parameter.requires_grad:
-            continue
-        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
-            raise ConfigError(
-                f"parameter {name!r} has a hook on its gradient, which sees the gradients of records before they are "
-                "clipped and noised, and changes nothing of the step. Remove it (handle.remove()). What it does to "
-                "finished gradients goes into a step_pre_hook of the optimizer that make_private is given"
-            )
-        if parameter not in held:
-            raise ConfigError(
-                f"parameter {name!r} became trainable after make_private, and the optimizer does not hold it: it would "
-                "take a share of each record's gradient and never move. Call requires_grad_(True) before the "
-                "optimizer is built and make_private is called, or requires_grad_(False) now"
-            )

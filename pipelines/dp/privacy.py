@@ -21,7 +21,8 @@ from pipelines.dp.attach import foreign_rules
 from pipelines.dp.clipping import AdaptiveClipping, ClippingName
 from pipelines.dp.gradients import GradientEngine, ModeName
 from pipelines.dp.isolation import PROBE_SIZE
-from pipelines.dp.optimizer import PrivateOptimizer, check_holds, check_trained
+from pipelines.dp.optimizer import PrivateOptimizer
+from pipelines.dp.optimizer_checks import check_holds, check_trained
 from pipelines.dp.ranks import Ranks
 from pipelines.dp.records import repeats_records
 from pipelines.dp.rules import FOREIGN_RULES
@@ -35,8 +36,9 @@ _STATE_VERSION = 1
 ASSUMPTIONS: Final = (
     "each number of the data set is one record, the same whenever it is asked for; a record that stands under several "
     "numbers counts as several",
-    "examples stay independent of others and of their places in batches that were not compared: larger ones, later "
-    "ones, records unlike those that were compared; dropout and other random numbers do not depend on other examples",
+    "examples stay independent of others and of their places in batches that were not compared: those after the last "
+    "comparison, records unlike those that were compared; dropout and other random numbers do not depend on other "
+    "examples",
     "the loop treats all batches alike, and computes the losses from the batch alone",
     "nothing in the program but the engine's noisy sums carries private values into weights: no state outside buffers "
     "and parameters, no hook on gradients or steps, no learning rate or decision that follows from losses, norms or "
@@ -121,7 +123,8 @@ class PrivacyEngine:
 
         Returns:
             The model, with its layers under the engine's rules, the optimizer and the loader. The loader's first
-            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``).
+            batches, at most 10 of at most 10 records, are compared and enter no step (``optimizer.is_probing``), and
+            so do two between later steps: one time in steps 8 to 15, 16 to 31, 32 to 63, and in each 64 that follow.
 
         Raises:
             ConfigError: arguments that do not fit together.
@@ -241,8 +244,12 @@ class PrivacyEngine:
 
     @property
     def is_guarantee(self) -> bool:
-        """Whether `get_epsilon` is a guarantee, under `assumptions`: not if any step drew from a test seed."""
-        return not self._is_insecure
+        """Whether `get_epsilon` is a guarantee, under `assumptions`.
+
+        It is none before examples were compared, nor once they were found to depend on each other, nor if any step
+        drew from a test seed.
+        """
+        return not self._is_insecure and self._optimizer is not None and self._optimizer.is_compared
 
     @property
     def assumptions(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ neighbouring data sets where one record is *replaced* (design, section 5, "Shard
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import DataLoader
 
-from pipelines.dp.compositions import Composition, candidates, compose, content_of, num_compositions
+from pipelines.dp.compositions import Composition, candidates, compose, content_of, num_compositions, recompose
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.random_states import kept_random_states
 from pipelines.dp.ranks import ALONE, Ranks
@@ -81,6 +82,35 @@ def physical_batches(rows: IntArray, max_physical_batch_size: int | None) -> lis
     return np.array_split(rows, count)
 
 
+def next_check(after: int, seed: int = 0) -> int:
+    """The next step before which examples are compared again, by public randomness.
+
+    It is one of the steps 8 to 15, one of 16 to 31, one of 32 to 63, and one of each 64 that follow.
+
+    Args:
+        after: number of a step.
+        seed: public.
+    """
+    start, length = 0, 8
+    while True:
+        start, length = start + length, min(start + length, 64)
+        if start + length > after + 1:
+            found = start + int(np.random.default_rng([seed, start]).integers(length))
+            if found > after:
+                return found
+
+
+def largest_batch(mean: float, num_records: int, limit: int | None) -> int:
+    """Records in the largest batches that are usual: samples of this mean are seldom larger.
+
+    Args:
+        mean: records in an average sample.
+        num_records: of which samples are drawn.
+        limit: most records in a batch.
+    """
+    return min(math.ceil(mean + 2.5 * math.sqrt(mean)), num_records, limit or num_records)
+
+
 @dataclass(frozen=True)
 class _Drawn:
     """What the optimizer must know of a physical batch; one of no records stands for an empty sample."""
@@ -97,7 +127,7 @@ class Stepper(Protocol):
 
     @property
     def num_compared(self) -> int:
-        """How many batches were compared, of those that enter no step."""
+        """How many batches were compared, of those before the first step."""
 
     def begin_batch(self, rng: np.random.Generator, *, is_last: bool, num_records: int) -> None:
         """A physical batch is about to be handed out."""
@@ -111,7 +141,9 @@ class Stepper(Protocol):
     def empty_step(self, rng: np.random.Generator) -> None:
         """The sample of a step was empty."""
 
-    def start_probe(self, compositions: Sequence[Composition], notes: tuple[str, ...]) -> None:
+    def start_probe(
+        self, compositions: Sequence[Composition], notes: tuple[str, ...] = (), *, is_later: bool = False
+    ) -> None:
         """The next batches are compared, and enter no step; what could not be compared is in ``notes``."""
 
     def begin_probe_batch(self) -> int | None:
@@ -125,7 +157,7 @@ class PoissonLoader:
     it. The last batch of a sample is followed by the optimizer's real step; its steps after others only mark time.
 
     Before the first sample some small batches are handed out that enter no step: the optimizer compares them
-    (`pipelines.dp.isolation`).
+    (`pipelines.dp.isolation`). Before later ones (`next_check`) there are two more, as large as samples get.
 
     Formal guarantees: a sample holds each record of the data set, by its number there, on its own with the plan's
     probability; the data set gives as many records as it is asked for; the optimizer knows how many.
@@ -161,7 +193,9 @@ class PoissonLoader:
         self._probe_size = min(probe_size, len(self._rows), max_physical_batch_size or probe_size)
         usual = plan.expected_share(ranks)
         self._full_size = min(usual, max_physical_batch_size or usual)
+        self._largest = largest_batch(plan.expected_batch_size / ranks.count, len(self._rows), max_physical_batch_size)
         self._compositions: list[Composition] = []
+        self._next_check = 0
         self._epoch = 0
         self._outer = loader
         self._inner = self._like(_Batches(self), _Counting(loader.collate_fn))
@@ -180,11 +214,15 @@ class PoissonLoader:
         )
 
     def __len__(self) -> int:
-        """Steps of an epoch, and batches that are still to be compared before the first.
+        """Steps of an epoch, and batches that are compared before or between them.
 
         There are more batches where samples are cut, and fewer where they are empty.
         """
-        return self._plan.steps_per_epoch + self._num_left_to_compare()
+        num_batches = self._plan.steps_per_epoch + self._num_left_to_compare()
+        step = first = self._stepper.num_steps
+        while self._compares_later() and (step := next_check(step)) < first + self._plan.steps_per_epoch:
+            num_batches += 2
+        return num_batches
 
     def draw(self) -> Iterator[list[int]]:
         """The batches of an epoch; what the optimizer must know of each goes into a queue."""
@@ -238,12 +276,33 @@ class PoissonLoader:
             while (number := self._stepper.begin_probe_batch()) is not None:
                 yield self._compositions[number].batch
             self._compositions = []
+            self._next_check = next_check(self._stepper.num_steps)
+        is_first = True
         for num_items, batch in self._inner:
             self._take_empty_steps()
+            if is_first and self._compares_later() and self._stepper.num_steps >= self._next_check:
+                yield from self._later_batches()
             drawn = self._drawn.popleft()
+            is_first = drawn.is_last
             _check_count(num_items, drawn.num_records)
             self._stepper.begin_batch(drawn.rng, is_last=drawn.is_last, num_records=drawn.num_records)
             yield batch
+
+    def _compares_later(self) -> bool:
+        return self._probe_size > 0 and self._largest > 1
+
+    def _later_batches(self) -> Iterator[Any]:
+        """A batch as large as samples get, and a part of it in other company; they enter no step."""
+        step, size = self._stepper.num_steps, self._largest
+        rng = np.random.default_rng([step, len(self._rows)])  # its numbers enter no step
+        chosen = rng.permutation(self._rows)[: size + size // 4].tolist()
+        with kept_random_states():  # a loader's iterator draws a seed
+            ((num_items, compositions),) = self._like([chosen], _Recomposing(self._outer.collate_fn, size, rng))
+        _check_count(num_items, len(chosen))
+        self._stepper.start_probe(compositions, is_later=True)
+        while (number := self._stepper.begin_probe_batch()) is not None:
+            yield compositions[number].batch
+        self._next_check = next_check(step)
 
     def _num_left_to_compare(self) -> int:
         return num_compositions(self._probe_size) - self._stepper.num_compared if self._probe_size else 0
@@ -319,6 +378,16 @@ class _Composing:
         is_whole = count == self._num_records
         compositions = compose(items, self._size, self._full_size, self._collate) if is_whole else []
         return count, compositions, [content_of(item) for item in items]
+
+
+class _Recomposing:
+    """A collate function that makes the two batches of a later comparison."""
+
+    def __init__(self, collate: Callable[[Any], Any], size: int, rng: np.random.Generator) -> None:
+        self._collate, self._size, self._rng = collate, size, rng
+
+    def __call__(self, items: Any) -> tuple[int, list[Composition]]:
+        return _num_items(items), recompose(items, self._size, self._collate, self._rng)
 
 
 def _num_items(items: Any) -> int:

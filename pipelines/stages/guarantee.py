@@ -86,6 +86,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.accounting.claim_documents import withheld
     from pipelines.accounting.claims import Review, build_claims
     from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
+    from pipelines.accounting.decisions import made
     from pipelines.accounting.facts import parse_training
     from pipelines.accounting.ledger import releases_digest
     from pipelines.accounting.withdrawn import withdrawals
@@ -110,7 +111,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
         "holds": ctx.configs["gate"].holds or _table_holds(releases),
     }
-    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told)
+    decisions = made(ctx.configs) | _noted(releases, releases.trained_as(ctx.input("train").key))
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told, decisions=decisions)
     stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
     review = Review(
         source=figures["source"],
@@ -144,6 +146,12 @@ def run(ctx: StageContext) -> dict[str, Any]:
 def _table_holds(releases: Releases) -> bool:
     """Whether a table of public rows was published of which the gate had held rows back."""
     return any(r.is_table and r.facts is not None and r.facts.holds_rows for r in releases.published)
+
+
+def _noted(releases: Releases, key: str) -> frozenset[str]:
+    """Decisions behind the model, whatever the settings are now, and behind tables of public rows."""
+    facts = [r.facts for r in releases.published if r.facts is not None and (r.is_table or r.key == key)]
+    return frozenset[str]().union(*(known.decisions for known in facts))
 
 
 def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:

@@ -216,7 +216,8 @@ class SplitConfig(StageConfig):
     other_languages: Literal["name", "hold"] = Field(
         "name",
         description="What becomes of documents that are plainly in another language, where the policies find little: "
-        "name counts and warns of them; hold leaves them out (table rejected, not counted as rejected rows).",
+        "name counts and warns of them; hold leaves them out (table rejected, not counted as rejected rows), and ends "
+        "all claims about single secrets, for one of them may decide about its whole document.",
     )
     max_sentence_tokens: int = Field(
         256, ge=8, description="Longer sentences are cut at token borders and marked, in tokens."

@@ -54,6 +54,8 @@ class TrainConfig(TrainSettings):
         if stage == "train_phase1" and phase is not None:
             unused |= phase.unused(self.variant())
         found = {name: value for name, value in fields.items() if name not in unused}
+        if stage == "guarantee" and self.when is not None and self.when.changed is not None:
+            found["when"] = "changed"  # claims say so; nothing else depends on it
         return {**found, "options": told} if (told := self._told_plugins()) else found
 
     def _unused_fields(self) -> set[str]:

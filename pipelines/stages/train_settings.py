@@ -30,7 +30,11 @@ class TrainWhen(BaseModel):
 
     nights: int | None = Field(None, ge=1, le=10_000, description="Days (UTC) after the last run that trained.")
     changed: float | None = Field(
-        None, gt=0, le=1, description="Share of the input that was added, edited or removed since that run."
+        None,
+        gt=0,
+        le=1,
+        description="Share of the input that was added, edited or removed since that run. Claims then suppose that the "
+        "same runs train whatever a secret is.",
     )
 
     @model_validator(mode="after")

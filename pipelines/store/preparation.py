@@ -53,6 +53,7 @@ def preparation_facts(
         inputs: keys of the release's inputs.
     """
     from pipelines.accounting.corpus_facts import corpus_facts
+    from pipelines.accounting.decisions import made
     from pipelines.stages.publish import publishes_rows
 
     configs: Mapping[str, Any] = session.configs
@@ -71,6 +72,7 @@ def preparation_facts(
         "sentence_stability": 1 if reads_original else corpus.dedup_stability,
         "publishes_rows": publishes,
         "holds_rows": corpus.holds_rows,
+        "decisions": sorted(made(configs)),
         "recipe": session.configs["train"].recipe("train"),
     }
 

@@ -48,6 +48,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
     publishes = session.spec.purpose == "release" and session.spec.trained_by is None
     if not publishes or session.is_table_noted or not stats.get("num_published"):
         return
+    from pipelines.accounting.decisions import made
     from pipelines.accounting.events import NoEvent
     from pipelines.accounting.facts import ReleaseFacts
     from pipelines.accounting.ledger import TABLE, Release
@@ -78,6 +79,7 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                     redactions=frozenset({recipe}),
                     publishes_rows=True,
                     holds_rows=gate.holds,
+                    decisions=made(session.configs),
                 ),
             )
             append(session.roots, path, [document_of(table), published(table.release_id)])

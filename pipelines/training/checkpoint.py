@@ -81,6 +81,10 @@ class Checkpoints:
         if self._writes and self._clock() - self._saved_at >= self._interval_seconds:
             self.save(state())
 
+    def discard(self) -> None:
+        """Removes the checkpoint, so that no run goes on from it."""
+        self._path.unlink(missing_ok=True)
+
     def load(self, progress: Callable[[int, int | None, str], None] = silent) -> dict[str, Any] | None:
         """The state of the last checkpoint; None when there is none, it is damaged, or it is of another recipe.
 

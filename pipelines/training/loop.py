@@ -23,12 +23,12 @@ import numpy as np
 import torch
 
 from pipelines.dp.compositions import candidates
-from pipelines.dp.errors import NotFiniteError
+from pipelines.dp.errors import IsolationError, NotFiniteError
 from pipelines.dp.gradients import GradientEngine
-from pipelines.dp.isolation import PROBE_SIZE, check_isolation
+from pipelines.dp.isolation import PROBE_SIZE, check_again, check_isolation
 from pipelines.dp.optimizer import noisy_step
 from pipelines.dp.ranks import Ranks
-from pipelines.dp.sampling import PrivatePlan, physical_batches, poisson_sample
+from pipelines.dp.sampling import PrivatePlan, largest_batch, next_check, physical_batches, poisson_sample
 from pipelines.errors import StageError
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints, load_trained, trained_weights
@@ -101,11 +101,14 @@ class Outcome:
         num_steps: private steps that the weights went through.
         curve: the rows of the learning curve, one an epoch. Private.
         was_resumed: whether it went on from a checkpoint.
+        num_comparisons: how often examples were compared (`pipelines.dp.isolation`); None where there was none to
+            compare, or the method compares none.
     """
 
     num_steps: int
     curve: list[dict[str, Any]]
     was_resumed: bool
+    num_comparisons: int | None = None
 
 
 def train(
@@ -150,7 +153,8 @@ def train(
     those of all, and only the first should write checkpoints.
 
     Before the first step of a process, ``losses`` is compared on small batches of private records that share some and
-    differ in the others (`pipelines.dp.isolation`). Nothing of it enters a step.
+    differ in the others (`pipelines.dp.isolation`), and on batches of real size before later steps and after the last.
+    Nothing of it enters a step. Where a difference is found, the checkpoint is removed.
 
     Raises:
         StageError: the loss or a gradient is not a finite number, the programme's private steps are not those of the
@@ -167,10 +171,15 @@ def train(
     try:
         run.compare_examples()
         run.follow(programme, checkpoints, evaluate, epsilon_so_far, progress)
+        run.compare_again()
+    except IsolationError:
+        checkpoints.discard()
+        raise
     finally:
         if run.engine is not None:
             run.engine.detach()
-    return Outcome(num_steps=run.at.num_private_steps, curve=run.curve.rows, was_resumed=was_resumed)
+    num_steps, num_comparisons = run.at.num_private_steps, run.num_comparisons
+    return Outcome(num_steps=num_steps, curve=run.curve.rows, was_resumed=was_resumed, num_comparisons=num_comparisons)
 
 
 class _Run:
@@ -197,6 +206,9 @@ class _Run:
         self.at, self.curve = _Progress(), Curve()
         self.ranks, self.device = Ranks.here(), self.parameters[0].device
         self.own_noised = self.ranks.share(np.arange(len(noised)))
+        self.compared = self.own_noised[noised.num_targets[self.own_noised] > 0]
+        self.num_comparisons = None if self.engine is None or not len(self.compared) else 0
+        self.next_check = 0
 
     def join(self, programme: Sequence[Segment]) -> None:
         """Starts where the first process starts, and sees to it that all mean the same training."""
@@ -207,21 +219,35 @@ class _Run:
 
     def compare_examples(self) -> None:
         """Sees to it that clipping an example's gradient bounds what its record does."""
-        rows = self.own_noised[self.noised.num_targets[self.own_noised] > 0]
-        if self.engine is None or not len(rows):
+        size = min(PROBE_SIZE, len(self.compared), self.microbatch_size)
+        full_size = min(self.plan.expected_share(self.ranks), self.microbatch_size)
+        self._compare(
+            lambda engine, *how: check_isolation(engine, candidates(self.compared, 2 * size), size, full_size, *how)
+        )
+
+    def compare_again(self) -> None:
+        """Does so with batches of real size, for what may have begun since. No number drawn here enters a step."""
+        size = largest_batch(self.plan.expected_batch_size / self.ranks.count, len(self.compared), self.microbatch_size)
+        if size < 2:
             return
-        size = min(PROBE_SIZE, len(rows), self.microbatch_size)
+        rng = np.random.default_rng([self.recipe.seed, self.at.num_private_steps, len(self.compared)])
+        rows = rng.permutation(self.compared)[: size + size // 4].tolist()
+        self._compare(lambda engine, *how: check_again(engine, rows, size, rng, *how))
+
+    def _compare(self, check: Callable[..., Any]) -> None:
+        if self.engine is None or self.num_comparisons is None:
+            return
         try:
-            check_isolation(
+            check(
                 self.engine,
-                candidates(rows, 2 * size),
-                size,
-                min(self.plan.expected_share(self.ranks), self.microbatch_size),
                 lambda chosen: self._collate(np.asarray(chosen)),
                 lambda batch: self.losses(self.model, batch),
             )
         except NotFiniteError:
-            raise diverged("the model that training starts from") from None
+            at = self.at.num_private_steps
+            raise diverged(f"private step {at}" if at else "the model that training starts from") from None
+        self.num_comparisons += 1
+        self.next_check = next_check(self.at.num_private_steps, self.recipe.seed)
 
     def _collate(self, rows: IntArray) -> Batch:
         return self.noised.collate(rows).to(self.device, self.parameters[0].dtype)
@@ -299,6 +325,8 @@ class _Run:
     def _noised_step(self) -> None:
         at, engine = self.at, self.engine
         assert engine is not None  # noqa: S101  # there are private steps, so it was made
+        if at.num_private_steps >= self.next_check:
+            self.compare_again()
         rng = self.randomness(at.num_private_steps)
         rows = self.own_noised[poisson_sample(len(self.own_noised), self.plan.sample_rate, rng)]
         rows = rows[self.noised.num_targets[rows] > 0]  # the others' gradients are zero

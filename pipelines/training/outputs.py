@@ -114,6 +114,8 @@ def events_document(run: Run) -> dict[str, Any]:
         "preconditions": dict.fromkeys(account.preconditions, True),
         "assumption_notes": notes,
     }
+    if run.outcome.num_comparisons is not None:
+        document["num_comparisons"] = run.outcome.num_comparisons
     if account.variant is not None:
         document["variant"] = account.variant
     if account.phases:

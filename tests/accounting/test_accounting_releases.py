@@ -316,3 +316,15 @@ def test_an_earlier_release_whose_preconditions_were_not_met_leaves_differential
     claim = one(found, "confidentiality_of_masked_secrets")
     assert claim["is_guarantee"]
     assert "drawn up front" in claim["together"]["refused"]
+
+
+def test_a_decision_behind_an_earlier_release_counts_for_all_of_them():
+    """Guards against a setting that is taken back: what it decided about whole documents is out."""
+    earlier = release("crt", 1)
+    held = replace(earlier, facts=replace(earlier.facts, decisions=frozenset({"documents in another language"})))
+    assert ReleaseFacts.from_json(held.facts.to_json()) == held.facts
+    assert "decisions" not in earlier.facts.to_json()  # no key that earlier versions wrote
+    found = one(build("crt", [held]), "confidentiality")
+    assert found["refused"] is None
+    assert "split.other_languages" in found["together"]["refused"]
+    assert one(build("crt", [earlier]), "confidentiality")["together"]["is_guarantee"]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from pipelines.accounting.assumptions import about_policies
+from pipelines.accounting.decisions import about_policies
 from pipelines.accounting.facts import CorpusFacts
 from pipelines.errors import ConfigError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt, write_learnt

@@ -18,6 +18,8 @@ from pipelines.stages.guarantee import GuaranteeConfig, run
 from pipelines.stages.redact import RedactConfig
 from pipelines.stages.report import ReportConfig
 from pipelines.stages.shard import ShardConfig
+from pipelines.stages.split import SplitConfig
+from pipelines.stages.train_config import TrainConfig
 
 RATE = {"value": 0.05, "upper": 0.1, "confidence": 0.95}
 ESTIMATE = {
@@ -54,6 +56,8 @@ def stated(
     guarantee=None,
     shard=None,
     report=None,
+    split=None,
+    train=None,
     releases=None,
     **events,
 ):
@@ -66,6 +70,8 @@ def stated(
         tmp_path / "out",
         {
             "guarantee": GuaranteeConfig(**(guarantee or {})),
+            "split": SplitConfig(**(split or {})),
+            "train": TrainConfig(**(train or {})),
             "dedup": DedupConfig(**(dedup or {})),
             "redact": RedactConfig(**(redact or {})),
             "gate": GateConfig(),
@@ -276,3 +282,29 @@ def test_the_stability_behind_the_claims_is_written_down(tmp_path, redact, shard
     """Guards: the report derived it anew, and forgot plug-ins, which may look at whole documents."""
     found = stated(tmp_path, redact=redact, shard=shard, dedup={"normalise": "casefold"}, method="dpsgd")
     assert {key: found["dedup_stability"][key] for key in expected} == expected
+
+
+def test_documents_that_are_held_back_leave_no_claim_about_a_secret(tmp_path):
+    """Guards against 803 private records in one world and 798 in the other, under a claim for one record."""
+    found = claims(tmp_path, split={"other_languages": "hold"})
+    assert "split.other_languages = hold" in found["confidentiality", 1]["refused"]
+    assert found["confidentiality", 1]["epsilon"] is None
+    assert found["dp_private_set", 1]["is_guarantee"]  # its neighbours are the records that are left
+    assert "just these are left" in " ".join(found["dp_private_set", 1]["assumptions"])
+
+
+def test_trainings_that_follow_from_what_changed_reach_the_claims(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    asked = claims(tmp_path / "a", train={"when": {"changed": 0.1}})
+    by_nights = claims(tmp_path / "b", train={"when": {"nights": 7}})
+    for one, other in zip(asked.values(), by_nights.values(), strict=True):
+        assert any("train.when, changed" in text for text in one["assumptions"])
+        assert not any("train.when" in text for text in other["assumptions"])
+
+
+def test_a_training_whose_examples_were_not_compared_is_no_guarantee(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert not any(one["is_guarantee"] for one in claims(tmp_path / "a", num_comparisons=0).values())
+    assert claims(tmp_path / "b", num_comparisons=1)["confidentiality", 1]["is_guarantee"]

@@ -1,0 +1,357 @@
+"""Every decision that reads private text and changes more than its own row: what claims say of it, or why it ends them.
+
+Neighbours differ in one secret or record. A stage that looks at a whole document, file or corpus may turn that one
+difference into many. Each such decision is a `Decision` below. Each stage without one stands in `NO_DECISIONS`, with
+the reason. ``tests/stages/test_stage_decisions.py`` builds neighbours for each decision, and shows that more
+rows change.
+
+Public versus private: which decisions are made follows from settings. How they came out is private, and no claim
+reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pipelines.accounting.assumptions import NOISE_FROM_PRIVATE_TEXT, Assumption
+from pipelines.accounting.facts import CorpusFacts
+from pipelines.accounting.held_rows import about_held_rows
+
+Says = Callable[[str, CorpusFacts], Sequence[str]]
+_OF_RECORDS: Final = "dp_private_set"
+"""The notion whose neighbours are taken behind the preparation, so that what leads there is none of its business."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """A decision that reads private text and changes more than its own row.
+
+    Attributes:
+        name: unique; releases note it in the ledger where `is_made` is given.
+        stage: name in the graph.
+        settings: those that shape it, as ``table.field``.
+        reads: what it reads of private text.
+        changes: what else changes with it.
+        says: the assumptions that a claim gets by it, from the claim's notion and the facts.
+        ends: why there is no claim but that of the private set; None where it ends none.
+        is_made: whether settings, by table, ask for it; None: always, or other facts tell claims of it.
+        paid_by: what pays for it where it adds no assumption of its own: a part of what claims say.
+    """
+
+    name: str
+    stage: str
+    settings: tuple[str, ...] = ()
+    reads: str
+    changes: str
+    says: Says | None = None
+    ends: str | None = None
+    is_made: Callable[[Mapping[str, Any]], bool] | None = None
+    paid_by: str | None = None
+
+    def is_in_force(self, corpus: CorpusFacts) -> bool:
+        """Whether it was made in any of the releases that a claim is about, as far as it depends on settings."""
+        return self.is_made is None or self.name in corpus.decisions
+
+
+def _before_records(text: str) -> Says:
+    """An assumption of all claims whose neighbours are taken before the preparation."""
+    return lambda notion, _: () if notion == _OF_RECORDS else (text,)
+
+
+def _always(*texts: str) -> Says:
+    return lambda *_: texts
+
+
+def _about_policies(notion: str, corpus: CorpusFacts) -> list[str]:
+    return [] if notion == _OF_RECORDS else about_policies(corpus)
+
+
+def _about_held_documents(notion: str, corpus: CorpusFacts) -> list[str]:
+    del corpus
+    if notion != _OF_RECORDS:
+        return []
+    return [
+        "documents in another language were left out (split.other_languages = hold), as their text says: the claim is "
+        "about the records that are left, and says nothing of what it tells that just these are left"
+    ]
+
+
+def _about_names(notion: str, corpus: CorpusFacts) -> list[str]:
+    del notion
+    if not corpus.has_public_rows:
+        return []
+    return [
+        "where names of speakers and domains with a token (train.min_speaker_rows), or a vocabulary, were learnt, they "
+        "follow from public rows alone, and these are the same in both worlds"
+    ]
+
+
+def about_policies(corpus: CorpusFacts) -> list[str]:
+    """What is supposed of policies that read, or were made from, more than the sentence at hand."""
+    found: list[str] = []
+    if not (corpus.reads_redacted or corpus.has_public_rows):
+        return found
+    if corpus.reads_documents:
+        found.append(
+            Assumption(
+                f"these policies look beyond one sentence, at its document: {', '.join(corpus.reads_documents)}; "
+                "masking a secret by hand leaves what they mask in the other sentences as it was",
+                {"redaction reads": "document"},
+            )
+        )
+    if corpus.learnt:
+        found.append(
+            f"these policies learnt from sentences of this corpus: {', '.join(corpus.learnt)}. The claim is about "
+            "secrets in its other sentences, for which the policies are fixed; to change a sentence that they learnt "
+            "from may change what is masked anywhere, and of such a sentence nothing is promised"
+        )
+    if corpus.fitted:
+        found.append(
+            f"these policies were fitted on text: {', '.join(corpus.fitted)}; the claim supposes that none of the "
+            "private records was among it"
+        )
+    if corpus.plugins:
+        found.append(
+            f"these policies are plug-ins: {', '.join(corpus.plugins)}; whether they keep a state from one sentence to "
+            "the next, or were fitted on this corpus, cannot be known, and the claim supposes that they do neither"
+        )
+    return found
+
+
+DECISIONS: Final[tuple[Decision, ...]] = (
+    Decision(
+        name="borders of documents",
+        stage="split",
+        settings=(
+            *("corpus.format", "corpus.source", "corpus.txt_document", "corpus.quoting", "corpus.delimiter"),
+            *("corpus.mail_quotes", "corpus.mail_signatures"),
+        ),
+        reads="line breaks, blank lines and quotation marks of a file",
+        changes="how the rest of the file is cut into documents; their numbers, and the folds drawn by these",
+        says=_before_records(
+            "reading came out the same in both: where a document begins and ends in its file, so how documents are "
+            "numbered, and which parts of a mail are left out; a secret that holds a line break or a quotation mark "
+            "may change it"
+        ),
+    ),
+    Decision(
+        name="rejected documents",
+        stage="split",
+        settings=("corpus.max_document_chars",),
+        reads="the length and the characters of a document",
+        changes="whether all of its sentences are there",
+        says=_before_records(
+            "the same rows and documents are rejected in both: a secret that makes a document too long "
+            "(corpus.max_document_chars), or that cannot be read, takes all of its sentences away"
+        ),
+    ),
+    Decision(
+        name="documents in another language",
+        stage="split",
+        settings=("split.other_languages", "split.languages"),
+        reads="the first 400 words of a document",
+        changes="whether all of its sentences are there",
+        says=_about_held_documents,
+        ends="split.other_languages = hold: one secret may decide whether its whole document is left out, so it "
+        "changes as many records as that has sentences; set split.other_languages = 'name', and choose documents by "
+        "what is known of them beside their text",
+        is_made=lambda configs: configs["split"].other_languages == "hold",
+    ),
+    Decision(
+        name="sentences of a document",
+        stage="split",
+        settings=("split.mode", "split.model", "split.language", "split.max_sentence_tokens"),
+        reads="lines, tags of speakers and full stops of a document",
+        changes="where its other sentences begin and end, and how its speakers are numbered",
+        says=_before_records(
+            "splitting into sentences came out the same in both: where an over-long sentence is cut, where a sentence "
+            "ends, and whether a text is taken for a dialogue are read from the text, and a secret may change them"
+        ),
+    ),
+    Decision(
+        name="stop by rejected rows",
+        stage="split",
+        settings=("corpus.max_rejected_fraction",),
+        reads="how many rows are rejected, and whether any is left to train on",
+        changes="whether the run ends; then it publishes nothing",
+        paid_by="for another reason that lies in the text",
+    ),
+    Decision(
+        name="copies",
+        stage="dedup_resolve",
+        settings=(
+            *("dedup.mode", "dedup.normalise", "dedup.verify", "dedup.unit", "dedup.against", "dedup.min_tokens"),
+            *("dedup.backend", "dedup.false_positive_rate", "dedup.expected_items", "dedup.hash_seed"),
+        ),
+        reads="whether a sentence stands elsewhere",
+        changes="which copy is masked, in any document",
+        paid_by="the claim is about the corpus",  # how many records change is the size of the group
+    ),
+    Decision(
+        name="what policies read beyond a sentence",
+        stage="redact",
+        settings=(
+            "redact.policies",
+            "redact.conservative",
+            "redact.also_levels",
+            "redact.options",
+            "redact.classifier",
+        ),
+        reads="other sentences of the document, or those that a policy learnt from",
+        changes="what is masked in them",
+        says=_about_policies,
+    ),
+    Decision(
+        name="surrogates by document",
+        stage="redact",
+        settings=("redact.replacement", "redact.surrogate_scope"),
+        reads="which copy of a sentence is the first",
+        changes="which document's surrogate stands in the copy that is kept",
+        paid_by="the claim is about the corpus",
+    ),
+    Decision(
+        name="stop by language",
+        stage="redact",
+        settings=("redact.check_language", "redact.language"),
+        reads="the words of a partition",
+        changes="whether the run ends; then it publishes nothing",
+        paid_by="for another reason that lies in the text",
+    ),
+    Decision(
+        name="noise by a measured rate",
+        stage="estimate",
+        settings=("train.jft_miss_rate", "train.jft_miss_rate_basis"),
+        reads="how many secrets redaction missed",
+        changes="the noise of phase 1, for all records",
+        paid_by=NOISE_FROM_PRIVATE_TEXT,
+    ),
+    Decision(
+        name="held rows",
+        stage="gate",
+        settings=(
+            *("gate.enabled", "gate.on_hit", "gate.labels", "gate.min_characters", "gate.everyday_words"),
+            *("gate.case_sensitive", "gate.ignore"),
+        ),
+        reads="which strings are masked anywhere",
+        changes="which other rows are private",
+        says=about_held_rows,
+    ),
+    Decision(
+        name="stop by the gate",
+        stage="gate",
+        settings=("gate.max_held_fraction",),
+        reads="how many rows hold a masked string",
+        changes="whether the run ends; then it publishes nothing",
+        says=_always(
+            "a run that the gate stops, or does not stop, says so without noise: which strings were masked, and "
+            "whether one of them stands in what is published, is no secret in itself"
+        ),
+    ),
+    Decision(
+        name="names and vocabulary",
+        stage="train",
+        settings=(
+            "train.min_speaker_rows",
+            "train.speakers",
+            "train.domains",
+            "train.domain_tokens",
+            "train.tokenizer",
+            "train.vocab_size",
+        ),
+        reads="public rows, and how many there are of a speaker",
+        changes="how every record is read",
+        says=_about_names,
+    ),
+    Decision(
+        name="nights that train",
+        stage="train",
+        settings=("train.when",),
+        reads="how much of the input changed since the last training",
+        changes="whether there is a training, and so a release, of all records",
+        says=_always(
+            "which runs train follows from how much of the input came and went (train.when, changed): the claim "
+            "supposes that the same runs train in both worlds, and does not cover what it tells that one did"
+        ),
+        is_made=lambda configs: (when := configs["train"].when) is not None and when.changed is not None,
+    ),
+    Decision(
+        name="numbers of records",
+        stage="train",
+        settings=("train.expected_batch_size", "train.epochs", "train.target_epsilon"),
+        reads="how many rows are private, and how many public",
+        changes="rate, steps and noise, for all records",
+        paid_by="both hold the same number of private records",
+    ),
+    Decision(
+        name="records of several sentences",
+        stage="train",
+        settings=("train.record", "train.sentences_per_block", "train.conversation_tokens"),
+        reads="how many sentences a document has, and which are copies",
+        changes="which sentences share a record, in the rest of the document",
+        paid_by="splitting into sentences came out the same in both",
+    ),
+    Decision(
+        name="stop of the training",
+        stage="train",
+        reads="losses, gradients, and whether those of one record depend on others",
+        changes="whether the run ends; then it publishes nothing",
+        says=_always(
+            "a run that stops because a private gradient is not a finite number says so without noise; no run on these "
+            "records stopped for that reason",
+            "a run that stops, or does not stop, for another reason that lies in the text says so without noise, and "
+            "publishes nothing: too many rejected rows (corpus.max_rejected_fraction), another language "
+            "(redact.check_language), records whose gradients depend on others",
+        ),
+    ),
+)
+"""All of them, in the order of the stages."""
+
+NO_DECISIONS: Final[Mapping[str, str]] = {
+    "dedup_keys": "a key is made from one sentence, or one document where that is the unit; `dedup_resolve` decides",
+    "dedup_buckets": "finds copies; what follows from them is decided by `dedup_resolve`",
+    "dedup_mask": "writes down the decisions of `dedup_resolve`",
+    "sample": "draws sentences by public randomness, whatever they say; only `estimate` reads them",
+    "stability": "measures, for claims on the trusted side; what is published is the same whatever it found",
+    "gate_strings": "lists what is masked; `gate` decides",
+    "shard": "a row is private by its own masks and flags, and by what `gate` holds",
+    "publish": "publishes public rows by settings alone, in the order of a hash of each",
+    "train_phase1": "as `train`; its noise may follow from `estimate`",
+    "evaluate": "scores the finished model on held-out text, which is public by assumption; nothing is chosen by it",
+    "train_utility": "scores what the policies found in held-out text, for the trusted side",
+    "guarantee": "states claims; whoever chooses among models says by what (guarantee.chosen_by)",
+    "report": "shows figures; counts and rates are public only where settings say so, and then claims are withheld",
+    "audit_model": "belongs to an audit, which publishes nothing",
+    "audit_membership": "belongs to an audit, which publishes nothing",
+    "audit_extraction": "belongs to an audit, which publishes nothing",
+    "audit_canaries": "belongs to an audit, which publishes nothing",
+    "audit_domain_models": "belongs to an audit, which publishes nothing",
+    "audit_domains": "belongs to an audit, which publishes nothing",
+    "audit": "belongs to an audit, which publishes nothing; what it found is in the report of the trusted side",
+    "synthesize_rows": "reads the released model and public settings alone",
+    "synthesize": "reads the released model and public settings alone; what is left out follows from public policies",
+    "synthesize_check": "counts for the trusted side; nothing that is published reads it",
+}
+"""Stages that decide nothing of the kind, each with the reason."""
+
+
+def made(configs: Mapping[str, Any]) -> frozenset[str]:
+    """The names of the decisions that settings ask for, of those that not every run makes.
+
+    Args:
+        configs: the tables ``split`` and ``train``.
+    """
+    return frozenset(d.name for d in DECISIONS if d.is_made is not None and d.is_made(configs))
+
+
+def about_decisions(notion: str, corpus: CorpusFacts) -> list[str]:
+    """The assumptions of a claim that decisions add."""
+    return [text for d in DECISIONS if d.says is not None and d.is_in_force(corpus) for text in d.says(notion, corpus)]
+
+
+def ended_by(notion: str, corpus: CorpusFacts) -> str | None:
+    """Why a decision leaves no such claim; None where none does."""
+    if notion == _OF_RECORDS:
+        return None
+    return "; ".join(d.ends for d in DECISIONS if d.ends is not None and d.is_in_force(corpus)) or None
