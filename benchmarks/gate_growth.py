@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from patched import set_for_process
+
 IN_PARTITION = 100_000
 SYLLABLES = ["ba", "do", "fe", "gi", "ko", "lu", "ma", "ne", "ri", "su", "ta", "vo"]
 ROW = {"spans": [], "flagged_by_conservative": False, "num_tokens": 9, "is_duplicate": False, "failed_closed": False}
@@ -91,9 +93,9 @@ def measure(folder: Path, way: str) -> dict[str, Any]:
     parts = sorted(folder.glob("p*"))
     num_strings = len(parts) * IN_PARTITION // 4
     if way == "all at once":
-        masked.CHUNK_STRINGS = num_strings
+        set_for_process(masked, "CHUNK_STRINGS", num_strings)
     elif way == "one pass more":
-        masked.HASHED_STRINGS = num_strings // 2
+        set_for_process(masked, "HASHED_STRINGS", num_strings // 2)
     out = folder.with_name(f"{folder.name}-out")
     shutil.rmtree(out, ignore_errors=True)
     (out / "scratch").mkdir(parents=True)

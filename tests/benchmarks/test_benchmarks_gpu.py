@@ -22,9 +22,9 @@ def cell(name, seconds=0.1, needs=()):
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def ran(tmp_path, patch):
     """Runs cells in a slice of so many seconds; gives what is left, and which were started."""
-    monkeypatch.setattr(slices, "MARGIN_SECONDS", 0.5)
+    patch.constant(slices, "MARGIN_SECONDS", 0.5)
     place = Place(device="cpu", tiny=True, data_dir=None, models={}, scratch=tmp_path)
 
     def run(cells, seconds, **options):
