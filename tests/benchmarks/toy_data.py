@@ -123,6 +123,8 @@ def _presidio_research(folder: Path, draw: random.Random) -> None:
             for kind, value in (("PERSON", name), ("GPE", place))
         ]
         spans = [{**span, "end_position": span["start_position"] + len(span["entity_value"])} for span in spans]
+        if number % 3 == 0:
+            text, spans = " ".join(draw.choices(WORDS, k=8)), []
         rows.append({"full_text": text, "masked": text, "spans": spans, "template_id": number, "metadata": None})
     folder.mkdir(parents=True)
     (folder / "synth_dataset_v2.json").write_text(json.dumps(rows), encoding="utf-8")
