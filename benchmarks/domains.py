@@ -137,7 +137,9 @@ class WrittenOnce(Decoding):
 DECODING: Final = WrittenOnce(num=10, max_new_tokens=40, top_k=40, batch_size=250)
 
 
-def prepare(data_dir: Path, folder: Path, num: int, epochs: int, seed: int, has_tokens: bool) -> Path:
+def prepare(
+    data_dir: Path, folder: Path, num: int, epochs: int, seed: int, has_tokens: bool, num_steps: int = 600
+) -> Path:
     """Writes corpus, models to begin with, and settings; the settings file."""
     config = folder / "reticent.toml"
     if not config.exists():
@@ -148,7 +150,7 @@ def prepare(data_dir: Path, folder: Path, num: int, epochs: int, seed: int, has_
         (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         models = folder.parent / "models"
         if not (models / "done").exists():
-            write_model(data_dir, models / "gpt2", num_steps=600)
+            write_model(data_dir, models / "gpt2", num_steps=num_steps)
             write_classifier_base(data_dir, models / "bert")
             (models / "done").touch()
         said = [(text, row["domain"]) for row in rows if row["fold"] == "train" for text in turns_of(row)]
@@ -356,6 +358,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--conversations", type=int, default=300, help="of each domain, to train on")
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=600, help="of the public model")
     parser.add_argument("--models", help="of needed_models, Public among them, with semicolons; all if not given")
     parser.add_argument("--prompts", default=",".join(DOMAINS), help="domains that models are asked about")
     parser.add_argument("--seed", type=int, default=0, choices=range(SEEDS))
@@ -368,7 +371,9 @@ def main() -> None:
     kind = "tokens" if has_tokens else "without_tokens"
     of_seed = f"_{args.seed}" if args.seed else ""
     folder = (args.work / f"{kind}-{args.conversations}-{args.epochs}{of_seed}").absolute()
-    trainings = Trainings(prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens))
+    trainings = Trainings(
+        prepare(args.data_dir, folder, args.conversations, args.epochs, args.seed, has_tokens, args.steps)
+    )
     attacks = Attacks(trainings, names, args.prompts.split(","), has_tokens, args.seed)
     everything, distinctive = keywords(args.data_dir)
     classifier = {"classifier": str(folder / "classifier"), "classifier_threshold": 0.5}

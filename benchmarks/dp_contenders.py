@@ -25,6 +25,7 @@ class Shape:
 
 
 SHAPES = {
+    "gpt2-toy": Shape("gpt2", 32, 2, 2, 97, 12, 3),  # whether it runs
     "gpt2-256-5000": Shape("gpt2", 256, 4, 4, 5_000, 128, 16),
     "gpt2-256-50257": Shape("gpt2", 256, 4, 4, 50_257, 128, 16),
     "gpt2-768-5000": Shape("gpt2", 768, 12, 12, 5_000, 128, 4),
@@ -38,7 +39,7 @@ SHAPES = {
     "gpt2-medium-100": Shape("gpt2", 1_024, 24, 16, 50_257, 100, 32),
     "roberta-base-256": Shape("roberta", 768, 12, 12, 50_265, 256, 32),  # SST-2 and its like
 }
-CPU_SHAPES = tuple(name for name in SHAPES if not name.startswith(("gpt2-small", "gpt2-medium", "roberta")))
+CPU_SHAPES = tuple(name for name in SHAPES if not name.startswith(("gpt2-toy", "gpt2-small", "gpt2-medium", "roberta")))
 CHECK_SHAPES = {
     "gpt2": Shape("gpt2", 32, 2, 2, 97, 12, 3),
     "lstm": Shape("lstm", 20, 1, 1, 97, 12, 3),

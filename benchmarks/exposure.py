@@ -62,18 +62,18 @@ def model_of(name: str, tokenizer: str, device: str) -> TrainedModel:
     return TrainedModel(network.eval().requires_grad_(False).to(device), vocabulary, described)
 
 
-def check(model: TrainedModel, generator: np.random.Generator) -> dict[str, Any]:
+def check(model: TrainedModel, digits: int, generator: np.random.Generator) -> dict[str, Any]:
     """Compares outputs.
 
     Raises:
         SystemExit: they differ.
     """
-    pattern = Pattern.parse(FORM.format(6))
-    sample = np.sort(generator.choice(pattern.size, 2_000, replace=False)).tolist()
+    pattern = Pattern.parse(FORM.format(digits))
+    sample = np.sort(generator.choice(pattern.size, min(2_000, pattern.size), replace=False)).tolist()
     shared = CandidateScorer(model, pattern).losses(sample)
     plain = model.losses([pattern.text(index) for index in sample]).per_record
     difference = float(np.abs(shared - plain).max())
-    small = Pattern.parse(FORM.format(4))
+    small = Pattern.parse(FORM.format(min(digits, 4)))
     canaries = draw_canaries(generator, small, small.size, variant="missed")
     scorer = CandidateScorer(model, small)
     ranks = enumerated_ranks(scorer, canaries)
@@ -99,7 +99,7 @@ class Clock:
 
 def measure(model: TrainedModel, options: argparse.Namespace, generator: np.random.Generator) -> dict[str, Any]:
     """Times both, and ranks canaries among all candidates."""
-    pattern = Pattern.parse(FORM.format(6))
+    pattern = Pattern.parse(FORM.format(options.digits))
     scorer = CandidateScorer(model, pattern, num_threads=options.threads)
     chunk = BLOCK * options.threads
     num_chunks = -(-pattern.size // chunk)
@@ -109,7 +109,7 @@ def measure(model: TrainedModel, options: argparse.Namespace, generator: np.rand
         run = range(start, min(start + chunk, pattern.size))
         with ours:
             found.append(scorer.losses(run))
-        size = len(run) if options.full else options.peer_sample // num_chunks
+        size = len(run) if options.full else min(len(run), options.peer_sample // num_chunks)
         chosen = run if options.full else sorted(generator.choice(run, size, replace=False).tolist())
         texts = [pattern.text(index) for index in chosen]
         with peer:
@@ -144,6 +144,7 @@ def main() -> None:
     parser.add_argument("--tokenizer", default="bpe_public", choices=("bpe_public", "bytes"))
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="blocks of ours at a time")
+    parser.add_argument("--digits", type=int, default=6, help="of the candidates")
     parser.add_argument("--peer-sample", type=int, default=20_000)
     parser.add_argument(
         "--full", action="store_true", help="time the peer on all candidates, and compare ranks of 100 canaries"
@@ -155,7 +156,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     result = {
         "settings": {name: value for name, value in vars(options).items() if name != "write"},
-        "checked": check(model, generator),
+        "checked": check(model, options.digits, generator),
         "measured": measure(model, options, generator),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__},
         "load": [load, os.getloadavg()[0]],

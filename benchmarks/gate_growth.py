@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from patched import set_for_process
+
 IN_PARTITION = 100_000
 SYLLABLES = ["ba", "do", "fe", "gi", "ko", "lu", "ma", "ne", "ri", "su", "ta", "vo"]
 ROW = {"spans": [], "flagged_by_conservative": False, "num_tokens": 9, "is_duplicate": False, "failed_closed": False}
@@ -38,7 +40,7 @@ def a_string(draw: random.Random) -> str:
     return (f"q{number}", f"qa{number % 10**5} z{number // 10**5}", f"{number % 1_000} {number}")[draw.randrange(3)]
 
 
-def write_tables(folder: Path, sentences: int) -> None:
+def write_tables(folder: Path, sentences: int, in_partition: int) -> None:
     """What the gate reads, unless it is there."""
     from pipelines.gate.tables import GATE_PLACES, GATE_STRINGS
     from pipelines.policies.sharding import PUBLISHED
@@ -50,16 +52,16 @@ def write_tables(folder: Path, sentences: int) -> None:
     draw = random.Random(0)
     vocabulary = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 4))) for _ in range(20_000)]
     strings: list[str] = []
-    for number in range(sentences // IN_PARTITION):
+    for number in range(sentences // in_partition):
         part = folder / f"p{number:04d}"
         (part / "public").mkdir(parents=True)
-        new = [a_string(draw) for _ in range(IN_PARTITION // 4)]
+        new = [a_string(draw) for _ in range(in_partition // 4)]
         strings += new
         with (
             TableWriter(part / "redacted.parquet", REDACTED) as rows,
             TableWriter(part / "public" / "published.parquet", PUBLISHED) as published,
         ):
-            for at in range(IN_PARTITION):
+            for at in range(in_partition):
                 words = draw.choices(vocabulary, k=9)
                 is_public = draw.random() < 0.7
                 leaks = draw.random() < 0.001
@@ -78,7 +80,7 @@ def write_tables(folder: Path, sentences: int) -> None:
                 places.append(string=string, doc_id=f"{number}-0", sentence_index=0)
 
 
-def measure(folder: Path, way: str) -> dict[str, Any]:
+def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     """Runs the stage in this process."""
     from pipelines.artifacts import Artifact, Output
     from pipelines.context import Environment, StageContext
@@ -89,11 +91,11 @@ def measure(folder: Path, way: str) -> dict[str, Any]:
     from pipelines.stages import gate
 
     parts = sorted(folder.glob("p*"))
-    num_strings = len(parts) * IN_PARTITION // 4
+    num_strings = len(parts) * in_partition // 4
     if way == "all at once":
-        masked.CHUNK_STRINGS = num_strings
+        set_for_process(masked, "CHUNK_STRINGS", num_strings)
     elif way == "one pass more":
-        masked.HASHED_STRINGS = num_strings // 2
+        set_for_process(masked, "HASHED_STRINGS", num_strings // 2)
     out = folder.with_name(f"{folder.name}-out")
     shutil.rmtree(out, ignore_errors=True)
     (out / "scratch").mkdir(parents=True)
@@ -155,22 +157,22 @@ def main() -> None:
     """Parses the command line, measures, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, nargs="+", default=[500_000, 5_000_000])
+    parser.add_argument("--partition", type=int, default=IN_PARTITION, help="sentences in each")
     parser.add_argument("--work", type=Path, default=Path("build/gate-growth"))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
-        print(json.dumps(measure(Path(given.one[0]), given.one[1])))
+        print(json.dumps(measure(Path(given.one[0]), given.one[1], given.partition)))
         return
     document: dict[str, Any] = {"sizes": []}
     for sentences in given.sentences:
         folder = given.work.absolute() / str(sentences)
-        write_tables(folder, sentences)
+        write_tables(folder, sentences, given.partition)
         ways = {}
         for way in WAYS:
-            done = subprocess.run(
-                [sys.executable, __file__, "--one", str(folder), way], stdout=subprocess.PIPE, text=True, check=True
-            )
+            own = [sys.executable, __file__, "--partition", str(given.partition), "--one", str(folder), way]
+            done = subprocess.run(own, stdout=subprocess.PIPE, text=True, check=True)
             ways[way] = json.loads(done.stdout.splitlines()[-1])
             print(sentences, way, ways[way], file=sys.stderr, flush=True)
         if len({found.pop("digest") for found in ways.values()}) != 1:

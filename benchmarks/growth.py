@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from growth_copies import copy_instead_of_splitting, input_bytes, write_copies
+from patched import SOURCE
 
 SETTINGS = """
 [run]
@@ -65,7 +66,9 @@ target_epsilon = 4.0
 WARM_DIALOGUES = 12
 COPIED_DIALOGUES = 15_000
 DEDUP = ("dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask")
-FLOW = """
+FLOW = (
+    f"{SOURCE}\n"
+    + """
 import json, sys, time
 from pathlib import Path
 from tasks.builders import Builder
@@ -80,7 +83,7 @@ def timed(*args, **kwargs):
     finally:
         inside[0] += time.perf_counter() - began
         inside[1] += 1
-Builder.build_stage = timed
+patch_for_process(Builder, "build_stage", timed)
 began = time.perf_counter()
 from flows.server.embedded import protect_server
 from flows.running.spec import PREPARATION, begin
@@ -97,6 +100,7 @@ ended = time.perf_counter()
 print(json.dumps({"import_seconds": started - began, "scan_seconds": scanned - started,
                   "flow_seconds": ended - scanned, "stage_seconds": inside[0], "num_task_runs": inside[1]}))
 """
+)
 
 
 def write_project(folder: Path, dialogues: int, partition_documents: int) -> Path:

@@ -21,6 +21,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,7 @@ def main() -> None:
     parser.add_argument("--policies", default="conservative")
     parser.add_argument("--mask", default="high_entity")
     parser.add_argument("--part", choices=("held-out", "looked-at"), default="held-out")
+    parser.add_argument("--texts", type=int, help="at most so many of each corpus: to see that it runs")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "public_side.json")
     given = parser.parse_args()
     policies, mask = tuple(given.policies.split(",")), tuple(given.mask.split(","))
@@ -148,7 +150,7 @@ def main() -> None:
         "command": f"python benchmarks/public_side.py --data-dir FOLDER --policies {given.policies} "
         f"--mask {given.mask} --part {given.part}",
         "corpora": {
-            name: figures(texts(), mode, policies, mask)
+            name: figures(islice(texts(), given.texts), mode, policies, mask)
             for name, (mode, texts) in corpora(given.data_dir, given.part).items()
         },
     }

@@ -135,6 +135,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=5_000)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--no-check", action="store_true", help="time only")
+    parser.add_argument("--one-process", action="store_true", help="leave out those of two processes")
     parser.add_argument("--only-check", action="store_true", help="compare finds only")
     parser.add_argument(
         "--memory", action="store_true", help="only: peak memory on the sentences, then on ten times them"
@@ -166,18 +167,22 @@ def main() -> None:
         "presidio analyze": lambda: [engine.analyze(text, "en") for text in texts],
         "spaCy line by line": lambda: [plain(text) for text in texts],
         "ours presidio, 1 process": ours(requests, ["presidio"]),
-        "ours presidio, 2 processes": ours(requests, ["presidio"], workers=2),
         "ours high_entity, 1 process": ours(requests, ["high_entity"]),
         "ours presidio + four levels, 1 process": ours(requests, ["presidio"], LEVELS),
-        "ours presidio + four levels, 2 processes": ours(requests, ["presidio"], LEVELS, workers=2),
     }
+    if not options.one_process:
+        contestants |= {
+            "ours presidio, 2 processes": ours(requests, ["presidio"], workers=2),
+            "ours presidio + four levels, 2 processes": ours(requests, ["presidio"], LEVELS, workers=2),
+        }
     from presidio_analyzer import BatchAnalyzerEngine
 
     batch = BatchAnalyzerEngine(analyzer_engine=engine)
     contestants["presidio BatchAnalyzer, defaults"] = lambda: list(batch.analyze_iterator(texts, "en"))
-    contestants["presidio BatchAnalyzer, batch 256, 2 processes"] = lambda: list(
-        batch.analyze_iterator(texts, "en", batch_size=256, n_process=2)
-    )
+    if not options.one_process:
+        contestants["presidio BatchAnalyzer, batch 256, 2 processes"] = lambda: list(
+            batch.analyze_iterator(texts, "en", batch_size=256, n_process=2)
+        )
     seconds, processor = timed(contestants, options.rounds)
     document["tokens_per_second"] = {name: round(num_tokens / taken) for name, taken in seconds.items()}
     analyze, loop = seconds["presidio analyze"], seconds["spaCy line by line"]

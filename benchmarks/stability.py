@@ -38,7 +38,8 @@ from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
-from unittest.mock import patch
+
+from patched import patching
 
 from flows.commands.init import OWN_POLICIES
 from pipelines.corpus import split
@@ -254,7 +255,9 @@ def of_corpus(name: str, folder: Path, num_dialogues: int, seed: int) -> dict[st
     for key, stabilise in (("without", False), ("with", True)):
         known[key] = measure(rows, redactor_of(corpus.policies, stabilise), splitter, together=True)
     # As spaCy cuts, "9T6A." is one token; tokenisers are remembered, and those that there are cut otherwise.
-    with patch.object(split, "_cut_stops_off_codes"), patch.object(split, "_rules", type(split._rules)()):
+    with patching() as patch:
+        patch(split, "_cut_stops_off_codes", lambda nlp: None)
+        patch.constant(split, "_rules", type(split._rules)())
         as_spacy = Splitter(mode=corpus.mode, max_sentence_tokens=256)
     known["without, tokens of spaCy"] = measure(
         rows_of(corpus, as_spacy), redactor_of(corpus.policies, False), as_spacy, together=False

@@ -178,7 +178,7 @@ def small_gpt2(data: Path, folder: Path, vocab_size: int = 2_000) -> None:
     from pipelines.training.data.vocabulary import learn_vocabulary
 
     raw = (data / "wikitext2/wiki.train.raw").read_text("utf-8").splitlines()
-    tokenizer = learn_vocabulary("bpe_public", vocab_size, (), (line for line in raw if line.strip())).tokenizer
+    tokenizer = learn_vocabulary("bpe_public", vocab_size, (line for line in raw if line.strip())).tokenizer
     torch.manual_seed(0)
     config = transformers.GPT2Config(
         vocab_size=len(tokenizer),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import settings
 from support import REPOSITORY, rewriting, session
 from support.losses import remember_losses
+from support.patches import Patch, patching
 
 from pipelines.store import code
 
@@ -70,6 +72,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _session_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     session.use(tmp_path_factory)
+
+
+@pytest.fixture
+def patch() -> Iterator[Patch]:
+    """Replacements of code for the length of a test, which fails if one of them was never used."""
+    with patching() as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

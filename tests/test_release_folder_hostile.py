@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patches import Patch
 from test_release_folder import ABOUT, FILES, SECRET, called
 
 from pipelines import release_folder
@@ -144,10 +145,10 @@ def test_a_file_that_grew_is_not_read(folder: Path) -> None:
     assert verify_folder(folder)["changed"] == ["config.json"]
 
 
-def test_number_and_size_of_the_files_have_limits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(release_folder, "MOST_BYTES", 50)
+def test_number_and_size_of_the_files_have_limits(folder: Path, patch: Patch) -> None:
+    patch.constant(release_folder, "MOST_BYTES", 50)
     assert "larger than 50 bytes" in next(iter(verify_folder(folder)["refused"].values()))
-    monkeypatch.setattr(release_folder, "MOST_ENTRIES", 3)
+    patch.constant(release_folder, "MOST_ENTRIES", 3)
     for number in range(5):
         (folder / f"empty-{number}").mkdir()
     code, shown = _verified(folder)
@@ -155,9 +156,7 @@ def test_number_and_size_of_the_files_have_limits(folder: Path, monkeypatch: pyt
     assert "more than 3 files" in shown
 
 
-def test_a_file_that_becomes_a_pipe_or_a_link_after_the_look_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_becomes_a_pipe_or_a_link_after_the_look_is_refused(folder: Path, patch: Patch) -> None:
     """Whoever writes to the folder meanwhile gains nothing: files are opened without following or waiting."""
     looked = release_folder._tree
     for make in (os.mkfifo, _link_out, lambda path: path.symlink_to("/dev/zero")):
@@ -168,7 +167,7 @@ def test_a_file_that_becomes_a_pipe_or_a_link_after_the_look_is_refused(
             make(folder / "config.json")
             return tree
 
-        monkeypatch.setattr(release_folder, "_tree", swapped)
+        patch(release_folder, "_tree", swapped)
         assert list(verify_folder(folder)["refused"]) == ["config.json"]
 
 

@@ -51,7 +51,21 @@ def obstacle(cell: Cell, device: str) -> str | None:
         missing = [name for name in missing if name != "cupy"]
     if missing:
         return f"not installed: {', '.join(missing)}"
+    if device == "cpu" and cell.name == "exactness/layers-bfloat16" and not has_lstm_in_bfloat16():
+        return "this processor has no LSTM in bfloat16: it needs AVX-512 or AMX"
     return None
+
+
+def has_lstm_in_bfloat16() -> bool:
+    """Whether oneDNN has a kernel for it on this processor."""
+    import torch
+
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            torch.nn.LSTM(2, 2)(torch.zeros(1, 1, 2))
+    except RuntimeError:
+        return False
+    return True
 
 
 def run_slice(

@@ -52,10 +52,30 @@ def autocast(device: torch.device, dtype: str) -> contextlib.AbstractContextMana
     Args:
         device: where the model is.
         dtype: ``float32``, ``bfloat16``, or ``auto``, which is bfloat16 on a GPU and float32 on a CPU.
+
+    The context raises a ConfigError if the processor cannot run a layer in bfloat16.
     """
     if dtype == "bfloat16" or (dtype == "auto" and device.type == "cuda"):
-        return torch.autocast(device.type, dtype=torch.bfloat16)
+        return _in_bfloat16(device)
     return contextlib.nullcontext()
+
+
+_NO_KERNEL: Final = "could not create a primitive"
+"""What oneDNN says of a layer for which this processor has no instructions."""
+
+
+@contextlib.contextmanager
+def _in_bfloat16(device: torch.device) -> Iterator[None]:
+    try:
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            yield
+    except RuntimeError as error:
+        if device.type != "cpu" or _NO_KERNEL not in str(error):
+            raise
+        raise ConfigError(
+            "runtime.dtype is bfloat16, and this processor cannot run a layer of the model in it (an LSTM needs "
+            "AVX-512 or AMX); set runtime.dtype = 'float32', or train on a GPU"
+        ) from None
 
 
 # Below this many parameters a matrix product is over before a second thread has woken up; on a busy machine the

@@ -122,12 +122,12 @@ def test_every_refusal_says_what_can_mend_it_or_that_nothing_can(stated):
         assert any(word in refused for word in (*MENDABLE, *ways)), refused
 
 
-def test_a_contradiction_is_refused_and_not_issued(monkeypatch):
+def test_a_contradiction_is_refused_and_not_issued(patch):
     """Guards the check itself: planted, it must take the numbers away."""
     planted = [Assumption("one thing", {"public rows": "none"}), Assumption("another", {"public rows": "some"})]
     assert contradictions(planted) == ["public rows"]
     assert contradictions([*planted[:1], "plain words"]) == []
-    monkeypatch.setattr(claims_module, "about_public_set", lambda *_: planted)
+    patch(claims_module, "about_public_set", lambda *_: planted)
     review = Review(source="gold", is_trusted=True, false_negative_rate=None, delta2=None)
     corpus = corpus_facts(DedupConfig(), RedactConfig(policies=("digits",)), has_public_rows=False, reads_places=False)
     found = build_claims(parse_training(document("crt", reads_places=False)), corpus, review, (2,))

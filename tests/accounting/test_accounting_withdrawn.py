@@ -51,20 +51,20 @@ def test_no_recipe_of_the_present_is_withdrawn() -> None:
         ({}, None, True),  # an entry that does not say its method may be this one
     ],
 )
-def test_a_withdrawal_hits_its_part_and_version(monkeypatch, recipe, method, is_hit) -> None:
-    monkeypatch.setattr(withdrawn, "WITHDRAWN", [NOISE_WAS_HALF])
+def test_a_withdrawal_hits_its_part_and_version(patch, recipe, method, is_hit) -> None:
+    patch.constant(withdrawn, "WITHDRAWN", [NOISE_WAS_HALF])
     assert bool(withdrawals(recipe, method)) == is_hit
 
 
-def test_the_ledger_charges_the_true_cost_and_infinity_where_it_is_unknown(monkeypatch) -> None:
+def test_the_ledger_charges_the_true_cost_and_infinity_where_it_is_unknown(patch) -> None:
     one = replace(release("a"), facts=facts(recipe={"engine": 1, "method crt": 1}))
     stated = composed_epsilon([one], DELTA)
-    monkeypatch.setattr(withdrawn, "WITHDRAWN", [NOISE_WAS_HALF])
+    patch.constant(withdrawn, "WITHDRAWN", [NOISE_WAS_HALF])
     true = composed_epsilon([replace(one, event=NOISE_WAS_HALF.true_event(one.event), facts=None)], DELTA)
     assert composed_epsilon([one], DELTA) == pytest.approx(true)
     assert true != pytest.approx(stated)
     assert epsilon_alone(one) == pytest.approx(stated)  # what the entry recorded, which it is checked against
-    monkeypatch.setattr(withdrawn, "WITHDRAWN", [UNKNOWN])
+    patch.constant(withdrawn, "WITHDRAWN", [UNKNOWN])
     assert composed_epsilon([one], DELTA) == math.inf
     assert composed_epsilon([replace(one, facts=None)], DELTA) == math.inf
     assert composed_epsilon([replace(one, facts=facts(recipe={"engine": 2}))], DELTA) == pytest.approx(stated)

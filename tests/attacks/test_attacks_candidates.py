@@ -68,12 +68,12 @@ def test_shared_prefixes_give_the_losses_of_one_by_one(given, text):
 
 
 @pytest.mark.parametrize(("family", "is_packed"), [("gpt2", True), ("llama", True), ("llama-tied", False)])
-def test_models_of_others_are_read_with_shared_prefixes(family, is_packed, tmp_path, monkeypatch):
+def test_models_of_others_are_read_with_shared_prefixes(family, is_packed, tmp_path, patch):
     loaded = load_model(save_family(family, tmp_path), "causal", seed=0)
     described = {"method": "no_dp", "task": "language_modelling", "context_length": 64, "marks_tokens": False}
     model = TrainedModel(loaded.model.eval(), loaded.vocabulary, described)
     if not is_packed:
-        monkeypatch.setattr(shared_prefixes, "PLAIN_HEADS", frozenset())
+        patch.constant(shared_prefixes, "PLAIN_HEADS", frozenset())
     found = k.CandidateScorer(model, SHORT).losses(range(SHORT.size))
     np.testing.assert_allclose(found, one_by_one(model, SHORT), rtol=0, atol=2e-5)
 
@@ -90,8 +90,8 @@ def test_a_trained_prefix_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("small", ["_MOST_TOKENS", "_MOST_LOGITS", "_MOST_CACHED", "_MOST_SIBLINGS"])
-def test_batches_change_nothing(gpt2, small, monkeypatch):
-    monkeypatch.setattr(shared_prefixes, small, 7 if small != "_MOST_SIBLINGS" else 2)
+def test_batches_change_nothing(gpt2, small, patch):
+    patch.constant(shared_prefixes, small, 7 if small != "_MOST_SIBLINGS" else 2)
     texts = list(PATTERN.texts(300, 340))
     found = shared_prefix_losses(gpt2.model, gpt2.encode(texts))
     np.testing.assert_allclose(found, gpt2.losses(texts).per_record, rtol=0, atol=2e-5)
@@ -210,8 +210,8 @@ def test_what_cannot_be_ranked_is_refused(gpt2):
         k.CandidateScorer(gpt2, long).losses([0])
 
 
-def test_threads_and_blocks_change_nothing(gpt2, monkeypatch):
-    monkeypatch.setattr(k, "_BLOCK", 30)
+def test_threads_and_blocks_change_nothing(gpt2, patch):
+    patch.constant(k, "_BLOCK", 30)
     seen = []
     scorer = k.CandidateScorer(gpt2, SHORT, num_threads=2, progress=lambda done, total: seen.append((done, total)))
     np.testing.assert_allclose(scorer.losses(range(100)), one_by_one(gpt2, SHORT), rtol=0, atol=2e-5)

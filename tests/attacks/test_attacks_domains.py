@@ -273,7 +273,7 @@ def test_the_score_is_the_mean_loss_of_the_texts_own_tokens(models):
     assert len(continuation_losses(model, [], []).mean) == 0
 
 
-def test_references_of_another_tokenizer_are_refused(models, policies, monkeypatch):
+def test_references_of_another_tokenizer_are_refused(models, policies, patch):
     prompts = {"air": Prompts(records=[of("air", "i")], conversations=[1])}
     real = continuation_losses
 
@@ -281,7 +281,7 @@ def test_references_of_another_tokenizer_are_refused(models, policies, monkeypat
         found = real(model, *args)
         return found if model is models["both"] else type(found)(mean=found.mean, num_tokens=found.num_tokens + 1)
 
-    monkeypatch.setattr("pipelines.attacks.domains.continuation_losses", other)
+    patch("pipelines.attacks.domains", "continuation_losses", other)
     how = Decoding(num=2, max_new_tokens=4)
     with pytest.raises(ConfigError, match="same tokenizer"):
         attack(models["both"], prompts, policies, how, np.random.default_rng(0), references={"media": models["media"]})

@@ -73,10 +73,10 @@ def test_what_was_learnt_by_heart_is_found(result):
     assert set(result.skipped) == {"lira_online", "lira_offline"}
 
 
-def test_the_papers_figures_stand_beside_with_their_baselines(world, result, monkeypatch):
+def test_the_papers_figures_stand_beside_with_their_baselines(world, result, patch):
     assert result.papers == ()  # 40 records are neither 500 nor 1,000
     small = membership_protocols.Protocol(name="crt", source="", num_records=30, group_size=5, num_groups=60)
-    monkeypatch.setattr(membership_protocols, "PROTOCOLS", (small,))
+    patch.constant(membership_protocols, "PROTOCOLS", (small,))
     members, non_members, target, reference, unseen = world
     found = attack(target, members, non_members, reference=reference, unseen=unseen)
     (paper,) = found.papers

@@ -22,7 +22,7 @@ def test_a_held_out_fifth_shares_no_text_with_the_others():
     assert {e.text for e in held_out}.isdisjoint(e.text for e in learnt)
 
 
-def test_a_threshold_is_chosen_by_f2_on_what_was_held_out(tmp_path, monkeypatch, capsys):
+def test_a_threshold_is_chosen_by_f2_on_what_was_held_out(tmp_path, patch, capsys):
     (tmp_path / "ner").mkdir()
     lines = "".join(f"hi O\n{i} O\n@ O\nann{i} O\n\n" for i in range(10))
     for part in ("a_train", "a_dev"):
@@ -36,7 +36,7 @@ def test_a_threshold_is_chosen_by_f2_on_what_was_held_out(tmp_path, monkeypatch,
         recall, precision = FIGURES[threshold]
         return {"person_recall": recall, "person_precision": precision}
 
-    monkeypatch.setattr(english_detector, "score", score)
+    patch(english_detector, "score", score)
     english_detector.choose(tmp_path, tmp_path, "a_train")
     english_detector.choose(tmp_path, tmp_path, "a_dev")
     assert sizes == [2] * 6 + [10] * 6

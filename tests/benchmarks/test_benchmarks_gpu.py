@@ -22,9 +22,9 @@ def cell(name, seconds=0.1, needs=()):
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def ran(tmp_path, patch):
     """Runs cells in a slice of so many seconds; gives what is left, and which were started."""
-    monkeypatch.setattr(slices, "MARGIN_SECONDS", 0.5)
+    patch.constant(slices, "MARGIN_SECONDS", 0.5)
     place = Place(device="cpu", tiny=True, data_dir=None, models={}, scratch=tmp_path)
 
     def run(cells, seconds, **options):
@@ -127,9 +127,10 @@ def test_cells_have_names_of_their_own_and_the_command_knows_them():
 def test_every_cell_runs_at_toy_size(tmp_path):
     from dp_contenders import SHAPES
 
-    seen = set()
+    seen, cannot = set(), []
     for number, one in enumerate(CELLS):
-        if slices.obstacle(one, "cpu") is not None:
+        if (reason := slices.obstacle(one, "cpu")) is not None:
+            cannot += [f"{one.name}: {reason}"] if "this processor" in reason else []
             continue
         toy = {**one.arguments, **({"shape": SHAPES[one.arguments["shape"]].kind} if "shape" in one.arguments else {})}
         toy.pop("block", None)
@@ -146,6 +147,8 @@ def test_every_cell_runs_at_toy_size(tmp_path):
             assert found["would_see_a_wrong_bound"] >= found["comparisons"] // 2
         if one.function == "steps.largest":
             assert found["largest_batch"] == 2
+    if cannot:
+        pytest.skip(f"every other cell ran; {'; '.join(cannot)}")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import performance
 import pytest
+from support.patches import Patch
 
 from flows.docs.tables import page
 
@@ -31,19 +32,17 @@ def test_a_part_that_was_not_measured_is_named_and_one_measured_elsewhere_says_w
 
 @pytest.mark.parametrize(("body", "limit"), [("raise SystemExit(1)", 20.0), ("import time; time.sleep(60)", 0.2)])
 def test_a_part_that_fails_or_takes_too_long_keeps_its_figures(
-    body: str, limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    body: str, limit: float, tmp_path: Path, patch: Patch
 ) -> None:
     (tmp_path / "part.py").write_text(body)
-    monkeypatch.setattr(performance, "README", tmp_path / "README.md")
-    monkeypatch.setattr(performance, "RESULTS", tmp_path / "performance.json")
-    monkeypatch.setattr(
-        performance, "PARTS", {"split": performance.Part((str(tmp_path / "part.py"),), performance._split)}
-    )
+    patch.constant(performance, "README", tmp_path / "README.md")
+    patch.constant(performance, "RESULTS", tmp_path / "performance.json")
+    patch.constant(performance, "PARTS", {"split": performance.Part((str(tmp_path / "part.py"),), performance._split)})
     performance.README.write_text("<!-- performance: made by `make bench` -->\n<!-- end -->\n")
     figures = {"tokens_per_second": {"rules": 1_000.0, "spaCy": 2_000.0}}
     kept = {"split": {"commit": "abc", "date": "then", "cores": 2, "load": [1.0, 1.0], "figures": figures}}
     performance.RESULTS.write_text(json.dumps(kept))
-    monkeypatch.setattr(sys, "argv", ["performance.py", "--only", "split", "--limit", str(limit)])
+    patch.constant(sys, "argv", ["performance.py", "--only", "split", "--limit", str(limit)], read_by="argparse")
     assert performance.main() == 1
     assert json.loads(performance.RESULTS.read_text()) == kept
     assert "commit abc" in performance.README.read_text()

@@ -125,11 +125,11 @@ def test_rows_begin_where_sentences_do_and_go_forward():
     assert base.starts([0, 1], 4) == []
 
 
-def test_a_killed_pre_training_ends_as_one_that_was_not(tmp_path, monkeypatch):
+def test_a_killed_pre_training_ends_as_one_that_was_not(tmp_path, patch):
     recipe = base.Recipe(vocabulary=300, width=8, blocks=1, heads=1, context=8, rows=2, epochs=3)
     public = {"A": ["the cat sat on the mat . " * 9, "a dog ran over the hill . " * 9]}
-    monkeypatch.setattr(base, "split_articles", lambda _: (public, {}))
-    monkeypatch.setattr(base, "_held_out", lambda *_: {"perplexity_a_word_of_sentences": 1.0})
+    patch(base, "split_articles", lambda _: (public, {}))
+    patch(base, "_held_out", lambda *_: {"perplexity_a_word_of_sentences": 1.0})
     whole = base.starting_point(tmp_path, tmp_path / "whole", recipe)
     calls = 0
     while (sliced := base.starting_point(tmp_path, tmp_path / "sliced", recipe, minutes=0)) is None:
@@ -242,16 +242,16 @@ def test_the_page_is_that_of_the_results(tmp_path):
         assert picture.read_bytes() == (page.DOCS / "images" / picture.name).read_bytes()
 
 
-def test_the_page_shows_means_intervals_and_verdicts(tmp_path, monkeypatch):
+def test_the_page_shows_means_intervals_and_verdicts(tmp_path, patch):
     cells = [replace(TRAINED, name=name) for name in ("low", "high", "alone", "to come")]
     low, high, alone, to_come = (cell.identity for cell in cells)
     claims = [
         Claim(paper="jft", text=text, rules=(Ordering(*names),))
         for text, names in (("low is lower", (low, high)), ("below what is to come", (alone, to_come)))
     ]
-    monkeypatch.setattr(page, "CELLS", cells)
-    monkeypatch.setattr(page, "CLAIMS", (*claims, replace(claims[1], rules=(Ordering(low, to_come),))))
-    monkeypatch.setattr(page, "TITLES", {"jft": "JFT (2022)"})
+    patch.constant(page, "CELLS", cells)
+    patch.constant(page, "CLAIMS", (*claims, replace(claims[1], rules=(Ordering(low, to_come),))))
+    patch.constant(page, "TITLES", {"jft": "JFT (2022)"})
     for cell, start in zip(cells[:3], (100.0, 400.0, 900.0), strict=True):
         for seed in range(3):
             word = start * (1 + seed / 100)

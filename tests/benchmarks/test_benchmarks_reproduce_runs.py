@@ -32,7 +32,7 @@ def test_a_result_says_how_it_was_made_and_is_not_made_again(place):
     assert json.loads(path.read_text("utf-8"))["value"] == found["value"]
 
 
-def test_the_command_goes_on_where_it_was(place, monkeypatch, capsys):
+def test_the_command_goes_on_where_it_was(place, patch, capsys):
     ran = []
 
     def trained(run, scale, seed, place, folder):
@@ -41,8 +41,8 @@ def test_the_command_goes_on_where_it_was(place, monkeypatch, capsys):
             raise KeyboardInterrupt
         return {"perplexity_per_word": 100.0 + seed}
 
-    monkeypatch.setattr(running, "trained", trained)
-    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    patch(running, "trained", trained)
+    patch(running, "model_of", lambda *_: None)
     arguments = ["--data-dir", str(place.data_dir), "--results", str(place.results), "--only", "jft/table7"]
     with pytest.raises(KeyboardInterrupt):
         command.main([*arguments, "--seeds", "1"])
@@ -53,7 +53,7 @@ def test_the_command_goes_on_where_it_was(place, monkeypatch, capsys):
     assert "jft/table7/batch 256, 200 epochs, seed 0: 100.0 perplexity" in capsys.readouterr().out
 
 
-def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monkeypatch):
+def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, patch):
     def trained(run, scale, seed, place, folder):
         if run.settings(scale)["train.expected_batch_size"] == "512":
             raise running.FailedError("no memory")
@@ -61,22 +61,22 @@ def test_a_failed_run_leaves_no_result_and_does_not_stop_the_others(place, monke
             raise ConnectionError("the server is gone")
         return {"perplexity_per_word": 1.0}
 
-    monkeypatch.setattr(running, "trained", trained)
-    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    patch(running, "trained", trained)
+    patch(running, "model_of", lambda *_: None)
     only = ["--only", "jft/table7", "--seeds", "1"]
     assert command.main(["--data-dir", str(place.data_dir), "--results", str(place.results), *only]) == 1
     assert len(list(place.results.rglob("*.json"))) == 3
 
 
-def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, monkeypatch):
+def test_a_run_serves_every_cell_that_shows_a_figure_of_it(place, patch):
     ran = []
 
     def trained(run, scale, seed, place, folder):
         ran.append(run.method)
         return {"perplexity_per_word": 3.0, "perplexity_per_word_after_phase_1": 4.0}
 
-    monkeypatch.setattr(running, "trained", trained)
-    monkeypatch.setattr(running, "model_of", lambda *_: None)
+    patch(running, "trained", trained)
+    patch(running, "model_of", lambda *_: None)
     level = "WikiText-2, {}, high contextual"
     jft, redacted = (f"jft/table2/{level.format(name)}" for name in ("jft", "redacted"))
     found = {}
@@ -106,7 +106,7 @@ def test_at_paper_scale_models_have_the_names_of_the_hub(place, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypatch):
+def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, patch):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     folder = tmp_path / "gpt2"
@@ -119,7 +119,7 @@ def test_a_model_in_a_folder_stands_for_one_of_the_hub(place, tmp_path, monkeypa
         for number in range(most)
     ]
     corpus = replace(corpora.CORPORA["wikitext"], rows=lambda *_: rows)
-    monkeypatch.setitem(corpora.CORPORA, "wikitext", corpus)
+    patch.item(corpora.CORPORA, "wikitext", corpus)
     # Passes enough that the order of rows, which is drawn for each stage, says little of what is learnt.
     short = {"train.epochs": "4", "train.jft_phase1_epochs": "4", "train.expected_batch_size": "20"}
     short |= {"train.context_length": "64", "train.public_learning_rate": "1e-2"}

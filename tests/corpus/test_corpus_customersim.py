@@ -23,11 +23,11 @@ def simulated(name):
 
 
 @pytest.fixture
-def silent(monkeypatch):
+def silent(patch):
     """The same dialogues without talk."""
     for name in ("A", "B"):
         simulated(name)  # with talk, before it is taken away
-    monkeypatch.setattr(Talk, "played", lambda *_: ([], []))
+    patch(Talk, "played", lambda *_: ([], []))
     return {name: list(simulate(N, 7, name)) for name in ("A", "B")}
 
 

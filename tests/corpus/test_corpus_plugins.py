@@ -130,7 +130,7 @@ def test_a_file_that_changes_is_noticed(tmp_path):
         list(read_documents(partition.pieces[0], ReadOptions()))
 
 
-def test_its_code_packages_and_options_count(monkeypatch):
+def test_its_code_packages_and_options_count(patch):
     name = path_of(Blocks)
     config = CorpusConfig(format=name, options={"sign": "%"})
     assert config.code_references() == (__name__,)
@@ -139,7 +139,7 @@ def test_its_code_packages_and_options_count(monkeypatch):
     assert config.read_options().plugin == '{"sign": "%"}'
     assert CorpusConfig().code_references() == CorpusConfig().package_references() == ()
     assert "corpus" in GRAPH["split"].runs
-    monkeypatch.setattr(plugins, "installed", lambda group: {"blocks": name})
+    patch(plugins, "installed", lambda group: {"blocks": name})
     assert CorpusConfig(format="blocks").code_references() == (__name__,)
 
 

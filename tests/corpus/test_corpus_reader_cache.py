@@ -18,7 +18,7 @@ KINDS = ["csv.gz", "csv.zst", "jsonl.gz", "parquet", "arrow"]
 
 
 @pytest.fixture
-def opened(monkeypatch):
+def opened(patch):
     """Files that were read from their start, or from that of a row group; none stands open before."""
     paths = []
 
@@ -31,10 +31,10 @@ def opened(monkeypatch):
         return read_rows.original(path, *arguments)
 
     read_rows.original = columnar.read_rows
-    monkeypatch.setattr(readers, "open_bytes", open_bytes)
-    monkeypatch.setattr(readers, "_BYTES", ReaderCache(at_most=4, reach=1 << 62))
-    monkeypatch.setattr(columnar, "read_rows", read_rows)
-    monkeypatch.setattr(columnar, "_READERS", ReaderCache(at_most=4, reach=50))
+    patch(readers, "open_bytes", open_bytes, read_by=readers)
+    patch.constant(readers, "_BYTES", ReaderCache(at_most=4, reach=1 << 62))
+    patch(columnar, "read_rows", read_rows, read_by=columnar)
+    patch.constant(columnar, "_READERS", ReaderCache(at_most=4, reach=50))
     return paths
 
 

@@ -84,7 +84,7 @@ def test_crowded_blocks_answer_as_if_keys_came_one_at_a_time():
         assert set_bits(bloom) == bits
 
 
-def test_chunks_inside_do_not_show(monkeypatch):
+def test_chunks_inside_do_not_show(patch):
     rng = np.random.default_rng(3)
     high, low = random_keys(rng, 3_000)
     again = rng.integers(0, 3_000, 3_000)
@@ -93,7 +93,7 @@ def test_chunks_inside_do_not_show(monkeypatch):
     expected = whole.add_and_test(high, low)
     assert not expected[:3_000].all()
     assert expected[:3_000].any()
-    monkeypatch.setattr(module, "_CHUNK_KEYS", 7)
+    patch.constant(module, "_CHUNK_KEYS", 7)
     chopped = BloomFilter(41, 2)
     np.testing.assert_array_equal(chopped.add_and_test(high, low), expected)
     np.testing.assert_array_equal(chopped.words, whole.words)

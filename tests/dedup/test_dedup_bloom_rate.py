@@ -38,9 +38,9 @@ def enumerated_rate(num_blocks, num_items, hashes_per_word, words, bits):
      (3, 4, 1, 1, 1), (5, 2, 2, 1, 2), (2, 0, 1, 1, 2), (1, 0, 1, 1, 2)],
 )  # fmt: skip
 @pytest.mark.parametrize("num_lines", [1, 2])
-def test_exact_rate_equals_the_enumeration(monkeypatch, num_blocks, num_items, hashes_per_word, words, bits, num_lines):
-    monkeypatch.setattr(module, "WORDS_PER_BLOCK", words)
-    monkeypatch.setattr(module, "WORD_BITS", bits)
+def test_exact_rate_equals_the_enumeration(patch, num_blocks, num_items, hashes_per_word, words, bits, num_lines):
+    patch.constant(module, "WORDS_PER_BLOCK", words)
+    patch.constant(module, "WORD_BITS", bits)
     expected = float(enumerated_rate(num_blocks, num_items, hashes_per_word, words, bits) ** num_lines)
     found = exact_false_positive_rate(num_blocks, num_items, hashes_per_word=hashes_per_word, num_lines=num_lines)
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)

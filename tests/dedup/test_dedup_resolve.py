@@ -2,13 +2,13 @@
 
 import itertools
 from collections import Counter
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.patches import patching
 
 from pipelines.artifacts import Target
 from pipelines.dedup import buckets
@@ -102,7 +102,8 @@ def test_agrees_with_a_dictionary_for_any_partitions_batches_memory_and_threads(
         num_rows=num_rows,
         num_threads=num_threads,
     )
-    with mock.patch.object(buckets, "_BUFFERED_ROWS", buffered):
+    with patching() as patch:
+        patch.constant(buckets, "_BUFFERED_ROWS", buffered)
         found = list(found)
     assert len(found) == len(parts)
     expected = oracle(rows, mode)
@@ -200,7 +201,7 @@ def test_large_corpus_in_many_buckets_equals_one_bucket(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["mask_later", "mask_all"])
-def test_a_sentence_that_is_everywhere_is_never_held_at_once(tmp_path, monkeypatch, mode):
+def test_a_sentence_that_is_everywhere_is_never_held_at_once(tmp_path, patch, mode):
     held = []
 
     class Counted(buckets._Grouped):
@@ -208,8 +209,8 @@ def test_a_sentence_that_is_everywhere_is_never_held_at_once(tmp_path, monkeypat
             held.append(len(known.rows) + len(part))
             super().__init__(known, part)
 
-    monkeypatch.setattr(buckets, "_Grouped", Counted)
-    monkeypatch.setattr(buckets, "_BUFFERED_ROWS", 200)
+    patch(buckets, "_Grouped", Counted)
+    patch.constant(buckets, "_BUFFERED_ROWS", 200)
     keys = [(1, 1) if n % 4 else (2, n // 8) for n in range(8_000)]
     options = {"mode": mode, "scratch": Target(folder=tmp_path), "num_rows": len(keys)}
     rows = rows_of(keys)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import dp_gradients
 from private_loops import INSECURE, PrivateLoop
+from support.patches import patching
 from torch import nn
 
 from pipelines.dp import cancellation
@@ -52,9 +53,9 @@ def test_per_layer_clipping_is_exact(size, length, tied, is_fused, apart, budget
     gradients = dp_gradients.example_gradients(
         model, lambda net, i: losses(net, {k: v[i : i + 1] for k, v in batch.items()})[0], size
     )
-    with pytest.MonkeyPatch.context() as patch:
+    with patching() as patch:
         if apart:  # every example is added by itself, as one whose terms cancel
-            patch.setattr(cancellation, "MOST_MAGNITUDE", {torch.float64: -1.0})
+            patch.constant(cancellation, "MOST_MAGNITUDE", {torch.float64: -1.0})
         sums, norms = engine_sums(model, losses, [batch], bound, clipping="per_layer", mode=mode, budget=budget)
         one, _ = engine_sums(
             model, losses, [{k: v[:1] for k, v in batch.items()}], bound, clipping="per_layer", mode=mode

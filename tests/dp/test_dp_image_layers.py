@@ -221,8 +221,8 @@ def test_modules_that_cannot_be_run_alone_are_refused(how, why):
     assert not any(total.any() for total in engine.take_sums())
 
 
-def test_a_module_with_many_parameters_names_the_layer_to_use(monkeypatch):
-    monkeypatch.setattr("pipelines.dp.attach.MOST_PARAMETERS", 10)
+def test_a_module_with_many_parameters_names_the_layer_to_use(patch):
+    patch.constant("pipelines.dp.attach", "MOST_PARAMETERS", 10)
     with pytest.raises(UnsupportedLayerError, match=r"positions.*ExampleParameter"):
         GradientEngine(Bare(), max_grad_norm=1.0)
 

@@ -311,7 +311,7 @@ def test_only_the_first_batches_are_compared():
     assert len(loop.loader) == 3
 
 
-def test_the_comparison_leaves_no_trace_in_weights_or_samples(monkeypatch):
+def test_the_comparison_leaves_no_trace_in_weights_or_samples(patch):
     """Guards samples, noise and dropout: they are those of a run that compares nothing."""
 
     def final():
@@ -322,7 +322,7 @@ def test_the_comparison_leaves_no_trace_in_weights_or_samples(monkeypatch):
         return weights(loop.model), loop.engine.num_steps, num_compared
 
     compared, num_steps, num_compared = final()
-    monkeypatch.setattr(privacy, "PROBE_SIZE", 0)
+    patch.constant(privacy, "PROBE_SIZE", 0)
     plain, num_plain_steps, num_plain_compared = final()
     assert (num_compared > 0, num_plain_compared) == (True, 0)
     assert num_steps == num_plain_steps == 6

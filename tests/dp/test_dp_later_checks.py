@@ -3,6 +3,7 @@
 import pytest
 import torch
 from private_loops import PrivateLoop, cross_entropies, network, rows, weights
+from support.patches import patching
 
 from pipelines.dp.errors import IsolationError
 from pipelines.dp.privacy import PrivacyEngine
@@ -92,14 +93,14 @@ def test_a_coupling_that_begins_above_ten_records_is_found(kind):
 
 
 @pytest.mark.parametrize(("workers", "limit"), [(0, 5), (2, None)])
-def test_later_checks_leave_no_trace_and_are_counted(monkeypatch, workers, limit):
+def test_later_checks_leave_no_trace_and_are_counted(workers, limit):
     """Guards samples, noise, dropout and weights: they are those of a run without later checks."""
 
     def final(is_compared):
         torch.manual_seed(3)
-        with monkeypatch.context() as patch:
+        with patching() as patch:
             if not is_compared:
-                patch.setattr("pipelines.dp.sampling.next_check", lambda *_: 10**9)
+                patch("pipelines.dp.sampling", "next_check", lambda *_: 10**9)
             loop = PrivateLoop(
                 lambda model, batch: cross_entropies(model, batch) * (1 + torch.rand(())),
                 model=network(torch.nn.Dropout(0.3)), data=rows(64), num_workers=workers, limit=limit,

@@ -169,7 +169,7 @@ def test_products_that_underflow_are_no_norm_of_zero(mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_ordinary_examples_stay_in_the_sum_of_the_batch(mode, monkeypatch):
+def test_ordinary_examples_stay_in_the_sum_of_the_batch(mode, patch):
     """Guards speed: what is apart costs its own gradient in float64."""
     found = []
 
@@ -177,7 +177,7 @@ def test_ordinary_examples_stay_in_the_sum_of_the_batch(mode, monkeypatch):
         found.append(cancelling(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(gradients, "cancelling", watched)
+    patch(gradients, "cancelling", watched)
     with seeded(1):
         model, ids = gpt2(vocab=40, width=32, positions=64), torch.randint(0, 40, (6, 64))
     for bound in (1e-6, 0.1, 100.0):

@@ -70,11 +70,9 @@ def rule(how):
     return apply
 
 
-def clipped(monkeypatch, how, dtype=torch.float64, **options):
+def clipped(patch, how, dtype=torch.float64, **options):
     offered = LayerRule(layer=rules.layer_name(Scale(1)), rule=rule(how))
-    monkeypatch.setattr(
-        attach, "installed_rules", lambda: {offered.layer: replace(offered, rule=rules._checked(offered))}
-    )
+    patch(attach, "installed_rules", lambda: {offered.layer: replace(offered, rule=rules._checked(offered))})
     torch.manual_seed(1)
     model = nn.Sequential(nn.Linear(3, 4), Scale(4), nn.Linear(4, 2)).to(dtype)
     x = torch.randn(6, 5, 3, dtype=dtype)
@@ -89,8 +87,8 @@ def clipped(monkeypatch, how, dtype=torch.float64, **options):
 
 @pytest.mark.parametrize("mode", ["book_keeping", "two_pass"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_sound_rule_is_exact(monkeypatch, dtype, mode):
-    model, x, found, sums = clipped(monkeypatch, "right", dtype, mode=mode)
+def test_a_sound_rule_is_exact(patch, dtype, mode):
+    model, x, found, sums = clipped(patch, "right", dtype, mode=mode)
     expected = [torch.zeros_like(p) for p in model.parameters()]
     for example, norm in zip(x, found.norms, strict=True):
         gradients = torch.autograd.grad(model(example[None]).square().mean(), list(model.parameters()))
@@ -117,9 +115,9 @@ def test_a_sound_rule_is_exact(monkeypatch, dtype, mode):
         ("not entered", "site.enter"),
     ],
 )
-def test_a_faulty_rule_is_refused(monkeypatch, how, why):
+def test_a_faulty_rule_is_refused(patch, how, why):
     with pytest.raises(UnsupportedLayerError, match=why):
-        clipped(monkeypatch, how)
+        clipped(patch, how)
 
 
 def test_without_a_rule_the_layer_is_run_example_by_example():

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patches import Patch
 from support.project import small_project
 
 from flows import cli
@@ -85,9 +86,7 @@ def test_rotation_ends_over_what_kills_left_and_repairs_put_aside(config: Path) 
     assert damaged.exists()
 
 
-def test_a_rotation_killed_within_a_file_adds_none_to_the_artifact(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rotation_killed_within_a_file_adds_none_to_the_artifact(config: Path, patch: Patch) -> None:
     roots = store(config)
     file = put(roots, "objects/split/k/sentences.parquet")
 
@@ -95,14 +94,14 @@ def test_a_rotation_killed_within_a_file_adds_none_to_the_artifact(
         if path.name not in ("home", "secret", "store.json", roots.private.name):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(rotation, "fsync_path", killed)
+    patch(rotation, "fsync_path", killed)
     settings, new = load_settings(config, {}), config.parent.parent / "new"
     key = settings.store_key()
     assert key is not None
     with pytest.raises(KeyboardInterrupt):
         rotate(roots, key, type(key)(file=str(new)), reencrypt=True)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
-    monkeypatch.undo()
+    patch.undo()
     leave()
     with pytest.raises(ConfigError, match="has the new key already"):
         rotate_document(config, {}, file=new, env=None, reencrypt=True)

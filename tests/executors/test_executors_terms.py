@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.patches import Patch, patching
 from support.toy import Toy, drive, states, use_toy_graph
 
 from flows.running.executors import choosing, worker
@@ -21,7 +22,6 @@ from pipelines.encryption import places
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, ExecutorError, StageError
 from pipelines.store import unlocking
-from pipelines.store.execute import execute
 from pipelines.store.file_system import Mount
 from pipelines.store.lookup import key_of
 from pipelines.store.outcome import Outcome
@@ -51,11 +51,11 @@ class InThisProcess(Cluster):
 
 
 @pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patch: Patch) -> Toy:
     made = use_toy_graph(monkeypatch, tmp_path)
     made.write("a.txt", "the text of Ann Lee")
-    monkeypatch.setattr(worker, "_agreed", set())
-    monkeypatch.setattr(worker, "_loaded", {})  # other tests wrote modules, and edited them
+    patch.constant(worker, "_agreed", set())
+    patch.constant(worker, "_loaded", {})  # other tests wrote modules, and edited them
     return made
 
 
@@ -147,10 +147,8 @@ def test_locks_that_do_not_hold_are_noticed(cluster: InThisProcess) -> None:
     cluster._meeting._descriptor = os.open(os.devnull, os.O_RDONLY)
 
 
-def test_a_disk_that_machines_cannot_share_is_refused_where_there_are_several(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_cluster, "mount_of", lambda _: Mount("me@server:", "fuse.sshfs"))
+def test_a_disk_that_machines_cannot_share_is_refused_where_there_are_several(toy: Toy, patch: Patch) -> None:
+    patch(worker_cluster, "mount_of", lambda _: Mount("me@server:", "fuse.sshfs"))
     run = str(save_spec(make_session(toy.spec())))
     made = InThisProcess(run)
     made.address = "10.0.0.1:6379"
@@ -170,10 +168,8 @@ def test_a_file_that_is_renamed_elsewhere_must_be_seen_here(cluster: InThisProce
         meeting.require_renamed()
 
 
-def test_code_that_changed_since_the_worker_started_is_noticed(
-    cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(worker._loaded, worker.__file__, (1, 1))
+def test_code_that_changed_since_the_worker_started_is_noticed(cluster: InThisProcess, patch: Patch) -> None:
+    patch.item(worker._loaded, worker.__file__, (1, 1))
     assert "1 files of its code have changed since it started" in wrong_with(cluster.terms)
 
 
@@ -198,13 +194,11 @@ def test_neither_text_nor_secret_travels(cluster: InThisProcess) -> None:
         assert kept_back not in travels
 
 
-def test_a_partition_that_takes_too_long_ends_its_worker(
-    cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_takes_too_long_ends_its_worker(cluster: InThisProcess, patch: Patch) -> None:
     ended: list[int] = []
-    monkeypatch.setattr(worker, "_EXIT_SECONDS", 0.0)
-    monkeypatch.setattr(worker.os, "_exit", ended.append)
-    monkeypatch.setattr(worker, "_build", lambda request: time.sleep(0.5))
+    patch.constant(worker, "_EXIT_SECONDS", 0.0)
+    patch(worker.os, "_exit", ended.append)
+    patch(worker, "_build", lambda request: time.sleep(0.5))
     answer = build_partition(replace(cluster.terms, timeout_seconds=0.05), request_of(cluster._run))
     assert isinstance(answer, StageError)
     assert "runtime.partition_timeout_seconds (0.05)" in str(answer)
@@ -212,14 +206,14 @@ def test_a_partition_that_takes_too_long_ends_its_worker(
     assert ended == [1]
 
 
-def test_an_error_is_an_answer_without_what_it_quotes(cluster: InThisProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_an_answer_without_what_it_quotes(cluster: InThisProcess) -> None:
     def fail(*arguments: object, **named: object) -> None:
         raise RuntimeError("Ann Lee")
 
-    monkeypatch.setattr(worker, "execute", fail)
-    answer = build_partition(cluster.terms, request_of(cluster._run))
+    with patching() as patch:
+        patch(worker, "execute", fail)
+        answer = build_partition(cluster.terms, request_of(cluster._run))
     assert str(answer) == "stage letters failed on a worker with RuntimeError"
-    monkeypatch.setattr(worker, "execute", execute)
     other_key = replace(request_of(cluster._run), key="0" * 40)
     assert "makes another key" in str(build_partition(cluster.terms, other_key))
 
@@ -230,9 +224,9 @@ def test_another_executor_builds_nothing_anew(toy: Toy) -> None:
     assert set(states(drive(toy.session())).values()) == {"cached"}
 
 
-def test_an_engine_that_is_not_installed_is_refused(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_not_installed_is_refused(toy: Toy, patch: Patch) -> None:
     toy.runtime = Runtime(executor="ray")
     run = str(save_spec(make_session(toy.spec())))
-    monkeypatch.setattr(choosing.importlib.util, "find_spec", lambda name: None)
+    patch(choosing.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"install reticent\[ray\] here and where the workers are"):
         choosing.require_installed(run)

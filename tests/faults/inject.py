@@ -117,6 +117,7 @@ def striking(
         os.fsync, os.open = fsync, os_open
         io.open = builtins.open = open_file
         yield counter
+        assert counter.steps, "nothing was changed below the folders: the test proves nothing"
     finally:
         for name, function in real.items():
             setattr(os, name, function)

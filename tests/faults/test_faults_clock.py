@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.patches import Patch, patching
 from support.toy import Toy, drive, ran
 
 from pipelines.files import write_json
@@ -31,21 +33,21 @@ class Clock:
         return self.now
 
 
-def _disguised(file: Path, text: str, stat: os.stat_result, monkeypatch: pytest.MonkeyPatch) -> None:
+def _disguised(file: Path, text: str, stat: os.stat_result, patch: Patch) -> None:
     """Gives a file other content under the same size and times, as happens when a clock comes by a moment twice."""
     file.write_text(text)
     os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     identity = [stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino]
-    monkeypatch.setattr(statcache, "_identity", lambda _: identity)
+    patch(statcache, "_identity", lambda _: identity)
 
 
 def _length(file: Path) -> str:
     return file.read_text()
 
 
-def test_an_entry_from_the_future_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_from_the_future_is_not_trusted(tmp_path: Path, patch: Patch) -> None:
     clock = Clock(time.time_ns() + SECOND)
-    monkeypatch.setattr(statcache, "time", clock)
+    patch.constant(statcache, "time", clock)
     file = tmp_path / "file"
     file.write_text("before")
     stat = file.stat()
@@ -53,16 +55,14 @@ def test_an_entry_from_the_future_is_not_trusted(tmp_path: Path, monkeypatch: py
     assert cache.get(file, "t", _length) == "before"
     assert cache.peek(file, "t") == "before"
     clock.now = stat.st_mtime_ns  # set back to the very moment of writing, and the file is written again
-    _disguised(file, "after!", stat, monkeypatch)
+    _disguised(file, "after!", stat, patch)
     assert cache.peek(file, "t") is None
     assert cache.get(file, "t", _length) == "after!"
 
 
-def test_a_clock_that_goes_back_while_a_file_is_read_leaves_no_entry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_goes_back_while_a_file_is_read_leaves_no_entry(tmp_path: Path, patch: Patch) -> None:
     clock = Clock(time.time_ns() + SECOND)
-    monkeypatch.setattr(statcache, "time", clock)
+    patch.constant(statcache, "time", clock)
     file = tmp_path / "file"
     file.write_text("text")
 
@@ -94,8 +94,8 @@ def test_what_is_trusted_was_seen_well_after_it_was_touched_and_not_after_now(
         os.utime(file, ns=(start, start + touched))
         newest = max(file.stat().st_mtime_ns, file.stat().st_ctime_ns)
         clock = Clock(start + observed)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(statcache, "time", clock)
+        with patching() as patch:
+            patch.constant(statcache, "time", clock)
             cache = StatCache(folder / "cache.json")
             cache.get(file, "t", _length)
             clock.now = start + later
@@ -116,9 +116,12 @@ def test_a_damaged_entry_counts_as_none(tmp_path: Path, entry: object) -> None:
     assert cache.get(file, "t", _length) == "text"
 
 
-def test_run_ids_do_not_repeat_when_the_clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs.time, "gmtime", lambda: time.struct_time((2026, 1, 1, 0, 0, 0, 3, 1, 0)))
-    assert len({runs.new_run_id() for _ in range(500)}) == 500
+def test_run_ids_do_not_repeat_when_the_clock_stands_still(patch: Patch) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    patch.constant(runs, "datetime", type("Still", (), {"now": staticmethod(lambda zone: now)}))
+    made = {runs.new_run_id() for _ in range(500)}
+    assert len(made) == 500
+    assert {run_id.partition("-")[0] for run_id in made} == {"20260101T000000.000Z"}
 
 
 def test_gc_keeps_the_latest_run_although_the_clock_was_set_back(toy: Toy) -> None:

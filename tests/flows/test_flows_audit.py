@@ -13,6 +13,7 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
+from support.patches import Patch, patching
 
 from flows.commands import audit as command
 from flows.commands.ledger import ledger_document
@@ -215,17 +216,17 @@ def test_an_attacks_setting_does_not_train_again(audited: Path) -> None:
     assert actions == {"model": "hit", "membership": "hit", "canaries": "hit", "extraction": "run", None: "maybe"}
 
 
-def test_only_an_alarm_is_told_as_one(audited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_an_alarm_is_told_as_one(audited: Path, patch: Patch) -> None:
     def stopped_by(error: PrivacyGateError) -> Any:
         def run_job(*_: Any, **__: Any) -> Any:
             raise error
 
         return run_job
 
-    monkeypatch.setattr(command, "run_job", stopped_by(PrivacyGateError("the ledger is damaged")))
+    patch(command, "run_job", stopped_by(PrivacyGateError("the ledger is damaged")))
     with pytest.raises(PrivacyGateError, match="the ledger is damaged"):  # and not the figures of an earlier audit
         command.audit_document(audited, SMALL)
-    monkeypatch.setattr(command, "run_job", stopped_by(auditing.AuditAlarm("refuted")))
+    patch(command, "run_job", stopped_by(auditing.AuditAlarm("refuted")))
     found = command.audit_document(audited, SMALL)
     assert (found["alarm"], found["alarm_reason"]) == (True, "refuted")
     assert found["epsilon_lower"] is not None
@@ -243,34 +244,35 @@ def test_a_form_without_a_hole_is_refused(audited: Path) -> None:
 
 
 def _with_evidence(
-    config: Path, p_value: float | None, monkeypatch: pytest.MonkeyPatch, name: str, *, alarm: bool = False
+    config: Path, p_value: float | None, patch: Patch, name: str, *, alarm: bool = False, looked_at: bool = True
 ) -> str:
     """A run whose audit is to say so."""
     run = begin(config, {}, selected=EVERYTHING)
     session = open_session(run)
     session.outcomes.append(Outcome(stage="train", partition=None, state="cached", key="trained"))
     evidence = [] if p_value is None else [{"audit": name, "p_value": p_value}]
-    monkeypatch.setattr(auditing, "audit_of", lambda session: {"evidence": evidence, "alarm": alarm})
+    patch(auditing, "audit_of", lambda session: {"evidence": evidence, "alarm": alarm}, never_called=not looked_at)
     return run
 
 
 def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_settled(
-    audited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    audited: Path, tmp_path: Path, patch: Patch
 ) -> None:
     copied(audited.parent, tmp_path / "project")
     config = tmp_path / "project" / "reticent.toml"
     roots = open_store(load_settings(config, {}))
-    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-1"))
-    auditing.require_no_alarm(_with_evidence(config, None, monkeypatch, "night-2"))  # nothing was claimed
-    auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-3"))
-    auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-3"))  # no new evidence
+    auditing.require_no_alarm(_with_evidence(config, 0.5, patch, "night-1"))
+    auditing.require_no_alarm(_with_evidence(config, None, patch, "night-2"))  # nothing was claimed
+    auditing.require_no_alarm(_with_evidence(config, 1e-5, patch, "night-3"))
+    auditing.require_no_alarm(_with_evidence(config, 1e-5, patch, "night-3"))  # no new evidence
     with pytest.raises(PrivacyGateError, match="refutes the claimed epsilon"):
-        auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-4"))
+        auditing.require_no_alarm(_with_evidence(config, 1e-5, patch, "night-4"))
     with pytest.raises(PrivacyGateError, match="refutes"):
-        auditing.require_no_alarm(_with_evidence(config, 0.9, monkeypatch, "night-5"))
-    unaudited = _with_evidence(config, None, monkeypatch, "night-5")
-    with monkeypatch.context() as patch:
-        patch.setattr(auditing, "audit_of", lambda session: None)
+        auditing.require_no_alarm(_with_evidence(config, 0.9, patch, "night-5"))
+    with patching() as none_made:
+        unaudited = _with_evidence(config, None, none_made, "night-5", looked_at=False)
+    with patching() as none_found:
+        none_found(auditing, "audit_of", lambda session: None)
         with pytest.raises(PrivacyGateError, match="refutes"):
             auditing.require_no_alarm(unaudited)
     with locked(roots) as path:
@@ -282,11 +284,11 @@ def test_evidence_of_several_nights_raises_the_alarm_which_stays_until_it_is_set
     with pytest.raises(ConfigError, match="nothing to settle"):
         auditing.settle(roots, "again")
     with pytest.raises(PrivacyGateError, match="Train anew"):  # the model whose audit raised the alarm
-        auditing.require_no_alarm(_with_evidence(config, 1e-5, monkeypatch, "night-4"))
+        auditing.require_no_alarm(_with_evidence(config, 1e-5, patch, "night-4"))
     with pytest.raises(PrivacyGateError, match="Train anew"):  # one that would have
-        auditing.require_no_alarm(_with_evidence(config, 0.9, monkeypatch, "night-5", alarm=True))
-    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-1"))
-    auditing.require_no_alarm(_with_evidence(config, 0.5, monkeypatch, "night-6"))
+        auditing.require_no_alarm(_with_evidence(config, 0.9, patch, "night-5", alarm=True))
+    auditing.require_no_alarm(_with_evidence(config, 0.5, patch, "night-1"))
+    auditing.require_no_alarm(_with_evidence(config, 0.5, patch, "night-6"))
 
 
 def test_correct_engines_raise_no_alarm_in_years_of_nights() -> None:

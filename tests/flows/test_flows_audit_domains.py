@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from support.contexts import stage_context
 from support.memorised import trained_on
+from support.patches import Patch
 from support.project import reticent
 from support.shared_server import shared_server
 from test_flows_audit import SMALL
@@ -120,7 +121,7 @@ def test_bytes_make_public_rows_of_a_domain_no_matter(tmp_path: Path) -> None:
     assert "domains" in planned(project(tmp_path, redact=redact, train='tokenizer = "bytes"\n'))
 
 
-def test_a_finished_reference_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_reference_is_not_trained_again(tmp_path: Path, patch: Patch) -> None:
     asked: list[Any] = []
 
     def trained(ctx: Any, work: Target, rows: Any, excluded: Any) -> tuple[Source, Source]:
@@ -131,7 +132,7 @@ def test_a_finished_reference_is_not_trained_again(tmp_path: Path, monkeypatch: 
         made.text("weights", f"{excluded}, attempt {len(asked)}")
         return Source(folder=made.folder), Source(folder=made.folder)
 
-    monkeypatch.setattr(audit_training, "_trained", trained)
+    patch(audit_training, "_trained", trained)
     wanted = {"reference-0": [("a", None)], "reference-1": [("b", None)]}
     scratch = tmp_path / "scratch"
     with pytest.raises(KeyboardInterrupt):
@@ -155,28 +156,24 @@ def _split(folder: Path, *rows: tuple[str, str, str]) -> Path:
     return folder
 
 
-def test_each_reference_is_trained_without_the_documents_of_its_domain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_reference_is_trained_without_the_documents_of_its_domain(tmp_path: Path, patch: Patch) -> None:
     configs = load_settings(project(tmp_path), ON).stages
     rows = [("media", "train", "a"), ("travel", "train", "b"), ("travel", "test", "c"), ("food", "train", "d")]
     inputs = {"split": _split(tmp_path, *rows)}
     given: dict[str, Any] = {}
-    monkeypatch.setattr(audit_training, "train_each_without", lambda ctx, excluded: given.update(excluded))
+    patch(audit_training, "train_each_without", lambda ctx, excluded: given.update(excluded))
     ctx = stage_context("audit_domain_models", tmp_path / "out", configs, inputs)
     assert audit_domain_models.run(ctx) == {"num_models": 2}  # no policy knows food
     assert given == {"reference-0": [("d0", None)], "reference-1": [("d1", None)]}
     assert pl.read_parquet(tmp_path / "out/references.parquet")["domain"].to_list() == ["media", "travel"]
 
 
-def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path: Path, patch: Patch) -> None:
     both, *single = ([Record(texts=[SAID[d]], speakers=["USR"]) for d in ds] for ds in (SAID, ["media"], ["travel"]))
     models = {"train": trained_on(both, 60), "reference-1": trained_on(single[0], 40)}
     models["reference-0"] = trained_on(single[1], 40)
-    monkeypatch.setattr("pipelines.stages.audit_opening.open_audited", lambda ctx, stage: models[stage])
-    monkeypatch.setattr("pipelines.stages.audit_opening.open_reference", lambda ctx, stage, folder: models[folder])
+    patch("pipelines.stages.audit_opening", "open_audited", lambda ctx, stage: models[stage])
+    patch("pipelines.stages.audit_opening", "open_reference", lambda ctx, stage, folder: models[folder])
     references = Target(folder=tmp_path / "references")
     references.folder.mkdir()
     with references.table(audit_domain_models.REFERENCES) as writer:

@@ -92,7 +92,7 @@ def test_table_and_page_show_every_method_and_what_failed() -> None:
     assert render_comparison(document) == page
 
 
-def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_path, monkeypatch) -> None:
+def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_path, patch) -> None:
     """Guards the line above the table: "no bound", where the only model without noise stays on the trusted side."""
     noised = PoissonSampled(sample_rate=1.0, event=Gaussian(noise_multiplier=4.0))
     releases = [
@@ -102,7 +102,7 @@ def test_a_model_trained_without_noise_is_counted_apart_as_the_ledger_does(tmp_p
     config = small_project(tmp_path / "p", 2)
     config.write_text(config.read_text() + '\n[guarantee]\nbudget_scope = "store"\n')
     for module in ("compare", "ledger"):
-        monkeypatch.setattr(f"flows.commands.{module}.checked_releases", lambda roots: releases)
+        patch(f"flows.commands.{module}", "checked_releases", lambda roots: releases)
     together = _together([config], {}, {"b", "c"})
     (group,) = ledger_document(config, {})["groups"]
     assert {name: group[name] for name in ("num_releases", "epsilon", "delta")} == {

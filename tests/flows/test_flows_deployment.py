@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import REPOSITORY
+from support import REPOSITORY, patches
 from support.prefect_server import BIN, Server
 from support.prefect_server import processes as _processes
 from support.prefect_server import wait_for as _wait
@@ -246,7 +246,9 @@ def test_a_run_killed_with_its_worker_is_marked_crashed_and_frees_the_slot(
 @pytest.mark.slow
 def test_faults_that_pass_are_tried_again_and_others_are_not(server: Server) -> None:
     """Through Prefect's engine, with a builder that fails as a flaky disk would."""
-    code = """
+    code = (
+        f"{patches.SOURCE}\n"
+        + """
 import errno, json, sys
 from prefect import flow
 import tasks.base
@@ -266,7 +268,7 @@ class Builder:
             raise errors[self.run].pop()
         return (Outcome(stage=stage, partition=None, state="completed", key="k"),)
 
-tasks.base.builder_of = Builder
+patch_for_process(tasks.base, "builder_of", Builder)
 quick = split.with_options(retry_delay_seconds=0)
 
 @flow
@@ -276,6 +278,7 @@ def both():
 both()
 print(json.dumps(calls))
 """
+    )
     done = server.python("-c", code, PREFECT_LOGGING_LEVEL="CRITICAL")
     assert json.loads(done.stdout.splitlines()[-1]) == {"passing": 3, "lasting": 1}, done.stderr
 

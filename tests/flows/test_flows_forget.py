@@ -12,6 +12,7 @@ import pytest
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
+from support.patches import patching
 from support.project import reticent
 
 from flows.commands.diff import diff_document, runs_document, runs_text
@@ -222,9 +223,7 @@ def test_reviews_of_it_are_removed_and_those_of_sentences_that_stand_elsewhere_a
 
 
 @pytest.mark.parametrize("step", ["remove_tree", "remember_release", "drop_dangling", "_rename_in_runs"])
-def test_a_kill_in_the_middle_is_made_good_by_another_call(
-    project: Path, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_in_the_middle_is_made_good_by_another_call(project: Path, step: str) -> None:
     roots = roots_of(project)
     strings = {*only_in(project.parent / "corpus", FILE), FILE}
     calls = []
@@ -238,8 +237,8 @@ def test_a_kill_in_the_middle_is_made_good_by_another_call(
         return whole(*arguments, **options)
 
     whole = getattr(forgetting, step)
-    with monkeypatch.context() as patch:
-        patch.setattr(forgetting, step, killed)
+    with patching() as patch:
+        patch(forgetting, step, killed)
         with pytest.raises(KeyboardInterrupt):
             forget_document(project, {}, [FILE], dry_run=False)
     assert places(roots, strings)

@@ -3,7 +3,6 @@
 import json
 import tomllib
 import webbrowser
-from unittest.mock import create_autospec
 
 import jsonschema
 import pytest
@@ -78,12 +77,12 @@ def test_quiet_and_verbose_stand_anywhere():
 
 
 @pytest.mark.parametrize(("level", "lines"), [("quiet", 0), (None, 2), ("verbose", 4)])
-def test_progress_is_as_loud_as_asked_for(monkeypatch, capsys, level, lines):
+def test_progress_is_as_loud_as_asked_for(monkeypatch, patch, capsys, level, lines):
     monkeypatch.delenv(verbosity.VARIABLE, raising=False)
     if level:
         monkeypatch.setenv(verbosity.VARIABLE, level)
     now = iter([100.0, 200.0, 201.0, 204.0])  # a hundred seconds to load models, say
-    monkeypatch.setattr("flows.running.progress.time.monotonic", lambda: next(now))
+    patch("flows.running.progress.time", "monotonic", lambda: next(now))
     console = Console()
     for done in (0, 0, 10, 40):
         console.progress("redact", done, 100, "")
@@ -120,11 +119,11 @@ def test_wrong_usage_ends_with_2():
     assert invoke("no-such-command").exit_code == 2
 
 
-def test_open_shows_the_report(tmp_path, monkeypatch):
+def test_open_shows_the_report(tmp_path, patch):
     report, seen = tmp_path / "report.html", []
     report.write_text("<p>")
-    monkeypatch.setattr(opening, "last_run", lambda *_: {"outputs": {"report": str(report)}})
-    monkeypatch.setattr(webbrowser, "open", lambda address: seen.append(address) or True)
+    patch(opening, "last_run", lambda *_: {"outputs": {"report": str(report)}})
+    patch(webbrowser, "open", lambda address: seen.append(address) or True)
     done = invoke("open", "reticent.toml", "--json")
     assert json.loads(done.output)["opened"] is True
     assert seen == [report.as_uri()]
@@ -134,7 +133,7 @@ def test_open_shows_the_report(tmp_path, monkeypatch):
     assert isinstance(missing.exception, errors.InputError)
     assert "public report" in str(missing.exception)
     (tmp_path / "key.json").write_text("{}")
-    monkeypatch.setattr(opening, "is_encrypted", lambda _: True)
+    patch(opening, "is_encrypted", lambda _: True)
     assert "reticent export report" in str(invoke("open").exception)
 
 
@@ -150,11 +149,10 @@ def test_a_first_run_that_is_under_way_is_told(tmp_path):
     assert "newest run     20260101T000000.000Z-abcdef unfinished: it is under way, or was killed" in text
 
 
-def test_the_demo_is_a_tour(tmp_path, monkeypatch):
+def test_the_demo_is_a_tour(tmp_path, patch):
     runs = []
-    job = create_autospec(demo.run_job, side_effect=lambda config, **_: runs.append(config) or {"record": 1})
-    monkeypatch.setattr(demo, "run_job", job)
-    monkeypatch.setattr(demo, "run_text", lambda record: "figures")
+    patch(demo, "run_job", lambda config, **_: runs.append(config) or {"record": 1})
+    patch(demo, "run_text", lambda record: "figures")
     shown = invoke("demo", str(tmp_path / "tour"), "--dialogues", "3")
     assert shown.exit_code == 0
     assert runs == [tmp_path / "tour" / "reticent.toml"]

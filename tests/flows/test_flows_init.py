@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support import REPOSITORY
+from support.patches import Patch
 
 from flows.commands.init import write_starter
 from flows.commands.survey import survey
@@ -168,8 +169,8 @@ def test_sizes_fit(tmp_path: Path) -> None:
     assert [replace(found, num_words=words).epochs for words in (2_500_000, 10**9)] == [2, 2]
 
 
-def test_long_text_is_read_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.commands.survey._TRAINED_WORDS", 3_000)
+def test_long_text_is_read_less_often(tmp_path: Path, patch: Patch) -> None:
+    patch.constant("flows.commands.survey", "_TRAINED_WORDS", 3_000)
     begun(tmp_path, {"a.txt": f"{PROSE}\n" * 60})
     lines = (tmp_path / "out" / "reticent.toml").read_text().splitlines()
     (epochs,) = (line for line in lines if line.startswith("epochs"))

@@ -14,6 +14,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from looked_at import finished_run
 from support.copies import copied
+from support.patches import patching
 from support.project import reticent
 
 from flows.commands.mirror import mirror_document
@@ -118,9 +119,7 @@ def test_what_was_never_finished_is_not_copied(roots: Roots) -> None:
 
 
 @pytest.mark.parametrize("last", [0, 2, 5])
-def test_a_copy_that_was_cut_off_shows_nothing_and_goes_on(
-    roots: Roots, monkeypatch: pytest.MonkeyPatch, last: int
-) -> None:
+def test_a_copy_that_was_cut_off_shows_nothing_and_goes_on(roots: Roots, last: int) -> None:
     put, count = MemoryFileSystem.put_file, 0
 
     def fails(self: Any, *arguments: Any, **options: Any) -> Any:
@@ -130,8 +129,8 @@ def test_a_copy_that_was_cut_off_shows_nothing_and_goes_on(
         count += 1
         return put(self, *arguments, **options)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(MemoryFileSystem, "put_file", fails)
+    with patching() as patched:
+        patched(MemoryFileSystem, "put_file", fails)
         with pytest.raises(StoreError, match="OSError") as told:
             mirror(roots, URL)
     assert "AKIA" not in str(told.value)

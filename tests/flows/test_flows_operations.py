@@ -14,6 +14,7 @@ from increment import drive
 from looked_at import EVERYTHING, finished_run
 from prometheus_client.parser import text_string_to_metric_families
 from support.copies import copied
+from support.patches import Patch
 from support.project import reticent
 
 from flows.commands import doctor
@@ -99,9 +100,9 @@ def test_a_sound_installation() -> None:
     assert not list(finished_run().parent.rglob(".probe-*"))
 
 
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_named(patch: Patch) -> None:
     required = [*(metadata.requires("reticent") or ()), "no-such-thing>=1", "pyarrow<1"]
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: required)
+    patch(doctor.metadata, "requires", lambda name: required)
     (told,) = [row for row in doctor_document(finished_run(), {})["checks"] if row["name"] == "packages"]
     assert told["state"] == "failed"
     assert "no-such-thing is missing" in told["text"]
@@ -130,8 +131,8 @@ def test_a_damaged_ledger_and_a_record_that_was_edited(project: Path) -> None:
     assert "failed" in states(project)["store"]
 
 
-def test_a_disk_without_locks(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
-    monkeypatch.setattr(file_system.fcntl, "flock", lambda *_: None)  # as some network disks answer
+def test_a_disk_without_locks(patch: Patch, project: Path) -> None:
+    patch(file_system.fcntl, "flock", lambda *_: None)  # as some network disks answer
     (told,) = [row for row in doctor_document(project, {})["checks"] if "flock" in row["text"]]
     assert told["state"] == "failed"
 

@@ -9,10 +9,12 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from support.patches import Patch
 from support.project import reticent
 from support.steering import NAME, ODD, SEQUENCES, is_escaped, steering
 
 from flows.printing import _protected, steer
+from flows.running import progress
 from flows.running.progress import Console
 from pipelines.printable import printable
 
@@ -68,10 +70,10 @@ def test_settings_that_init_writes_hold_none(tmp_path: Path) -> None:
     assert reticent("plan", f"new{NAME}/reticent.toml", cwd=tmp_path).returncode == 0
 
 
-def test_our_own_line_moves_on_a_terminal_and_quotes_nothing_that_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_our_own_line_moves_on_a_terminal_and_quotes_nothing_that_does(patch: Patch) -> None:
     raw = io.BytesIO()
     stream = _protected(io.TextIOWrapper(raw, encoding="utf-8"))
-    monkeypatch.setattr(sys, "stderr", stream)
+    patch.constant(sys, "stderr", stream, read_by=progress)
     console = Console()
     console._tty = True
     console.say(f"reading {NAME}")

@@ -15,6 +15,7 @@ from increment import drive
 from looked_at import finished_run
 from safetensors import safe_open
 from support.copies import copied
+from support.patches import Patch
 from typer.testing import CliRunner
 
 from flows.arguments import app
@@ -165,7 +166,7 @@ def test_claims_that_do_not_hold_now_are_not_signed(config: Path, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: Path, patch: Patch) -> None:
     roots = open_store(load_settings(config, {}), create=False)
     for place in (roots.public / "release", tmp_path / "none" / "release", config):
         with pytest.raises(ConfigError, match="--out"):
@@ -176,7 +177,7 @@ def test_damage_forgetting_and_wrong_places_are_refused(config: Path, tmp_path: 
         release_document(config, {}, "model", tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["project"]
     record = runs.latest(roots)
-    monkeypatch.setattr(runs, "latest", lambda _: {**(record or {}), runs.FORGOTTEN: True})
+    patch(runs, "latest", lambda _: {**(record or {}), runs.FORGOTTEN: True})
     with pytest.raises(PrivacyGateError, match="forgotten"):
         release_document(config, {}, "dataset", tmp_path / "out")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from support.patches import Patch
 from support.project import small_project
 
 from flows.commands.restore import restored_lines
@@ -72,8 +73,8 @@ def test_rows_of_a_run_come_back(config: Path) -> None:
     assert back(config, [answer])[0]["text"] == "order 5551234567 is late, we know"
 
 
-def test_what_only_a_sentence_tells_apart_is_refused_without_it(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.policies.surrogates.restored", lambda text, table: f"{text}: {len(list(table))}")
+def test_what_only_a_sentence_tells_apart_is_refused_without_it(config: Path, patch: Patch) -> None:
+    patch("pipelines.policies.surrogates", "restored", lambda text, table: f"{text}: {len(list(table))}")
     from flows.commands.restore import Known
     from pipelines.policies.surrogates import Replaced
 

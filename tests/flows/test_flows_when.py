@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from increment import drive
 from looked_at import EVERYTHING, finished_run
 from support.copies import copied
+from support.patches import Patch
 
 from flows.commands.ledger import ledger_document, ledger_text
 from flows.commands.plan import plan_document, plan_text, run_text
@@ -81,7 +82,7 @@ def test_a_night_in_between_prepares_and_leaves_what_is_published(project: Path)
 
 
 @pytest.mark.slow
-def test_it_trains_when_the_nights_have_passed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_trains_when_the_nights_have_passed(project: Path, patch: Patch) -> None:
     add_text(project, "night-77")
     environ = {WHEN: "{nights = 7}"}
     drive(project, EVERYTHING, **environ)
@@ -94,7 +95,7 @@ def test_it_trains_when_the_nights_have_passed(project: Path, monkeypatch: pytes
         def now(cls, tz: Any = None) -> datetime:
             return datetime.now(tz) + timedelta(days=days)
 
-    monkeypatch.setattr(due, "datetime", Later)
+    patch.constant(due, "datetime", Later)
     days = 6
     assert plan_document(project, environ, read=True)["training_waits"]["nights"] == 6
     days = 7

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from prefect import Task
+from support.patches import Patch
 
 from flows.running import wiring
 from pipelines.graph import GRAPH
@@ -16,7 +17,7 @@ from pipelines.store.outcome import Outcome
 from tasks import stages
 
 
-def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_wire_exactly_the_graph(patch: Patch) -> None:
     wired: dict[str, set[str]] = {}
 
     def record(task: Any, inputs: Any, *, partitioned: bool) -> Any:
@@ -29,11 +30,11 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ("prepare", "fit", "audit", "synthesis", "train", "nightly")
     prepare, fit, audit, synthesis, train, nightly = (importlib.import_module(f"flows.{name}") for name in names)
     for module in (prepare, fit, audit, synthesis, train):
-        monkeypatch.setattr(module, "whole", lambda task, run, **inputs: record(task, inputs, partitioned=False))
+        patch(module, "whole", lambda task, run, **inputs: record(task, inputs, partitioned=False))
     for module in (prepare, synthesis):
-        monkeypatch.setattr(module, "each", lambda task, run, **inputs: record(task, inputs, partitioned=True))
-    monkeypatch.setattr(prepare, "require_usable_input", lambda run: None)
-    monkeypatch.setattr(train, "require_no_alarm", lambda run: None)
+        patch(module, "each", lambda task, run, **inputs: record(task, inputs, partitioned=True))
+    patch(prepare, "require_usable_input", lambda run: None)
+    patch(train, "require_no_alarm", lambda run: None)
     nightly.nightly.fn("spec.json")
     declared = {s.name: {e.stage for e in s.inputs if e.stage not in OUTSIDE} for s in GRAPH.values()}
     assert wired == declared
@@ -41,13 +42,14 @@ def test_flows_wire_exactly_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", list(GRAPH))
-def test_a_box_is_wired_as_the_graph_declares_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_is_wired_as_the_graph_declares_it(name: str, patch: Patch) -> None:
     task = getattr(stages, name)
     session = SimpleNamespace(
         partition_names=lambda stage: ("a", "b") if GRAPH[stage].partitioned else (None,), outcomes=[]
     )
-    monkeypatch.setattr(wiring, "open_session", lambda run: session)
-    monkeypatch.setattr(wiring.runs, "record", lambda *arguments, **options: None)
+    patch(wiring, "open_session", lambda run: session)
+    # That an optional stage is left out is no news.
+    patch(wiring.runs, "record", lambda *arguments, **options: None, never_called=GRAPH[name].optional)
     unread = {"other": (Outcome(stage="other", partition=None, state="skipped", key=None),)}  # so that nothing is built
     right, wrong = (wiring.each, wiring.whole) if GRAPH[name].partitioned else (wiring.whole, wiring.each)
     with pytest.raises(ValueError, match=f"stage {name} .* wire it with `{right.__name__}`"):
@@ -55,11 +57,10 @@ def test_a_box_is_wired_as_the_graph_declares_it(name: str, monkeypatch: pytest.
     assert session.outcomes == []
     outputs = right(task, "spec.json", **unread)
     assert [outcome.partition for outcome in outputs] == list(session.partition_names(name))
-    # That an optional stage is left out is no news.
     assert session.outcomes == ([] if GRAPH[name].optional else list(outputs))
 
 
-def test_a_stage_is_one_task_run_however_many_partitions_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_is_one_task_run_however_many_partitions_it_has(patch: Patch) -> None:
     partitions = tuple(f"p{number}" for number in range(50))
     submitted: list[Any] = []
 
@@ -69,8 +70,8 @@ def test_a_stage_is_one_task_run_however_many_partitions_it_has(monkeypatch: pyt
         return SimpleNamespace(result=lambda: made)
 
     session = SimpleNamespace(partition_names=lambda stage: partitions, outcomes=[])
-    monkeypatch.setattr(wiring, "open_session", lambda run: session)
-    monkeypatch.setattr(wiring.runs, "record", lambda *arguments, **options: None)
+    patch(wiring, "open_session", lambda run: session)
+    patch(wiring.runs, "record", lambda *arguments, **options: None)
     read = tuple(Outcome(stage="split", partition=p, state="completed", key=f"key of {p}") for p in partitions)
     outputs = wiring.each(SimpleNamespace(name="dedup_keys", submit=submit), "spec.json", split=read)  # type: ignore[arg-type]
     assert [outcome.partition for outcome in outputs] == list(partitions)

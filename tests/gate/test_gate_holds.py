@@ -125,7 +125,7 @@ LEAKS = [
 ]
 
 
-def test_bytes_do_not_depend_on_the_number_of_passes(tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_the_number_of_passes(tmp_path, patch):
     def files(name):
         out = through_the_gate(tmp_path / name, LEAKS, HOLD)
         return {
@@ -135,7 +135,7 @@ def test_bytes_do_not_depend_on_the_number_of_passes(tmp_path, monkeypatch):
         }
 
     one = files("one")
-    monkeypatch.setattr(masked, "CHUNK_STRINGS", 1)
+    patch.constant(masked, "CHUNK_STRINGS", 1)
     assert files("many") == one
     assert len(one) > 10
 

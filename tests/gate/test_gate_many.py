@@ -7,6 +7,7 @@ import pytest
 from gate_corpora import through_the_gate
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.patches import patching
 from support.tables import table_writer
 
 from pipelines.artifacts import Target
@@ -30,10 +31,10 @@ STRINGS = st.dictionaries(
 @contextmanager
 def at_most(*, text, hashes):
     """So many strings at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(masked, "CHUNK_STRINGS", text)
-        patch.setattr(masked, "HASHED_STRINGS", hashes)
-        patch.setattr(hashed, "_TEXTS", 2)
+    with patching() as patch:
+        patch.constant(masked, "CHUNK_STRINGS", text)
+        patch.constant(masked, "HASHED_STRINGS", hashes)
+        patch.constant(hashed, "_TEXTS", 2)
         yield
 
 
@@ -115,9 +116,9 @@ def test_only_what_may_stand_there_is_searched_as_text(tmp_path):
         assert len(passes) == 1 + 2
 
 
-def test_hashes_that_agree_by_chance_find_nothing_more(tmp_path, monkeypatch):
+def test_hashes_that_agree_by_chance_find_nothing_more(tmp_path, patch):
     named = [(0, "ann"), (0, "bob"), (0, "joe zed")]
-    monkeypatch.setattr(HashedStrings, "candidates_in", lambda self, texts: named)
+    patch(HashedStrings, "candidates_in", lambda self, texts: named)
     table = table_of(tmp_path / "strings.parquet", [("ann", "NAME"), ("bob", "NAME"), ("joe zed", "NAME")])
     with at_most(text=1, hashes=9):
         chunks = MaskedStrings([table], CHOICE, Target(folder=tmp_path)).to_search([lambda: iter([["bob"]])])

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from support import patches
 from support.project import SMALL_MODEL, reticent
 from support.shared_server import server_files, shared_server
 
@@ -23,11 +24,12 @@ HALF_FOUND = "Thaddeus Wigglesworth"
 MISSED = "oxalis ferntree"
 SECRETS = {"found": FOUND, "half found": HALF_FOUND, "missed": MISSED, "number": "843-58572-7002"}
 
-PLUG_INS = '''
+PLUG_INS = f'''
 """Policies for tests."""
 import logging
 import warnings
 
+{patches.SOURCE}
 from pipelines.policies.judging.tables import RedactionFigures
 
 
@@ -51,7 +53,7 @@ class Crashes(FlagsNothing):
         def fail(figures, out, verdict, text=sentence.text):
             raise ValueError(text, out)
 
-        RedactionFigures.add = fail
+        patch_for_process(RedactionFigures, "add", fail, mark=__file__ + ".raised")
         return []
 '''
 
@@ -113,7 +115,9 @@ def crashed(project: Path, logged: dict[str, str]) -> Done:
     """A run whose redact stage raises an exception that quotes the text."""
     policies = '["customersim", "plug_ins:Crashes"]'
     config = project / "reticent.toml"
-    return reticent("run", config, "--json", cwd=project, **logged, RETICENT__REDACT__POLICIES=policies)
+    done = reticent("run", config, "--json", cwd=project, **logged, RETICENT__REDACT__POLICIES=policies)
+    assert (project / "plug_ins.py.raised").exists()
+    return done
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import artifact, stage_context
+from support.patches import Patch
 from support.tables import read_table, table_writer
 
 from pipelines.artifacts import Artifact
@@ -196,9 +197,9 @@ def test_gate_passes_with_a_constant_and_counts_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 2, 500_000])
 def test_a_leak_in_another_partition_is_refused_and_shown_only_in_a_private_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+    tmp_path: Path, patch: Patch, chunk: int
 ) -> None:
-    monkeypatch.setattr(masked, "CHUNK_STRINGS", chunk)  # also with one pass for each string
+    patch.constant(masked, "CHUNK_STRINGS", chunk)  # also with one pass for each string
     others: list[Row] = [(f"Person {n}xy here", f"<MASK>{' here'}", True) for n in range(3)]
     with pytest.raises(PrivacyGateError) as caught:
         _run_gate(tmp_path, [[MASKED, *others], [CLEAN, LEAK]], GateConfig(on_hit="stop"))

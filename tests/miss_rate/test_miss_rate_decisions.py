@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.contexts import artifact
+from support.patches import patching
 from support.tables import write_rows
 
 from pipelines.errors import InputError, StoreError
@@ -116,7 +117,7 @@ def test_two_processes_append_without_mixing_their_lines(tmp_path):
     assert len(read_decisions(path)) == 50
 
 
-def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_is_told_and_loses_nothing(tmp_path):
     import errno
     import os
 
@@ -129,10 +130,10 @@ def test_a_full_disk_is_told_and_loses_nothing(tmp_path, monkeypatch):
             return real(descriptor, data[:40])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(StoreError, match="could not be saved"):
-        log.append([decision(2)])
-    monkeypatch.setattr(os, "write", real)
+    with patching() as patch:
+        patch(os, "write", full)
+        with pytest.raises(StoreError, match="could not be saved"):
+            log.append([decision(2)])
     assert read_decisions(log.path) == [decision(1)]
     assert log.path.read_bytes().endswith(b"\n")
 

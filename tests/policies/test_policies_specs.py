@@ -164,10 +164,10 @@ def test_claims_know_what_plugins_say_and_believe_the_worse():
     assert not plain.redactor_is_stable
 
 
-def test_a_policy_that_reads_context_is_asked_last(monkeypatch):
+def test_a_policy_that_reads_context_is_asked_last(patch):
     asked = []
     for policy in (OneWord, Context):
-        monkeypatch.setattr(policy, "find", lambda self, sentence: asked.append(self.name) or [])
+        patch(policy, "find", lambda self, sentence: asked.append(self.name) or [])
     names = (path_of(Context), path_of(OneWord))
     Redactor.from_spec(RedactConfig(policies=names).redactor_spec()).judge([Request("blue", [0], [4])])
     assert asked[:2] == [path_of(OneWord), path_of(Context)]

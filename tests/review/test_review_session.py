@@ -18,15 +18,15 @@ def decide(session, number, marked=(), wrong=(), kind="judge"):
     )
 
 
-def test_a_decision_is_on_the_disk_before_the_next_sentence(tmp_path, monkeypatch):
+def test_a_decision_is_on_the_disk_before_the_next_sentence(tmp_path, patch):
     log = DecisionLog(tmp_path / "decisions.jsonl")
     session = ReviewSession(make_items(3), log, "ana")
     order = []
     import os
 
     real_fsync, real_state = os.fsync, session._state
-    monkeypatch.setattr(os, "fsync", lambda d: (order.append("flushed"), real_fsync(d))[1])
-    monkeypatch.setattr(session, "_state", lambda *a, **k: (order.append("shown"), real_state(*a, **k))[1])
+    patch(os, "fsync", lambda d: (order.append("flushed"), real_fsync(d))[1])
+    patch(session, "_state", lambda *a, **k: (order.append("shown"), real_state(*a, **k))[1])
     key = real_state()["sentence"]["key"]
     session.decide({"id": "decision1", "key": key, "kind": "judge", "marked": [], "wrong": []})
     assert order.index("flushed") < order.index("shown")

@@ -24,10 +24,10 @@ MODEL, ENGINE = "the audit's model", "the engine, every step seen"
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch):
+def quick(patch):
     """Claims at a few deltas; what they are is tested elsewhere."""
     of = ClaimedProfile.of
-    monkeypatch.setattr(ClaimedProfile, "of", lambda event, relation: of(event, relation, (0.1, 1e-3, 1e-5, 1e-9)))
+    patch(ClaimedProfile, "of", lambda event, relation: of(event, relation, (0.1, 1e-3, 1e-5, 1e-9)), read_by=audit)
 
 
 def audited(folder, *, event=NOISED, noise=1.0, leak=0.0, order=None, exposure=None, **settings):

@@ -186,7 +186,7 @@ def files_of(root, skip):
     }
 
 
-def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, patch):
     corpus = {f"p{n}": document(f"d{n}", *(str(i * i % (40 + n)) for i in range(90))) for n in range(3)}
     plain, small = tmp_path / "plain", tmp_path / "small"
     plain.mkdir()
@@ -194,7 +194,7 @@ def test_bytes_do_not_depend_on_batches_memory_or_an_earlier_attempt(tmp_path, m
     (small / "dedup_buckets-001-of-001.scratch" / "resolve" / "nominated.bin").write_bytes(b"left by a killed attempt")
     dedup(plain, corpus)
     batches = Table.batches
-    monkeypatch.setattr(Table, "batches", lambda *a, **k: batches(*a, **{**k, "batch_rows": 7}))
+    patch(Table, "batches", lambda *a, **k: batches(*a, **{**k, "batch_rows": 7}))
     dedup(small, corpus, max_rows_in_memory=11)
     assert files_of(plain, "split") == files_of(small, "split")
     assert {"max_rows_in_memory", "buckets"}.isdisjoint(DedupConfig().keyed())
@@ -260,9 +260,9 @@ def test_buckets_are_decided_apart_and_give_the_bytes_of_one(
         assert (found["is_duplicate"], found["occurrence"]) == (masked, seen[text])
 
 
-def test_a_bucket_reads_only_row_groups_that_may_hold_its_keys(tmp_path, monkeypatch):
+def test_a_bucket_reads_only_row_groups_that_may_hold_its_keys(tmp_path, patch):
     """With many partitions and buckets, everything else would be read as often as there are buckets."""
-    monkeypatch.setattr("pipelines.tables.ROW_GROUP_ROWS", 64)
+    patch.constant("pipelines.tables", "ROW_GROUP_ROWS", 64)
     texts = [str(n % 900) for n in range(1_000)]
     read = []
     batches = Table.batches
@@ -273,7 +273,7 @@ def test_a_bucket_reads_only_row_groups_that_may_hold_its_keys(tmp_path, monkeyp
                 read.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(Table, "batches", counted)
+    patch(Table, "batches", counted)
     _, figures, _ = dedup(tmp_path, {"p": document("d", *texts)}, buckets=8)
     assert figures["num_duplicates"] == 100
     assert sum(read) <= 2 * (1_000 + 8 * 2 * 64)  # each row twice, and two row groups at the ends of each bucket

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.old_stores import run_stages
+from support.patches import Patch
 
 import pipelines.stages.dedup_buckets as dedup_buckets
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, items_per_bucket, prefixes, usual_buckets
@@ -29,9 +30,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_bucket_that_was_finished_is_kept_when_a_later_one_fails(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bucket_that_was_finished_is_kept_when_a_later_one_fails(config: Path, patch: Patch) -> None:
     run = dedup_buckets.run
 
     def failing(ctx):  # type: ignore[no-untyped-def]
@@ -39,10 +38,10 @@ def test_a_bucket_that_was_finished_is_kept_when_a_later_one_fails(
             raise RuntimeError
         return run(ctx)
 
-    monkeypatch.setattr(dedup_buckets, "run", failing)
+    patch(dedup_buckets, "run", failing)
     with pytest.raises(StageError):
         run_stages(config, STAGES)
-    monkeypatch.undo()
+    patch.undo()
     found = run_stages(config, STAGES)
     assert [outcome.state for outcome in found["dedup_buckets"]] == ["cached", "cached", "completed", "completed"]
     assert len({outcome.key for outcome in found["dedup_buckets"]}) == 4  # all read the same, and are not the same

@@ -204,15 +204,15 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
         assert (tmp_path / "a/out" / file).read_bytes() == (tmp_path / "b/out" / file).read_bytes()
 
 
-def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, monkeypatch):
+def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, patch):
     from pipelines.policies.judging import apply
     from pipelines.stages import redact
 
-    monkeypatch.setattr(redact, "_ROWS_WORTH_A_PROCESS", 2)
-    monkeypatch.setattr(apply, "WORKER_CHUNK_SENTENCES", 2)
+    patch.constant(redact, "_ROWS_WORTH_A_PROCESS", 2)
+    patch.constant(apply, "WORKER_CHUNK_SENTENCES", 2)
     started = []
     real = apply.worker_pool
-    monkeypatch.setattr(apply, "worker_pool", lambda n, *more: started.append(n) or real(n, *more))
+    patch(apply, "worker_pool", lambda n, *more: started.append(n) or real(n, *more))
     config = RedactConfig(policies=("digits", "propagate"), conservative="conservative")
     for name, processes in (("a", 1), ("b", 9)):
         run(dataclasses.replace(make_context(tmp_path / name, ROWS, config), run=Environment(processes=processes)))

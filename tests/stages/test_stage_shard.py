@@ -92,7 +92,7 @@ def test_dividing_rows_publishes_none(tmp_path):
     assert not [p for p in (tmp_path / "scratch").rglob("*") if p.is_file()]
 
 
-def test_public_order_does_not_depend_on_corpus_order(tmp_path, monkeypatch):
+def test_public_order_does_not_depend_on_corpus_order(tmp_path, patch):
     rows = [
         {
             "redacted_text": f"sentence {i % 40}",
@@ -110,7 +110,7 @@ def test_public_order_does_not_depend_on_corpus_order(tmp_path, monkeypatch):
     keys = [(content_key(r), r["doc_id"], r["sentence_index"]) for r in first]
     assert keys == sorted(keys)
     assert [r["sentence_index"] for r in first] != sorted(r["sentence_index"] for r in first)
-    monkeypatch.setattr(sharding, "ROWS_PER_BUCKET", 16)
+    patch.constant(sharding, "ROWS_PER_BUCKET", 16)
     _, in_buckets, _ = run_stage(tmp_path / "c", shuffled)
     assert in_buckets == first
 
@@ -148,12 +148,12 @@ def test_the_content_key_reads_contents_only():
 
 
 @pytest.mark.parametrize("row", [{"redacted_text": f"x{MASK}"}, {"num_masked_tokens": 1}])
-def test_the_gate_holds_without_the_decision_before_it(row, monkeypatch, tmp_path):
+def test_the_gate_holds_without_the_decision_before_it(row, patch, tmp_path):
     assert is_private({**ROW, **row})
     with pytest.raises(PrivacyGateError) as caught:
         check_public({**ROW, **row})
     assert "x<" not in str(caught.value)
-    monkeypatch.setattr(sharding, "is_private", lambda _: False)
+    patch(sharding, "is_private", lambda _: False)
     with pytest.raises(PrivacyGateError, match="no row of this partition was written"):
         run_stage(tmp_path, [{"redacted_text": f"clean {i}"} for i in range(5)] + [row])
     assert not (tmp_path / "private/public.parquet").exists()  # the check is before the file

@@ -6,6 +6,7 @@ import itertools
 import pytest
 from from_split import Pipeline, by_hand, characters_of, corpus, oracle, secrets_of, sentence
 from neighbours import TABLE, FailsOnMasks, Neighbours, Together, plugin, world_of
+from support.patches import patching
 from support.tables import read_table
 from support.training_events import EVENTS
 
@@ -24,8 +25,8 @@ from pipelines.stages.redact import RedactConfig
 @pytest.fixture(scope="module", autouse=True)
 def one_tokeniser():
     """The stage makes a tokeniser for each partition, which takes longer than all else in these small worlds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split, "Splitter", functools.cache(split.Splitter))
+    with patching() as patch:
+        patch.constant(split, "Splitter", functools.cache(split.Splitter), read_by="pipelines.stages.stability")
         yield
 
 
@@ -327,7 +328,7 @@ def test_a_caught_secret_without_a_verdict_stops_the_estimate(tmp_path):
         pipeline.stage("estimate", None, inputs)
 
 
-def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(tmp_path, patch):
     """Two worker processes write the bytes of one, and so does a second attempt after a killed first one."""
     from pipelines.policies.judging.apply import Redactor
     from pipelines.stages import stability
@@ -340,18 +341,16 @@ def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(t
     table = tmp_path / "stability-p0" / "stability.parquet"
     once = table.read_bytes()
 
-    real = Redactor.judge
-
     def dies(self, requests, documents=None):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Redactor, "judge", dies)
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.verdicts("p0")
-    monkeypatch.setattr(Redactor, "judge", real)
+    with patching() as killing:
+        killing(Redactor, "judge", dies)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.verdicts("p0")
     pipeline.verdicts("p0")
     assert table.read_bytes() == once
-    monkeypatch.setattr(stability, "_SENTENCES_WORTH_A_PROCESS", 1)
+    patch.constant(stability, "_SENTENCES_WORTH_A_PROCESS", 1)
     pipeline.processes = 2
     pipeline.verdicts("p0")
     assert table.read_bytes() == once

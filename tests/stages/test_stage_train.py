@@ -291,9 +291,9 @@ def test_events_tell_what_was_done_and_not_what_was_meant(trained):
     assert any("the tokenizer comes from private rows" in note for note in events["assumption_notes"])
 
 
-def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, monkeypatch):
+def test_an_order_that_is_not_that_of_the_hashes_is_noticed(tmp_path, patch):
     ctx = context(tmp_path)
-    monkeypatch.setattr(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
+    patch(StoredRecords, "content_order", lambda self, records: records)  # the order of storage
     assert read_crt(ctx).plain_order == "unknown"
 
 
@@ -303,7 +303,7 @@ def test_a_bytes_tokenizer_is_trained_on_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
+def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, patch):
     ctx = context(tmp_path, epochs=1)
     real = LoopTraining.train
 
@@ -311,7 +311,7 @@ def test_steps_that_are_not_accounted_for_stop_the_run(tmp_path, monkeypatch):
         done = real(*arguments)
         return dataclasses.replace(done, num_steps=done.num_steps + 1)
 
-    monkeypatch.setattr(LoopTraining, "train", one_more)
+    patch(LoopTraining, "train", one_more)
     with pytest.raises(StageError, match="private steps, and"):
         run(ctx)
     assert files(ctx.out.public_folder) == {}

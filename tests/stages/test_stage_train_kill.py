@@ -34,6 +34,7 @@ def killed(folder, method, stage):
         check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    assert (folder / "kept").exists(), "train_and_die.py has each step keep a checkpoint"
     scratch = "first.scratch" if stage == "train_phase1" else "scratch"
     return int((folder / "died_after").read_text()), folder / "run" / scratch / "train.ckpt"
 

@@ -87,6 +87,7 @@ def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, me
     ):
         _, error = host.communicate(timeout=300)
     assert host.returncode == 0, error
+    assert (folder / "kept").exists(), "train_on_machine.py has each step keep a checkpoint"
     one, several = run(tmp_path / "one", corpus(tmp_path / "corpus"), method, **EXACT), written(folder / "run")
     assert without_notes(one) == without_notes(several)
     told = NOTES["private_interface" if is_private else "encrypted"]
@@ -122,6 +123,7 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
             assert who.get(victim, "training process 0 (of 3") in error
             assert ("was lost with its machine" if victim == "machine" else "SIGKILL") in error
         assert "Traceback" not in error
+        assert (tmp_path / "kept").exists(), "train_on_machine.py has each step keep a checkpoint"
         processes = json.loads((tmp_path / "processes").read_text())
         assert set(processes) == {"host", "machine", "rank 0", "rank 1", "rank 2"}
         mortal = [pid for name, pid in processes.items() if name != "machine" or victim == "machine"]

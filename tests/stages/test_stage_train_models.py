@@ -126,7 +126,7 @@ def test_a_folder_must_be_said_to_be_public_and_its_path_is_in_no_message(tmp_pa
     assert "wigglesworth" not in str(caught.value)
 
 
-def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families, monkeypatch):
+def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families, patch):
     def digest(folder):
         config = TrainConfig(model=str(folder), model_is_public=True)
         found = CodeDigests(StatCache(tmp_path / "cache.json")).of_data(config.data_files())
@@ -139,7 +139,9 @@ def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families,
     shutil.rmtree(two)
     assert digest(two)[1] == {"data file 1": "missing"}
 
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    patch.constant(
+        "huggingface_hub.constants", "HF_HUB_CACHE", str(tmp_path / "hub"), read_by="huggingface_hub.file_download"
+    )
     hub = tmp_path / "hub" / "models--someone--small"
     keyed = [TrainConfig(model="someone/small").keyed("train")["model_commit"]]
     for commit in ("a" * 40, "b" * 40):
@@ -152,8 +154,10 @@ def test_a_model_counts_by_content_and_a_hub_model_by_commit(tmp_path, families,
     assert pinned.keyed("train")["model_commit"] == "a" * 40
 
 
-def test_a_hub_model_is_read_from_the_cache(tmp_path, families, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+def test_a_hub_model_is_read_from_the_cache(tmp_path, families, patch):
+    patch.constant(
+        "huggingface_hub.constants", "HF_HUB_CACHE", str(tmp_path / "hub"), read_by="huggingface_hub.file_download"
+    )
     hub = tmp_path / "hub" / "models--someone--small"
     shutil.copytree(families["llama"], hub / "snapshots" / ("c" * 40))
     (hub / "refs").mkdir()
@@ -222,7 +226,7 @@ def test_a_killed_fine_tune_goes_on_and_keeps_what_is_trained_only(tmp_path, fam
 
 
 @pytest.mark.slow
-def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, monkeypatch):
+def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, patch):
     """More than twenty private steps on a CPU, offline, with the real model."""
     try:
         find_model("smollm2")
@@ -232,7 +236,7 @@ def test_smollm2_with_low_rank_additions_under_crt_from_its_wheel(tmp_path, monk
     def no_network(*_, **__):
         raise AssertionError("training opened a connection")
 
-    monkeypatch.setattr("socket.socket.connect", no_network)
+    patch("socket.socket", "connect", no_network, never_called=True)
     changes = {"adaptation": "lora", "context_length": 32, "epochs": 2, "max_eval_sentences": 12}
     changes |= {"expected_batch_size": 2, "public_batch_size": 4, "target_epsilon": 8.0, "noise_multiplier": None}
     changes |= {"public_learning_rate": 2e-3, "private_learning_rate": 1e-3}

@@ -87,6 +87,7 @@ def test_when_one_dies_all_end_and_the_next_attempt_goes_on(tmp_path, victim, th
         assert f"training process {victim[-1]} (of 2" in said
         assert "SIGKILL" in said
     assert b"Traceback" not in done.stderr
+    assert (tmp_path / "kept").exists(), "train_and_die.py has each step keep a checkpoint"
     processes = json.loads((tmp_path / "processes").read_text())
     assert set(processes) == {"rank 0", "rank 1"}
     deadline = time.monotonic() + 20
@@ -113,15 +114,15 @@ def test_an_error_of_a_process_comes_back_with_its_rank_and_without_text(tmp_pat
     assert "Traceback" in next(failures.glob("rank-*.txt")).read_text()
 
 
-def test_what_cannot_be_shared_is_refused_before_a_row_is_read(tmp_path, monkeypatch):
+def test_what_cannot_be_shared_is_refused_before_a_row_is_read(tmp_path, patch):
     def context(stage, device="cpu", **settings):
         configs = {"train": TrainConfig(**{**SMALL, **settings})}
         return stage_context(stage, tmp_path, configs, runtime=Runtime(device=device, num_processes=3))
 
     with pytest.raises(ConfigError, match="sdpsgd_lstm trains in one process"):
         train.run(context("train", method="sdpsgd_lstm"))
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    patch("torch.cuda", "is_available", lambda: True)
+    patch("torch.cuda", "device_count", lambda: 2)
     for device in ("auto", "cuda"):
         with pytest.raises(ConfigError, match="num_processes is 3, and 2 GPUs"):
             train.run(context("train", device))

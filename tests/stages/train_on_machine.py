@@ -16,6 +16,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from support.patches import patch_for_process
 from test_stage_train_kill import attempt
 from test_stage_train_methods import corpus, run
 
@@ -23,7 +24,8 @@ from pipelines.errors import ReticentError
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.machines.guest import Joining, wait_and_join
 
-Checkpoints.save_if_due = lambda self, state: self.save(state())  # in training processes too, which import this file
+# In training processes too, which import this file. The mark says that one of them kept a checkpoint.
+patch_for_process(Checkpoints, "save_if_due", lambda self, state: self.save(state()), mark=f"{sys.argv[2]}/kept")
 
 
 def pids(folder):

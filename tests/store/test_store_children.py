@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patches import Patch, patching
 from support.toy import Toy, drive, ran, states
 
 from pipelines import graph
@@ -125,9 +126,7 @@ def test_what_a_comparison_kept_is_published_where_it_has_no_public_file(toy: To
     "step", ["copy_file", "measure", "make_readable", "write_root_manifest", "joint_document", "remove_tree"]
 )
 @pytest.mark.parametrize("is_after", [False, True])
-def test_a_kill_while_it_is_published_loses_nothing(
-    toy: Toy, parent: Session, monkeypatch: pytest.MonkeyPatch, step: str, is_after: bool
-) -> None:
+def test_a_kill_while_it_is_published_loses_nothing(toy: Toy, parent: Session, step: str, is_after: bool) -> None:
     made = child(toy, parent.spec, purpose="comparison", changes={"upper": {"suffix": "!"}})
     run(made)
     toy.settings = {"upper": {"suffix": "!"}}
@@ -142,8 +141,8 @@ def test_a_kill_while_it_is_published_loses_nothing(
             real(*args, **kwargs)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(target, name, killed)
+    with patching() as patch:
+        patch(target, name, killed)
         with pytest.raises(KeyboardInterrupt):
             drive(toy.session())
     release = toy.session()
@@ -174,9 +173,9 @@ def test_a_child_run_leaves_a_damaged_published_artifact_alone(toy: Toy, parent:
     assert run(toy.session()) == {"upper/p-a"}
 
 
-def test_a_model_of_an_audit_never_passes_for_a_release(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_of_an_audit_never_passes_for_a_release(toy: Toy, patch: Patch) -> None:
     for stage in [replace(graph.GRAPH["upper"], is_release=True)]:
-        monkeypatch.setitem(graph.GRAPH, stage.name, stage)  # type: ignore[arg-type]
+        patch.item(graph.GRAPH, stage.name, stage)  # type: ignore[arg-type]
     first = toy.session(selected=("letters", "count"))
     drive(first)
     audit = child(toy, replace(first.spec, selected=tuple(graph.GRAPH)), purpose="audit", changes={})
@@ -246,9 +245,9 @@ def test_states_of_a_child_are_those_of_any_run(toy: Toy, parent: Session) -> No
     assert set(states(drive(child(toy, parent.spec, purpose="audit"))).values()) == {"cached"}
 
 
-def test_an_upgrade_after_a_comparison_makes_nothing_anew(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upgrade_after_a_comparison_makes_nothing_anew(toy: Toy, patch: Patch) -> None:
     """Guards a second release: the stale model of a comparison is published, too."""
-    monkeypatch.setitem(graph.GRAPH, "upper", replace(graph.GRAPH["upper"], has_recipe=True))  # type: ignore[arg-type]
+    patch.item(graph.GRAPH, "upper", replace(graph.GRAPH["upper"], has_recipe=True))  # type: ignore[arg-type]
     recipe = '    def recipe(self, stage):\n        return {"shouting": 1}\n'
     toy.edit("upper", '    suffix: str = ""\n', f'    suffix: str = ""\n\n{recipe}')
     first = toy.session()

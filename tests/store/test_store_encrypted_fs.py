@@ -6,6 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from support.patches import Patch
 
 from flows.commands.plan import plan_document
 from flows.running.spec import begin
@@ -90,7 +91,9 @@ def test_stacked_file_systems_are_known_by_their_type(system: System, kind: str)
     assert found(system, "/home/.secret", kind) is not None
 
 
-def test_zfs_and_fscrypt_are_asked(system: System, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_zfs_and_fscrypt_are_asked(
+    system: System, monkeypatch: pytest.MonkeyPatch, patch: Patch, tmp_path: Path
+) -> None:
     tool = tmp_path / "bin" / "zfs"
     tool.parent.mkdir()
     monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
@@ -101,7 +104,7 @@ def test_zfs_and_fscrypt_are_asked(system: System, monkeypatch: pytest.MonkeyPat
     tool.write_text("#!/bin/sh\nexit 1\n")
     assert found(system, "pool/data", "zfs") is None
     flags = 0x00080000
-    monkeypatch.setattr(encrypted_fs.fcntl, "ioctl", lambda *_: flags.to_bytes(8, "little"))
+    patch(encrypted_fs.fcntl, "ioctl", lambda *_: flags.to_bytes(8, "little"))
     assert found(system, "/dev/none") is None
     flags |= 0x800
     assert found(system, "/dev/none") == "fscrypt"
@@ -113,19 +116,19 @@ def test_a_system_that_says_nothing_is_not_trusted(tmp_path: Path) -> None:
     assert encryption_of(tmp_path, tmp_path / "nothing") is None
 
 
-def test_what_is_not_known_to_be_encrypted_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encrypted_fs, "encryption_of", lambda folder: None)
+def test_what_is_not_known_to_be_encrypted_is_refused(tmp_path: Path, patch: Patch) -> None:
+    patch(encrypted_fs, "encryption_of", lambda folder: None)
     with pytest.raises(PrivacyGateError, match="not known to be encrypted"):
         require_encrypted(tmp_path / "private")
-    monkeypatch.setattr(encrypted_fs, "encryption_of", lambda folder: "dm-crypt")
+    patch(encrypted_fs, "encryption_of", lambda folder: "dm-crypt")
     require_encrypted(tmp_path / "private")
 
 
-def test_a_run_is_refused_before_it_makes_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_refused_before_it_makes_anything(tmp_path: Path, patch: Patch) -> None:
     (tmp_path / "text.txt").write_text("A sentence.\n")
     settings = '[store]\nrequire_encrypted_fs = true\n[corpus]\ninputs = ["text.txt"]\n'
     (tmp_path / "reticent.toml").write_text(settings)
-    monkeypatch.setattr(encrypted_fs, "encryption_of", lambda folder: None)
+    patch(encrypted_fs, "encryption_of", lambda folder: None)
     config = tmp_path / "reticent.toml"
     for refused in (lambda: begin(config, {}), lambda: plan_document(config, {}, read=True)):
         with pytest.raises(PrivacyGateError, match=r"store\.require_encrypted_fs"):

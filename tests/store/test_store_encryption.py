@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patches import Patch
 from support.toy import Toy, drive, ran, states
 
 from flows.commands.plan import plan_document
@@ -293,9 +294,7 @@ def test_a_rotated_key_opens_and_the_old_one_does_not(sealed: Toy, key: KeySourc
     assert len(read_json(sealed.folder / "private" / FILE)["keys"]) == 1
 
 
-def test_a_rotation_that_was_killed_is_ended_by_another(
-    sealed: Toy, key: KeySource, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rotation_that_was_killed_is_ended_by_another(sealed: Toy, key: KeySource, patch: Patch) -> None:
     session = run(sealed, key)
     before, new = plaintexts(sealed, "private"), source(sealed.folder, OTHER)
     from pipelines.store import rotation
@@ -308,10 +307,10 @@ def test_a_rotation_that_was_killed_is_ended_by_another(
             raise KeyboardInterrupt
         return real(path, private)
 
-    monkeypatch.setattr(rotation, "_seal_again", killed)
+    patch(rotation, "_seal_again", killed)
     with pytest.raises(KeyboardInterrupt):
         rotate(session.roots, key, new, reencrypt=True)
-    monkeypatch.undo()
+    patch.undo()
     forget()
     session = sealed.session(store_key=new)
     assert plaintexts(sealed, "private") == before

@@ -8,6 +8,7 @@ import stat
 import threading
 
 import pytest
+from support.patches import Patch, patching
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
@@ -254,12 +255,12 @@ def test_unresolvable_plug_in_is_never_cached(toy: Toy) -> None:
 def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy: Toy) -> None:
     drive(toy.session())
     before = objects(toy)
-    with pytest.MonkeyPatch.context() as patch:
+    with patching() as patch:
 
         def fail(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr("pipelines.store.execute.publish", fail)
+        patch("pipelines.store.execute", "publish", fail)
         with pytest.raises(KeyboardInterrupt):
             drive(toy.session(forced=("count",)))
     assert objects(toy) == before
@@ -283,9 +284,7 @@ def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
         assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
 
 
-def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(toy: Toy, patch: Patch) -> None:
     """Its manifest may list a file for each of them, and loading it each time would take the square of their number."""
     from pipelines.store import manifest as manifests
 
@@ -293,7 +292,7 @@ def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
     roots, key = toy.session().roots, count.key or ""
     loaded: list[str] = []
     load = manifests.load
-    monkeypatch.setattr(manifests, "load", lambda *asked: loaded.append(asked[2]) or load(*asked))
+    patch(manifests, "load", lambda *asked: loaded.append(asked[2]) or load(*asked))
     first = manifests.of_input(roots, "count", key)
     assert manifests.of_input(roots, "count", key) is first
     assert loaded in ([], [key])  # nothing where the run itself had asked for it
@@ -306,15 +305,13 @@ def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(
         manifests.of_input(roots, "count", key)
 
 
-def test_every_file_of_an_artifact_is_flushed_once_before_the_artifact_exists(
-    toy: Toy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_file_of_an_artifact_is_flushed_once_before_the_artifact_exists(toy: Toy, patch: Patch) -> None:
     """A power cut then loses none; on a busy disk, flushing is what a small partition takes longest for."""
     held: list[int] = []  # open, so that no other file gets the number of one that is removed
     real = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda descriptor: (held.append(os.dup(descriptor)), real(descriptor)))
+    patch(os, "fsync", lambda descriptor: (held.append(os.dup(descriptor)), real(descriptor)))
     drive(toy.session())
-    monkeypatch.undo()
+    patch.undo()
     flushed = [os.fstat(descriptor).st_ino for descriptor in held]
     for descriptor in held:
         os.close(descriptor)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patches import Patch, patching
 from support.project import small_project
 
 from flows.running.spec import begin
@@ -81,24 +82,22 @@ def failing(number: int) -> Callable[..., Any]:
         ("os.link", failing(errno.EACCES), "accessed by this user"),
     ],
 )
-def test_what_a_disk_cannot_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, does: Callable[..., Any], cannot: str
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(name, does)
+def test_what_a_disk_cannot_is_said(tmp_path: Path, name: str, does: Callable[..., Any], cannot: str) -> None:
+    with patching() as patched:
+        patched(*name.rsplit(".", 1), does)
         with pytest.raises(StoreError, match=cannot):
             require_usable(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("root", ["private", "public"])
-def test_a_run_does_not_begin_on_such_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+def test_a_run_does_not_begin_on_such_a_disk(tmp_path: Path, patch: Patch, root: str) -> None:
     config = small_project(tmp_path, dialogues=2)
 
     def is_elsewhere(folder: Path) -> bool:
         return root not in folder.parts
 
-    monkeypatch.setattr(file_system, "_TRIALS", {"do so": is_elsewhere})
+    patch.constant(file_system, "_TRIALS", {"do so": is_elsewhere})
     with pytest.raises(StoreError, match=r"cannot do so.*choose another disk") as told:
         begin(config, {})
     assert f"reticent-store/{root}" in str(told.value)

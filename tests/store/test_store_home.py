@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.patches import Patch, patching
 from test_store_ledger_edits import make_release, reopen
 
 from pipelines.errors import ConfigError, PrivacyGateError
@@ -22,14 +23,14 @@ from pipelines.store.moving import accept_retired, acknowledge_copy, move_in, re
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, patch: Patch) -> Path:
     """A store that has released one model, on a machine called alpha; the test itself runs on beta."""
     (tmp_path / "store").mkdir()
     roots = reopen(tmp_path / "store")
-    monkeypatch.setattr(home.platform, "node", lambda: "alpha")
+    patch(home.platform, "node", lambda: "alpha", read_by=home)
     move_in(roots)
     make_release(roots, 0)
-    monkeypatch.setattr(home.platform, "node", lambda: "beta")
+    patch(home.platform, "node", lambda: "beta", read_by=home)
     time.sleep(0.02)  # the clock of the disk: a copy is not made in the tick that the first one was
     return tmp_path / "store"
 
@@ -164,23 +165,21 @@ def test_a_marker_that_a_backup_left_out_is_a_copy(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["append", "home.settle"])
-def test_a_kill_while_a_copy_takes_over_is_made_good_by_the_next_run(
-    folder: Path, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_while_a_copy_takes_over_is_made_good_by_the_next_run(folder: Path, step: str) -> None:
     retire(reopen(folder))
     roots = reopen(copy(folder))
-    with monkeypatch.context() as patch:
-        patch.setattr(f"pipelines.store.moving.{step}", _killed)
+    with patching() as patch:
+        patch(*f"pipelines.store.moving.{step}".rsplit(".", 1), _killed)
         with pytest.raises(KeyboardInterrupt):
             move_in(roots)
     move_in(roots)
     make_release(roots, 1)
 
 
-def test_a_kill_while_a_root_is_retired_leaves_none_that_trains(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_while_a_root_is_retired_leaves_none_that_trains(folder: Path) -> None:
     roots = reopen(folder)
-    with monkeypatch.context() as patch:
-        patch.setattr(moving, "append", _killed)
+    with patching() as patch:
+        patch(moving, "append", _killed)
         with pytest.raises(KeyboardInterrupt):
             retire(roots)
     with pytest.raises(PrivacyGateError, match="was retired"):

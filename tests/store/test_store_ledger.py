@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.patches import patching
 
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.context import Piece
@@ -87,12 +88,12 @@ def test_an_interrupted_training_goes_on_under_its_entry_and_a_forced_one_is_ano
     assert states(roots) == ["published", "published"]
 
 
-def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots) -> None:
     def killed(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr("pipelines.store.ledger.append", killed)
+    with patching() as patch:
+        patch("pipelines.store.ledger", "append", killed)
         with pytest.raises(KeyboardInterrupt):
             ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
     assert states(roots) == []

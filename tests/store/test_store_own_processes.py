@@ -17,6 +17,6 @@ def test_partitions_share_the_workers(workers, partitions, expected):
     assert execute._own_processes(session, "redact") == expected
 
 
-def test_a_process_that_may_have_no_children_gets_none(monkeypatch):
-    monkeypatch.setattr(multiprocessing.current_process(), "_config", {"daemon": True})
+def test_a_process_that_may_have_no_children_gets_none(patch):
+    patch.constant(multiprocessing.current_process(), "_config", {"daemon": True})
     assert execute._own_processes(None, "redact") == 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from support.patches import Patch
 from support.toy import Toy, drive, ran
 
 from pipelines import graph
@@ -22,9 +23,9 @@ RECIPE = """
 
 
 @pytest.fixture
-def model(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def model(toy: Toy, patch: Patch) -> Toy:
     """The toy's last stage stands for a training; it has run once."""
-    monkeypatch.setitem(graph.GRAPH, "join", replace(graph.GRAPH["join"], has_recipe=True))  # type: ignore[arg-type]
+    patch.item(graph.GRAPH, "join", replace(graph.GRAPH["join"], has_recipe=True))  # type: ignore[arg-type]
     toy.edit("join", "    counted: bool = True\n", f"    counted: bool = True\n{RECIPE}")
     complete(toy)
     return toy
@@ -58,8 +59,8 @@ def test_another_code_of_its_own_is_told_and_makes_nothing_anew(model: Toy) -> N
     assert key_of_the_model(model) == before
 
 
-def test_other_packages_are_told_and_make_nothing_anew(model: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys.platform, "python_version", lambda: "3.99.0")
+def test_other_packages_are_told_and_make_nothing_anew(model: Toy, patch: Patch) -> None:
+    patch(keys.platform, "python_version", lambda: "3.99.0")
     assert planned(model).action == "stale"
     assert any(reason.startswith("python: ") for reason in planned(model).reasons)
     assert "join" not in complete(model)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.patches import Patch
 
 import pipelines
 from pipelines.context import Runtime
@@ -83,14 +84,12 @@ def test_golden_the_stages_that_an_edit_of_each_module_makes_anew(opened: Sessio
     "module", ["pipelines/corpus/split.py", "pipelines/training/loop.py", "pipelines/accounting/events.py"]
 )
 def test_an_edit_changes_the_keys_that_the_list_names(
-    opened: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+    opened: Session, tmp_path: Path, patch: Patch, module: str
 ) -> None:
     before = {stage: own_ingredients(opened, stage) for stage in GRAPH}
     scan = code.scan_source
     edited = {"digest": "edited"}
-    monkeypatch.setattr(
-        code, "scan_source", lambda path, module: scan(path, module) | (edited if path == target else {})
-    )
+    patch(code, "scan_source", lambda path, module: scan(path, module) | (edited if path == target else {}))
     target = ROOT / module
     now = session(tmp_path)
     after = {stage: own_ingredients(now, stage) for stage in GRAPH}

@@ -263,10 +263,13 @@ if __name__ == "__main__":
     import polars  # noqa: F401
 
     sys.path[0] = str(Path(__file__).parents[1])
+    sys.path.insert(0, str(Path(__file__).parents[2]))  # before `tests/flows`, which would pass for the package
     import flows.arguments
     import flows.cli
     import flows.commands.review
     import flows.review.server  # noqa: F401
+
+    del sys.path[0]
 
     _load()
     _serve(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))

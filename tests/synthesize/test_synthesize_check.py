@@ -123,9 +123,9 @@ def test_divergence_is_scipys(one, other):
     assert divergence(one, other) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-9)
 
 
-def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_path, monkeypatch):
-    monkeypatch.setattr(audit_opening, "open_audited", lambda ctx, stage: writer())
-    monkeypatch.setattr(downstream_scores, "_FEWEST_ROWS", 1)
+def test_the_stage_counts_in_the_table_and_in_what_the_start_weights_write(tmp_path, patch):
+    patch(audit_opening, "open_audited", lambda ctx, stage: writer())
+    patch.constant(downstream_scores, "_FEWEST_ROWS", 1)
     secret = "my number is five five five zero one zero zero"
     texts = [(secret, "train"), ("nothing to see", "train"), ("nothing to see", "test")]
     rows = [

@@ -31,8 +31,8 @@ def rows(words, num=24, seed=0):
     ]
 
 
-def test_a_network_learns_what_it_reads_and_gives_the_same_figures_again(monkeypatch):
-    monkeypatch.setattr(networks, "NUM_SEEDS", 1)
+def test_a_network_learns_what_it_reads_and_gives_the_same_figures_again(patch):
+    patch.constant(networks, "NUM_SEEDS", 1)
     kinds = {"same": rows(("aa", "bb")), "other": rows(("zz", "qq"))}
     test = rows(("aa", "bb"), seed=1)
     trial = Trial(start=start, num_steps=12, learning_rate=0.03)
@@ -44,8 +44,8 @@ def test_a_network_learns_what_it_reads_and_gives_the_same_figures_again(monkeyp
     assert trial(kinds, test) == found
 
 
-def test_perplexity_is_of_whole_rows_by_words_and_by_documents(monkeypatch):
-    monkeypatch.setattr(networks, "NUM_SEEDS", 2)
+def test_perplexity_is_of_whole_rows_by_words_and_by_documents(patch):
+    patch.constant(networks, "NUM_SEEDS", 2)
     test = [*rows(("aa",), 4), Row(text="long " * CONTEXT, label="")]
     found = Trial(start=start, num_steps=1, learning_rate=0.0)({"one": rows(("aa",))}, test)
     assert found["num_test_rows"] == 4, "the long one is cut"
@@ -56,16 +56,16 @@ def test_perplexity_is_of_whole_rows_by_words_and_by_documents(monkeypatch):
     assert found["perplexity"]["one"]["value"] == pytest.approx(math.exp(sum(nats) / 2 / words), rel=1e-5)
 
 
-def test_a_large_network_is_trained_on_a_gpu_only(monkeypatch):
+def test_a_large_network_is_trained_on_a_gpu_only(patch):
     assert is_affordable(writer())
-    monkeypatch.setattr(networks, "MOST_WEIGHTS_ON_CPU", 1_000)
+    patch.constant(networks, "MOST_WEIGHTS_ON_CPU", 1_000)
     assert not is_affordable(writer())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "prefix", "lstm"])
-def test_every_kind_of_network_learns(kind, monkeypatch):
-    monkeypatch.setattr(networks, "NUM_SEEDS", 1)
+def test_every_kind_of_network_learns(kind, patch):
+    patch.constant(networks, "NUM_SEEDS", 1)
     read = {"same": rows(("aa", "bb")), "other": rows(("zz", "qq"))}
     trial = Trial(start=lambda seed: writer(kind), num_steps=40, learning_rate=0.01)
     perplexity = trial(read, rows(("aa", "bb"), seed=1))["perplexity"]

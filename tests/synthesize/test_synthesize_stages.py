@@ -20,9 +20,9 @@ from pipelines.stages.train_config import TrainConfig
 SETTINGS = {"rows": 30, "partition_rows": 12, "max_new_tokens": 6, "batch_size": 5}
 
 
-def written(folder, monkeypatch, method="dpsgd", order=1, **changes):
+def written(folder, patch, method="dpsgd", order=1, **changes):
     """Both stages in one go: their contexts' outputs."""
-    monkeypatch.setattr(audit_opening, "open_audited", lambda ctx, stage: writer())
+    patch(audit_opening, "open_audited", lambda ctx, stage: writer())
     configs = {
         "synthesize": SynthesizeConfig.model_validate({**SETTINGS, **changes}),
         "train": TrainConfig.model_validate({"method": method}),
@@ -51,18 +51,18 @@ def digests(folder):
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_the_same_table_in_any_order_of_the_pieces_and_another_with_another_seed(tmp_path, monkeypatch):
-    one = digests(written(tmp_path / "one", monkeypatch))
-    assert digests(written(tmp_path / "two", monkeypatch, order=-1)) == one
+def test_the_same_table_in_any_order_of_the_pieces_and_another_with_another_seed(tmp_path, patch):
+    one = digests(written(tmp_path / "one", patch))
+    assert digests(written(tmp_path / "two", patch, order=-1)) == one
     table = pl.read_parquet(tmp_path / "one/public/synthetic.parquet")
     assert table["record"].to_list() == list(range(30))
     assert set(table["speaker"]) == {"SYS", "USR"}
     assert table["num_tokens"].is_between(1, 6).all()
-    assert digests(written(tmp_path / "three", monkeypatch, seed=1)) != one
+    assert digests(written(tmp_path / "three", patch, seed=1)) != one
 
 
-def test_the_public_document_states_settings_and_the_models_claim(tmp_path, monkeypatch):
-    folder = written(tmp_path, monkeypatch, speakers={"USR": 3, "SYS": 1}, filter=["digits"])
+def test_the_public_document_states_settings_and_the_models_claim(tmp_path, patch):
+    folder = written(tmp_path, patch, speakers={"USR": 3, "SYS": 1}, filter=["digits"])
     told, private = synthesize_document(folder / "public"), synthesize_document(folder / "out")
     assert told["is_guarantee"]
     assert private["epsilon"] == pytest.approx(0.457, abs=1e-3)
@@ -83,8 +83,8 @@ def synthesize_document(folder):
     return json.loads((folder / "synthetic.json").read_text())
 
 
-def test_text_of_a_model_that_stays_private_stays_private_and_says_that_nothing_is_guaranteed(tmp_path, monkeypatch):
-    folder = written(tmp_path, monkeypatch, method="no_dp")
+def test_text_of_a_model_that_stays_private_stays_private_and_says_that_nothing_is_guaranteed(tmp_path, patch):
+    folder = written(tmp_path, patch, method="no_dp")
     told = synthesize_document(folder / "out")
     assert (told["is_published"], told["is_guarantee"], told["epsilon"]) == (False, False, None)
     assert told["not_guaranteed_because"]

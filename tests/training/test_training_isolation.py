@@ -3,6 +3,7 @@
 import pytest
 import torch
 from support.crt_trainings import PRIVATE, gradients_handed_over, train, weights
+from support.patches import patching
 from support.tiny import tiny_model
 from torch import nn
 
@@ -75,10 +76,10 @@ def test_the_comparison_leaves_no_trace(tmp_path):
         folder.mkdir()
         torch.manual_seed(3)
         model = tiny_model()
-        with pytest.MonkeyPatch.context() as patch:
+        with patching() as patch:
             if without:
-                patch.setattr("pipelines.training.loop.check_isolation", lambda *_: ())
-                patch.setattr("pipelines.training.loop.check_again", lambda *_: ())
+                patch("pipelines.training.loop", "check_isolation", lambda *_: ())
+                patch("pipelines.training.loop", "check_again", lambda *_: ())
             train(folder, model, private=PRIVATE[:24], changes={"epochs": 8})
         ends.append((weights(model), torch.rand(3)))
     assert torch.equal(ends[0][0], ends[1][0])

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.patches import Patch
 
 from flows.commands.join import join_trainings
 from flows.own_tables import RuntimeConfig
@@ -64,8 +65,8 @@ def test_whoever_lacks_the_certificate_is_not_let_in_nor_joined(pem: bytes) -> N
             assert there.result(10) is None
 
 
-def test_who_says_nothing_is_let_go(pem: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HELLO_SECONDS", 0.1)
+def test_who_says_nothing_is_let_go(pem: bytes, patch: Patch) -> None:
+    patch.constant(wire, "HELLO_SECONDS", 0.1)
     with wire.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname()[:2]):
         assert wire.accept(listener, pem) is None
 
@@ -140,11 +141,11 @@ def machines(tmp_path: Path) -> Machines:
     )  # fmt: skip
 
 
-def meet(machines: Machines, monkeypatch: pytest.MonkeyPatch, interface: str | None = None) -> list[str]:
+def meet(machines: Machines, patch: Patch, interface: str | None = None) -> list[str]:
     """What the machine that joins says, when the first one ends as soon as it is there."""
     said: list[str] = []
     is_over = threading.Event()
-    monkeypatch.setattr(guest, "LOOK_SECONDS", 0.02)
+    patch.constant(guest, "LOOK_SECONDS", 0.02)
     joining = Joining(root=machines.folder, folder=machines.folder, count=3, interface=interface, say=said.append)
     thread = threading.Thread(target=wait_and_join, args=(joining, is_over.is_set))
     thread.start()
@@ -160,26 +161,26 @@ def meet(machines: Machines, monkeypatch: pytest.MonkeyPatch, interface: str | N
     return said
 
 
-def test_a_machine_with_all_that_is_needed_joins(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_all_that_is_needed_joins(machines: Machines, patch: Patch) -> None:
     machines.folder.mkdir()
     for name in ("dead.lock", "dead.json"):  # of a training that was killed
         (machines.folder / name).write_text("{}")
-    said = meet(machines, monkeypatch)
+    said = meet(machines, patch)
     assert said[:2] == ["waiting for a training", "joined a training; waiting for the other machines"]
     assert said[2:] == ["gathered", "the training ended without this machine"]
 
 
-def test_each_thing_that_a_machine_lacks_is_named(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_thing_that_a_machine_lacks_is_named(machines: Machines, patch: Patch) -> None:
     def refused(machines: Machines) -> str:
         with pytest.raises(ExecutorError, match="cannot take part in this training") as error:
-            meet(machines, monkeypatch)
+            meet(machines, patch)
         return str(error.value)
 
     assert "does not see /nowhere; all machines must mount one file system" in refused(
         replace(machines, needed=("/nowhere",))
     )
     assert "no runtime.private_interface" in refused(replace(machines, interface="lo"))
-    monkeypatch.setattr(host, "installed", lambda: {**invitation.installed(), "torch": "1.0"})
+    patch(host, "installed", lambda: {**invitation.installed(), "torch": "1.0"})
     assert f"torch {torch.__version__} in place of 1.0" in refused(machines)
     alone = gathered(replace(machines, wait_seconds=0), False, lambda *told: None)
     with pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"), alone:

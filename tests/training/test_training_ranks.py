@@ -42,9 +42,9 @@ class Lonely(Ranks):
         pass
 
 
-def train_as(rank, tmp_path, monkeypatch, training, noise):
+def train_as(rank, tmp_path, patch, training, noise):
     """Trains as one of `COUNT` processes, with its test seed; the rows that it read, step after step."""
-    monkeypatch.setattr(loop.Ranks, "here", classmethod(lambda cls: Lonely(rank, COUNT)))
+    patch(loop.Ranks, "here", classmethod(lambda cls: Lonely(rank, COUNT)))
     steps = []
 
     def watched(part, kind):
@@ -63,20 +63,20 @@ def train_as(rank, tmp_path, monkeypatch, training, noise):
     folder = tmp_path / str(rank)
     folder.mkdir()
     for check in ("check_isolation", "check_again"):  # they read records that were not sampled
-        monkeypatch.setattr(loop, check, lambda *_: ())
+        patch(loop, check, lambda *_: (), read_by=loop)
     training.train(tiny_model(), noise, hooks(folder, randomness=seeded(1, rank), microbatch_size=1_000))
     return steps
 
 
 @pytest.mark.slow
-def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp_path, monkeypatch):
+def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp_path, patch):
     rows, rate, num_steps = [f"{i}" for i in range(40)], 0.3, 60
     plan = PrivatePlan(sample_rate=rate, expected_batch_size=12.0, steps_per_epoch=num_steps, num_steps=num_steps)
     step = Segment(kind="noised", num_steps=num_steps, ends_epoch=True)
     training = replace(prepared([], rows, epochs=1), plan=plan, programme=[step])
     counts = np.zeros((COUNT, len(rows)), dtype=int)
     for rank in range(COUNT):
-        steps = train_as(rank, tmp_path, monkeypatch, training, 0.0)
+        steps = train_as(rank, tmp_path, patch, training, 0.0)
         for _, drawn in steps:
             assert len(set(drawn)) == len(drawn)
             counts[rank, drawn] += 1
@@ -91,23 +91,23 @@ def test_each_private_record_is_sampled_by_one_process_with_the_planned_rate(tmp
     assert stats.chisquare(counts.sum(axis=0)).pvalue > 1e-4
 
 
-def test_processes_draw_apart_under_a_test_seed(tmp_path, monkeypatch):
+def test_processes_draw_apart_under_a_test_seed(tmp_path, patch):
     training = prepared([], [f"row {i}" for i in range(30)], epochs=2, expected_batch_size=10)
     drawn = []
     for rank in range(COUNT):
-        steps = train_as(rank, tmp_path, monkeypatch, training, 0.0)
+        steps = train_as(rank, tmp_path, patch, training, 0.0)
         drawn.append([[row // COUNT for row in rows] for _, rows in steps])
     assert drawn[0] != drawn[1]
     assert drawn[1] != drawn[2]
     assert seeded(5, 0)(1).random() == seeded(5)(1).random()
 
 
-def test_only_the_first_process_draws_noise(tmp_path, monkeypatch):
+def test_only_the_first_process_draws_noise(tmp_path, patch):
     # Wholly masked records have no gradient, so what the optimizer is handed is the noise.
     training = prepared([], [("<MASK>", "USR")] * 12, epochs=1, expected_batch_size=6)
     for rank in range(COUNT):
         with gradients_handed_over() as handed:
-            train_as(rank, tmp_path, monkeypatch, training, 1.3)
+            train_as(rank, tmp_path, patch, training, 1.3)
         values = torch.cat(handed).numpy()
         if rank == 0:
             assert stats.kstest(values, stats.norm(scale=1.3 * 0.5 / 6).cdf).pvalue > 1e-3
@@ -115,9 +115,9 @@ def test_only_the_first_process_draws_noise(tmp_path, monkeypatch):
             assert not values.any()
 
 
-def test_the_shares_of_a_plain_minibatch_make_it_up(tmp_path, monkeypatch):
+def test_the_shares_of_a_plain_minibatch_make_it_up(tmp_path, patch):
     training = prepared([f"row {i}" for i in range(10)], [], epochs=2)
-    found = [train_as(rank, tmp_path, monkeypatch, training, 0.0) for rank in range(COUNT)]
+    found = [train_as(rank, tmp_path, patch, training, 0.0) for rank in range(COUNT)]
     by_rank = [[rows for _, rows in steps] for steps in found]
     # Minibatches of 4, 4 and 2: the third process has no part in the last one, and takes its step all the same.
     assert [len(rows) for rows in by_rank[0]] == [2, 2, 1] * 2
@@ -181,8 +181,8 @@ def test_launched_processes(tmp_path, capfd):
     assert "Traceback" not in printed
 
 
-def test_a_worker_that_may_have_no_children_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
+def test_a_worker_that_may_have_no_children_is_told(tmp_path, patch):
+    patch(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
     folder = Target(folder=tmp_path)
     with pytest.raises(ConfigError, match="set it to 1"):
         launch.launch(work, (), count=2, device="cpu", progress=print, scratch=folder, failures=folder)

@@ -111,10 +111,10 @@ def test_a_business_behind_plain_words_may_be_its_name(name):
     assert "PHRASE" not in flagged(f"Our family owns the {name.split()[-1]} down by the harbour .")
 
 
-def test_the_second_model_finds_names_of_plain_words_that_the_first_lets_pass(monkeypatch):
+def test_the_second_model_finds_names_of_plain_words_that_the_first_lets_pass(patch):
     texts = [frame.format(name) for frame in STAY_HERE for name in PLACES_AND_TITLES.split("|")]
     with_both = sum(not flagged(text) for text in texts)
-    monkeypatch.setattr(calibrated, "MAX_PROBABILITY", 1.0)
+    patch.constant(calibrated, "MAX_PROBABILITY", 1.0)
     with_one = sum(not flagged(text) for text in texts)
     assert with_one >= 10
     assert with_both <= with_one // 2
@@ -125,9 +125,9 @@ def test_the_second_model_is_not_asked_about_chat_words_and_marks_of_cut_text(te
     assert flagged(text) == set()
 
 
-def test_what_is_forbidden_needs_no_model(monkeypatch):
-    monkeypatch.setattr(contexts, "_weights", lambda: (np.full(contexts.NUM_BUCKETS, -127, dtype=np.int64), 0))
-    monkeypatch.setattr(calibrated, "MAX_PROBABILITY", 1.0)
+def test_what_is_forbidden_needs_no_model(patch):
+    patch(contexts, "_weights", lambda: (np.full(contexts.NUM_BUCKETS, -127, dtype=np.int64), 0))
+    patch.constant(calibrated, "MAX_PROBABILITY", 1.0)
     assert flagged("my flight to sandwich was late") == set()
     for text, label in PRIVATE:
         if label not in ("CONTEXT", "ENTITY"):

@@ -51,7 +51,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def finds_mary(folder, monkeypatch):
+def finds_mary(folder, patch):
     """A policy whose model finds every "mary", and says where in what it was shown."""
     made = policy(folder)
     shown = []
@@ -63,7 +63,7 @@ def finds_mary(folder, monkeypatch):
             {"start": m.start(), "end": m.end(), "label": "person", "score": 0.9} for m in re.finditer("mary", text)
         ]
 
-    monkeypatch.setattr(made._model, "predict_entities", predict_entities)
+    patch(made._model, "predict_entities", predict_entities)
     return made, shown
 
 

@@ -116,10 +116,10 @@ def test_text_of_any_length_is_read_in_windows_that_overlap(folder):
 
 
 @pytest.fixture
-def inexact(monkeypatch):
+def inexact(patch):
     """A machine on which more rows at once run other kernels."""
     exact = EncoderReader._probabilities
-    monkeypatch.setattr(
+    patch(
         EncoderReader, "_probabilities", lambda self, batch, shape: exact(self, batch, shape) + 1e-4 * (len(batch) > 1)
     )
 
@@ -148,12 +148,12 @@ def test_company_in_a_batch_flips_no_decision(random_folder, machine, request):
         torch.set_num_threads(before)
 
 
-def test_equal_windows_are_read_in_batches_and_what_was_prepared_is_not_read_again(random_folder, monkeypatch):
+def test_equal_windows_are_read_in_batches_and_what_was_prepared_is_not_read_again(random_folder, patch):
     texts = [f"call {word} in paris" for word in ("mary", "jones", "acme", "at", "now", "in", "call", "x", "y", "z")]
     made = policy(random_folder)
     read = []
     once = EncoderReader._probabilities
-    monkeypatch.setattr(
+    patch(
         EncoderReader, "_probabilities", lambda self, batch, *rest: read.append(len(batch)) or once(self, batch, *rest)
     )
     made.prepare([sentence(text) for text in texts])
@@ -167,12 +167,12 @@ def test_equal_windows_are_read_in_batches_and_what_was_prepared_is_not_read_aga
     assert len(made._reader._seen) == len(texts)  # a find by itself leaves nothing behind
 
 
-def test_windows_without_padding_share_no_batch_with_others(random_folder, monkeypatch):
+def test_windows_without_padding_share_no_batch_with_others(random_folder, patch):
     """A mask of ones is dropped by some models, and then another kernel runs: company would decide which."""
     made = policy(random_folder)
     once = EncoderReader._probabilities
     kinds = []
-    monkeypatch.setattr(
+    patch(
         EncoderReader,
         "_probabilities",
         lambda self, batch, shape: kinds.append({len(i) == shape for i in batch}) or once(self, batch, shape),
@@ -277,7 +277,7 @@ def test_a_spacy_pipeline_in_a_folder(tmp_path):
         policy(tmp_path / "blank")
 
 
-def test_keys_hold_the_files_of_a_model_and_not_its_place(folder, tmp_path, monkeypatch):
+def test_keys_hold_the_files_of_a_model_and_not_its_place(folder, tmp_path):
     one = RedactConfig(policies=("token_classifier",), token_classifier=str(folder))
     elsewhere = RedactConfig(policies=("token_classifier",), token_classifier=str(tmp_path))
     assert one.keyed() == elsewhere.keyed()

@@ -2,7 +2,6 @@
 
 import gc
 import random
-import sys
 
 import pytest
 import spacy
@@ -66,14 +65,14 @@ def test_golden_redactions(cut, names, text, expected):
     assert masked(cut, text, *names) == expected
 
 
-def test_presidio_finds_an_email_and_a_card_without_the_network(cut, monkeypatch):
+def test_presidio_finds_an_email_and_a_card_without_the_network(cut, patch):
     import socket
 
     def refuse(*_args, **_kwargs):
         raise AssertionError("presidio reached for the network")
 
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    patch(socket.socket, "connect", refuse, never_called=True)
+    patch(socket, "getaddrinfo", refuse, never_called=True)
     text = "Mail  joe.bloggs@example.co.uk or pay with 4111 1111 1111 1111 please"
     starts, ends = cut(text)
     (verdict,) = redactor("presidio").judge([Request(text, starts, ends)])
@@ -85,9 +84,9 @@ def test_presidio_finds_an_email_and_a_card_without_the_network(cut, monkeypatch
     assert "EMAIL_ADDRESS" not in {s.label for s in near_miss.spans}
 
 
-def test_a_broken_install_is_told_before_any_row(monkeypatch):
+def test_a_broken_install_is_told_before_any_row(patch):
     presidio_engine.make_analyzer.cache_clear()
-    monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
+    patch.missing_module("presidio_analyzer")
     with pytest.raises(ConfigError, match=r"policy 'presidio' cannot be imported: module 'presidio_analyzer'"):
         make_policy(PolicyOptions(name="presidio"))
 
@@ -141,7 +140,7 @@ def test_entities_equal_spacys_own_on_ordinary_text(cut):
         assert expected
 
 
-def test_verdicts_do_not_depend_on_batch_order_or_other_policies(cut, monkeypatch):
+def test_verdicts_do_not_depend_on_batch_order_or_other_policies(cut, patch):
     rng = random.Random(3)
     names = ["Mary Jones", "Google", "Berlin", "the office", "Tuesday", "5 pm", "my order"]
     texts = [f"I can't see {rng.choice(names)} and {rng.choice(names)} at {rng.choice(names)}." for _ in range(80)]
@@ -150,8 +149,8 @@ def test_verdicts_do_not_depend_on_batch_order_or_other_policies(cut, monkeypatc
     assert sum(bool(v.spans) for v in base) > 40
     order = list(range(len(texts)))
     rng.shuffle(order)
-    monkeypatch.setattr(apply, "CHUNK_SENTENCES", 7)
-    monkeypatch.setattr(language, "SPACY_BATCH", 3)
+    patch.constant(apply, "CHUNK_SENTENCES", 7)
+    patch.constant(language, "SPACY_BATCH", 3)
     shuffled = redactor("high_entity").judge([requests[i] for i in order])
     assert [base[i] for i in order] == shuffled
     both = redactor("high_entity", "digits", "presidio").judge(requests)
@@ -186,9 +185,9 @@ class Fails:
 
 
 @pytest.mark.parametrize("was_enabled", [True, False])
-def test_the_garbage_collector_is_left_as_it_was(cut, monkeypatch, was_enabled):
+def test_the_garbage_collector_is_left_as_it_was(cut, patch, was_enabled):
     judge = redactor("high_entity")
-    monkeypatch.setattr(judging, "make_doc", lambda *_: (_ for _ in ()).throw(MemoryError))
+    patch(judging, "make_doc", lambda *_: (_ for _ in ()).throw(MemoryError))
     (gc.enable if was_enabled else gc.disable)()
     try:
         with pytest.raises(MemoryError):
@@ -224,7 +223,7 @@ def test_a_failing_conservative_policy_flags_without_masking(cut):
     )
 
 
-def test_a_row_that_spacy_cannot_digest_fails_alone(cut, monkeypatch):
+def test_a_row_that_spacy_cannot_digest_fails_alone(cut, patch):
     judge = redactor("high_entity", "digits")
     real = judging.make_doc
 
@@ -233,7 +232,7 @@ def test_a_row_that_spacy_cannot_digest_fails_alone(cut, monkeypatch):
             raise RuntimeError(text)
         return real(nlp, text, starts, ends)
 
-    monkeypatch.setattr(judging, "make_doc", choke)
+    patch(judging, "make_doc", choke)
     texts = ["choke on it", "Mary Jones called."]
     bad, good = judge.judge([Request(t, *cut(t)) for t in texts])
     assert bad.failed_closed
@@ -287,10 +286,10 @@ def test_a_missing_model_is_named_with_what_to_install():
         load_pipeline("xx_no_model", NER)
 
 
-def test_a_gpu_is_asked_for_where_the_model_is_a_transformer(monkeypatch):
+def test_a_gpu_is_asked_for_where_the_model_is_a_transformer(patch):
     asked = []
-    monkeypatch.setattr("thinc.api.prefer_gpu", lambda: asked.append(True))
-    monkeypatch.setattr(language, "find_model", lambda model: model_module(MODEL))
+    patch("thinc.api", "prefer_gpu", lambda: asked.append(True))
+    patch(language, "find_model", lambda model: model_module(MODEL))
     assert load_pipeline.__wrapped__(MODEL, NER).pipe_names == ["ner"]
     assert asked == []
     assert load_pipeline.__wrapped__("some_model_trf", NER).pipe_names == ["ner"]
@@ -305,8 +304,8 @@ def test_presidios_short_cuts_find_what_plain_analyze_finds():
     assert policy.self_test() == [i for i, text in enumerate(presidio.SELF_TEST) if "@" in text]
 
 
-def test_another_release_of_presidio_runs_every_recogniser(monkeypatch):
-    monkeypatch.setattr(presidio_engine, "GATES_MADE_FOR", "0.0")
+def test_another_release_of_presidio_runs_every_recogniser(patch):
+    patch.constant(presidio_engine, "GATES_MADE_FOR", "0.0")
     policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
     assert all(gate is None for _, gate in policy._text_only)
     assert policy.needs == presidio.PresidioPolicy.needs

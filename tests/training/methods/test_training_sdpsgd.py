@@ -63,9 +63,9 @@ def _split(text):
     return text.replace("}", "{").split("{")
 
 
-def _outputs(tmp_path, monkeypatch, release):
+def _outputs(tmp_path, patch, release):
     """The weights after training on two corpora that differ in what is private only."""
-    monkeypatch.setattr(sdpsgd_lstm, "release", release)
+    patch(sdpsgd_lstm, "release", release)
     found = []
     for number, secrets in enumerate(SECRETS):
         records = marked_records(_with_secrets(secrets), context_length=200)
@@ -78,25 +78,25 @@ def _swallowed(values, deviation, rng):
     return 0.05 + values - values.detach() if values.requires_grad else torch.full_like(values, 0.05)
 
 
-def test_private_text_reaches_the_weights_through_release_alone(tmp_path, monkeypatch):
-    one, other = _outputs(tmp_path, monkeypatch, _swallowed)
+def test_private_text_reaches_the_weights_through_release_alone(tmp_path, patch):
+    one, other = _outputs(tmp_path, patch, _swallowed)
     assert torch.equal(one, other)
     # The check has power: with released values let through, the weights differ.
-    one, other = _outputs(tmp_path / "b", monkeypatch, lambda values, deviation, rng: values.detach().clone())
+    one, other = _outputs(tmp_path / "b", patch, lambda values, deviation, rng: values.detach().clone())
     assert not torch.equal(one, other)
 
 
-def test_states_alone_would_tell_without_noise(tmp_path, monkeypatch):
+def test_states_alone_would_tell_without_noise(tmp_path, patch):
     # Gradients swallowed, states let through: so states do need their noise, and the test above sees them.
     def states_only(values, deviation, rng):
         is_state = values.dim() == 2 and values.shape[1] == 10 and values.shape[0] <= 6
         return values.detach().clone() if is_state else _swallowed(values, deviation, rng)
 
-    one, other = _outputs(tmp_path, monkeypatch, states_only)
+    one, other = _outputs(tmp_path, patch, states_only)
     assert not torch.equal(one, other)
 
 
-def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, monkeypatch):
+def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, patch):
     """The gradient of every public span equals that of the span alone, its state a constant."""
     seen = []
     original = sdpsgd_lstm._Run._regular_update
@@ -125,12 +125,12 @@ def test_a_public_gradient_stops_at_the_state_before_it(tmp_path, monkeypatch):
             assert torch.allclose(moved, torch.cat([g.flatten() for g in expected]), atol=1e-10)
             seen.append(len(losses))
 
-    monkeypatch.setattr(sdpsgd_lstm._Run, "_regular_update", spied)
+    patch(sdpsgd_lstm._Run, "_regular_update", spied)
     run(tmp_path, marked_records(TEXTS), small_model().double())
     assert len(seen) > 10
 
 
-def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path, monkeypatch):
+def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path, patch):
     """Against one example at a time: gradients from the state before it; states from the same weights; all clipped."""
     noise = []
 
@@ -140,7 +140,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
         )
         return values.detach() + noise[-1]
 
-    monkeypatch.setattr(sdpsgd_lstm, "release", known)
+    patch(sdpsgd_lstm, "release", known)
     checked = []
     original = sdpsgd_lstm._Run._private_update
 
@@ -174,7 +174,7 @@ def test_a_private_update_is_the_clipped_noised_mean_of_single_examples(tmp_path
                 assert torch.allclose(state[which][at], value + noise[first + parameters + which][place], atol=1e-9)
         checked.append(len(spans))
 
-    monkeypatch.setattr(sdpsgd_lstm._Run, "_private_update", spied)
+    patch(sdpsgd_lstm._Run, "_private_update", spied)
     run(tmp_path, marked_records(TEXTS), small_model().double())
     assert len(checked) > 6
     assert max(checked) > 1
@@ -244,14 +244,14 @@ def test_every_query_is_counted_over_the_whole_run(tmp_path):
     assert outcome.num_steps == made.num_steps
 
 
-def test_a_counter_that_starts_anew_in_each_batch_stops_the_run(tmp_path, monkeypatch):
+def test_a_counter_that_starts_anew_in_each_batch_stops_the_run(tmp_path, patch):
     original = sdpsgd_lstm._Run.step
 
     def forgetful(self):
         self.num_queries[:] = 0  # what the paper's code does
         original(self)
 
-    monkeypatch.setattr(sdpsgd_lstm._Run, "step", forgetful)
+    patch(sdpsgd_lstm._Run, "step", forgetful)
     with pytest.raises(StageError, match="noisy queries"):
         run(tmp_path, marked_records(TEXTS))
 

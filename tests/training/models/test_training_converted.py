@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from support.patches import patching
 
 from pipelines.errors import ConfigError
 from pipelines.training.models import converted as module
@@ -14,7 +15,7 @@ from pipelines.training.models.sources import ModelSource, find_model
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def made(tmp_path, patch):
     """A source whose conversion writes what the file says, and how often that was done."""
     (tmp_path / "wheel").mkdir()
     (tmp_path / "wheel/model.gguf").write_bytes(b"weights")
@@ -24,7 +25,7 @@ def made(tmp_path, monkeypatch):
         done.append(source.name)
         (folder / "model.safetensors").write_bytes((tmp_path / "wheel/model.gguf").read_bytes())
 
-    monkeypatch.setattr(module, "_convert", convert)
+    patch(module, "_convert", convert)
     source = ModelSource(name="smollm2", origin="wheel", location=str(tmp_path / "wheel"), gguf_file="model.gguf")
     return source, tmp_path / "cache", done
 
@@ -52,15 +53,15 @@ def test_a_model_is_converted_once_and_anew_when_file_or_copy_changed(made):
     assert not list(cache.glob("unfinished-*"))
 
 
-def test_what_makes_a_copy_is_part_of_its_name(made, monkeypatch):
+def test_what_makes_a_copy_is_part_of_its_name(made, patch):
     source, cache, done = made
     first = converted(source, cache)
-    monkeypatch.setattr(module.importlib.metadata, "version", lambda name: "0.0")
+    patch(module.importlib.metadata, "version", lambda name: "0.0")
     assert converted(source, cache).location != first.location
     assert len(done) == 2
 
 
-def test_a_conversion_that_was_cut_short_is_done_again(made, monkeypatch):
+def test_a_conversion_that_was_cut_short_is_done_again(made):
     source, cache, done = made
     whole = module._convert
 
@@ -68,10 +69,10 @@ def test_a_conversion_that_was_cut_short_is_done_again(made, monkeypatch):
         whole(source, folder)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "_convert", killed)
-    with pytest.raises(KeyboardInterrupt):
-        converted(source, cache)
-    monkeypatch.setattr(module, "_convert", whole)
+    with patching() as killing:
+        killing(module, "_convert", killed)
+        with pytest.raises(KeyboardInterrupt):
+            converted(source, cache)
     assert weights_of(converted(source, cache)) == b"weights"
     assert len(done) == 2
 
@@ -87,7 +88,7 @@ def _convert_in(source, cache, results):
 
 
 @pytest.mark.slow
-def test_a_converted_model_is_the_one_in_the_file(tmp_path, monkeypatch):
+def test_a_converted_model_is_the_one_in_the_file(tmp_path, patch):
     try:
         source = find_model("smollm2")
     except ConfigError as error:
@@ -105,7 +106,7 @@ def test_a_converted_model_is_the_one_in_the_file(tmp_path, monkeypatch):
     def never(source, folder):
         raise AssertionError
 
-    monkeypatch.setattr(module, "_convert", never)
+    patch(module, "_convert", never, never_called=True)
     cached = open_model("smollm2", "causal", context_length=64, cache=tmp_path)
     assert replace(cached.source, location="", gguf_file=None) == replace(plain.source, location="", gguf_file=None)
     left, right = (dict(opened.model.named_parameters()) for opened in (plain, cached))

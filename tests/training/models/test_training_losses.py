@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support.patches import patching
 from support.small_models import FAMILIES, coding, load_model, sentence_example, write
 from support.tiny import CONTROL, TOKENIZER, records_of, tiny_model
 
@@ -47,7 +48,7 @@ def test_pretrained_models(families, family, kind, tmp_path):
     assert torch.allclose(example_losses(loaded.model, batch), by_hand(loaded.model, batch), atol=1e-5)
 
 
-def test_the_fused_head_and_the_logits_agree(monkeypatch):
+def test_the_fused_head_and_the_logits_agree():
     model = tiny_model()
     ids = torch.randint(0, 200, (3, 9), generator=torch.Generator().manual_seed(0))
     labels = ids.clone()
@@ -55,8 +56,8 @@ def test_the_fused_head_and_the_logits_agree(monkeypatch):
     weights = torch.rand(3, 9, generator=torch.Generator().manual_seed(1))
     for given in (None, weights):
         fused = causal_lm_losses(model, ids, labels, weights=given)
-        with monkeypatch.context() as patch:
-            patch.setattr("pipelines.dp.language.PLAIN_HEADS", PLAIN_HEADS - {"GPT2LMHeadModel"})
+        with patching() as patch:
+            patch.constant("pipelines.dp.language", "PLAIN_HEADS", PLAIN_HEADS - {"GPT2LMHeadModel"})
             assert torch.allclose(causal_lm_losses(model, ids, labels, weights=given), fused, atol=1e-5)
     assert fused[2] == 0
     shifted = output_losses(model, {"input_ids": ids}, ids)  # asked for what it reads, not for what comes next

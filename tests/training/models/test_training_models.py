@@ -273,7 +273,7 @@ def test_a_model_without_the_weights_of_its_head_is_refused(families, tmp_path):
     assert load_model(str(tmp_path), "classification", num_labels=2, seed=0).model.config.num_labels == 2
 
 
-def test_what_is_not_at_hand_is_refused_with_what_to_do(families, tmp_path, monkeypatch):
+def test_what_is_not_at_hand_is_refused_with_what_to_do(families, tmp_path, patch):
     with pytest.raises(ConfigError, match="hf download no-such-owner/no-such-model"):
         load_model("no-such-owner/no-such-model", "causal", seed=0)
     with pytest.raises(ConfigError, match="--revision v1"):
@@ -295,7 +295,7 @@ def test_what_is_not_at_hand_is_refused_with_what_to_do(families, tmp_path, monk
     def none(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(importlib.metadata, "distribution", none)
+    patch(importlib.metadata, "distribution", none)
     with pytest.raises(ConfigError, match=r"reticent\[minilm\]"):
         find_model("minilm")
 

@@ -2,7 +2,6 @@
 
 import math
 import random
-import sys
 
 import numpy as np
 import pytest
@@ -134,8 +133,8 @@ def test_all_scores_at_once_and_perfect_output():
         assert getattr(worse, name) < getattr(scores, name)
 
 
-def test_a_missing_library_is_named_and_the_rest_is_scored(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+def test_a_missing_library_is_named_and_the_rest_is_scored(patch):
+    patch.missing_module("sacrebleu.metrics.bleu")
     scores = score_texts(["a b"], [["a b"]])
     assert scores.bleu is None
     assert "reticent[metrics]" in scores.missing["bleu"]

@@ -1,0 +1,247 @@
+"""Every benchmark runs at toy size, in a copy of its folder, so that no kept result is overwritten."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from support import REPOSITORY
+from support.project import reticent, small_project
+from support.session import made_once
+from support.tiny_token_classifier import write_model
+from toy_data import write_toy_data
+
+MOST_SECONDS = 300
+
+
+@dataclass(frozen=True)
+class Toy:
+    """One command, without ``python`` before it.
+
+    Attributes:
+        command: with ``{data}`` for the data sets and ``{work}`` for an empty folder.
+        writes: files that are not there before, or are written anew; places as in the command, or below the root.
+        says: words that it prints.
+        settings: values of the pipeline's settings, by TABLE__FIELD.
+        needs: modules without which it is skipped: other people's tools, in environments of their own.
+        before: what makes ready, in the folder ``{work}``.
+    """
+
+    command: str
+    writes: tuple[str, ...] = ()
+    says: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    before: Callable[[Path], object] = lambda work: None
+
+
+def results(*names: str) -> tuple[str, ...]:
+    return tuple(f"benchmarks/results/{name}" for name in names)
+
+
+def detector(work: Path) -> None:
+    """A detector as `train_english_detector` leaves it, untrained."""
+    from train_english_detector import DESCRIPTION, describe
+
+    write_model(work / "detector", classes=("O", "B-PERSON", "I-PERSON"))
+    describe(work / "detector", ["btc_train"])
+    assert (work / "detector" / DESCRIPTION).exists()
+
+
+def finished_run(work: Path) -> None:
+    """A project that has run."""
+    config = small_project(work / "project", dialogues=12)
+    assert reticent("run", config, cwd=config.parent).returncode == 0
+
+
+TOYS = {
+    "audit_methods": Toy(
+        "benchmarks/audit_methods.py --seeds 1 --dialogues 40 --canaries 20 --only no_dp --work {work}"
+        " --set TRAIN__EPOCHS=1 --set AUDIT__NUM_MEMBERS=20",
+        writes=results("audit_methods.json"),
+    ),
+    "audit_plots": Toy(
+        "benchmarks/audit_plots.py --out {work}",
+        writes=("{work}/audit-exposure.svg", "{work}/audit-miss-rates.svg", "{work}/audit-roc.svg"),
+    ),
+    "calibrated_policy": Toy("benchmarks/calibrated_policy.py limits --data-dir {data}", says="limits"),
+    "dedup": Toy(
+        "benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "dedup_kernel": Toy("benchmarks/dedup_kernel.py --sentences 20000 --repeats 1", says="compiled"),
+    "dedup_peers": Toy("benchmarks/dedup_peers.py rbloom {work} --idle", says="{", needs=("rbloom",)),
+    "dedup_scale": Toy("benchmarks/dedup_scale.py --corpus 2000 4000 --keys 2000 4000 --repeats 1", says="4,000"),
+    "domains": Toy(
+        "benchmarks/domains.py --data-dir {data} --conversations 12 --epochs 1 --steps 10 --prompts airline"
+        " --models Public --work {work}",
+        writes=results("domains.json"),
+    ),
+    "dp_step": Toy(
+        "benchmarks/dp_step.py --shapes gpt2-toy --contenders plain ours --rounds 1 --quiet --output {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "encryption": Toy("benchmarks/encryption.py --rows 2000", says="log"),
+    "english_detector": Toy(
+        "benchmarks/english_detector.py --data-dir {data} --of-btc {work}/detector --of-wnut {work}/detector"
+        " --out {work}/out.json",
+        writes=("{work}/out.json",),
+        before=detector,
+    ),
+    "exposure": Toy("benchmarks/exposure.py --digits 3 --tokenizer bytes --peer-sample 50", says="factor"),
+    "gate_growth": Toy(
+        "benchmarks/gate_growth.py --sentences 2000 4000 --partition 1000 --work {work} --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "gpu.__main__": Toy(
+        "-m benchmarks.gpu --device cpu --tiny --only exactness/noise --out {work}", writes=("{work}/summary.json",)
+    ),
+    "gpu.parts": Toy("-m benchmarks.gpu.parts {data}/ner --out {work}/parts", writes=("{work}/parts/parts.json",)),
+    "growth": Toy(
+        "benchmarks/growth.py --dialogues 2 6 --stages split --work {work}/growth --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "increment": Toy("benchmarks/increment.py --files 2 --dialogues 3", says='"ratio"'),
+    "membership": Toy(
+        "benchmarks/membership.py --data-dir {data} --records 30 --base-records 60 --epochs 1 --work {work}",
+        writes=results("membership.json"),
+    ),
+    "methods_table": Toy(
+        "benchmarks/methods_table.py --data-dir {data} --sentences 60 --only no_dp --work {work}",
+        writes=(*results("methods.json"), "docs/methods.md"),
+    ),
+    "miss_rate_coverage": Toy(
+        "benchmarks/miss_rate_coverage.py --repetitions 20 --out {work}/out.svg", writes=("{work}/out.svg",)
+    ),
+    "nights": Toy(
+        "benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "opacus_examples": Toy(
+        "benchmarks/opacus_examples.py --examples words --seeds 1 --rounds 1 --write {work}/out.md",
+        writes=("{work}/out.md",),
+        needs=("opacus", "sklearn"),
+    ),
+    "orderings": Toy(
+        "benchmarks/orderings.py --data-dir {data} --seeds 1 --sentences 60 --corpus customersim --only no_dp"
+        " --work {work}",
+        writes=results("orderings.json", "orderings.md"),
+    ),
+    "performance": Toy(
+        "benchmarks/performance.py --only night --limit 200",
+        writes=(*results("performance.json"), "README.md"),
+    ),
+    "pii": Toy("benchmarks/pii.py --data-dir {data} --texts 4 --out {work}/out.json", writes=("{work}/out.json",)),
+    "policy_coverage": Toy("benchmarks/policy_coverage.py --data-dir {data} --lines 10", says="after_collapsing"),
+    "policy_misses": Toy(
+        "benchmarks/policy_misses.py --data-dir {data} --sentences 100 --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "propagation": Toy(
+        "benchmarks/propagation.py --data-dir {data} --dialogues 3 --out {work}/out.json", writes=("{work}/out.json",)
+    ),
+    "public_side": Toy(
+        "benchmarks/public_side.py --data-dir {data} --texts 20 --out {work}/out.json", writes=("{work}/out.json",)
+    ),
+    "redaction": Toy("benchmarks/redaction.py --sentences 20 --rounds 1 --one-process", says="presidio"),
+    "reproduce.__main__": Toy(
+        "-m benchmarks.reproduce --quick --only selective/table2 --results {work}/results --work {work}/made",
+        says="selective",
+    ),
+    "scale_plan": Toy("benchmarks/scale_plan.py", says="sentences"),
+    "schedule": Toy("benchmarks/schedule.py --partitions 40 --workers 4", says="all of it"),
+    "split": Toy(
+        "benchmarks/split.py --characters 20000 --repeats 1 --out {work}/out.json", writes=("{work}/out.json",)
+    ),
+    "stability": Toy(
+        "benchmarks/stability.py --data-dir {data} --dialogues 3 --lines 5 --rounds 1 --workers 1"
+        " --out {work}/out.json",
+        writes=("{work}/out.json",),
+    ),
+    "startup": Toy(
+        "benchmarks/startup.py --config {work}/project/reticent.toml --runs 1 --out {work}/out.json",
+        writes=("{work}/out.json",),
+        before=finished_run,
+    ),
+    "synthetic": Toy(
+        "benchmarks/synthetic.py --only built-in --dialogues 60 --rows 30 --work {work} --out {work}/out.json",
+        writes=("{work}/out.json",),
+        settings={"SYNTHESIZE__DOWNSTREAM_STEPS": "2", "TRAIN__EPOCHS": "1"},
+    ),
+    "task_scores": Toy(
+        "benchmarks/task_scores.py --data-dir {data} --tasks e2e_scratch --only no_dp --work {work}",
+        writes=results("tasks.json", "tasks.md"),
+    ),
+    "train_english_detector": Toy(
+        "benchmarks/train_english_detector.py --data-dir {data} --train btc_dev --out {work}/detector",
+        writes=("{work}/detector/reticent.json",),
+    ),
+    "vllm_opens": Toy("benchmarks/vllm_opens.py {work}", says="same", needs=("vllm",)),
+}
+TO_COME = {"audit_tightness": "filled in when the branch that changes it has merged; it keeps --only and --runs"}
+
+
+def benchmarks() -> Iterator[str]:
+    """Those that can be run, by module."""
+    folder = REPOSITORY / "benchmarks"
+    for path in sorted(folder.rglob("*.py")):
+        if "__main__" in path.read_text("utf-8"):
+            yield ".".join(path.relative_to(folder).with_suffix("").parts)
+
+
+def test_every_benchmark_has_a_run_at_toy_size() -> None:
+    assert sorted([*TOYS, *TO_COME]) == list(benchmarks())
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """What benchmarks read and write of the project, copied; the code itself is that of the checkout."""
+    return made_once("benchmarks", _copy)
+
+
+def _copy(folder: Path) -> None:
+    for name in ("benchmarks", "docs"):
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "README.md", folder)
+    for name in ("pipelines", "tasks", "flows", "reticent", "tests"):
+        (folder / name).symlink_to(REPOSITORY / name)
+    write_toy_data(folder / "data")
+    me = ["-c", "user.name=x", "-c", "user.email=x"]
+    for command in (["init", "-q"], ["add", "README.md"], [*me, "commit", "-qmx"]):
+        subprocess.run(["git", *command], cwd=folder, check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TOYS)
+def test_it_runs_at_toy_size(name: str, root: Path, tmp_path: Path) -> None:
+    toy = TOYS[name]
+    if missing := [module for module in toy.needs if importlib.util.find_spec(module) is None]:
+        pytest.skip(f"another tool that is measured beside ours is not installed: {', '.join(missing)}")
+    places = {"data": str(root / "data"), "work": str(tmp_path)}
+    toy.before(tmp_path)
+    settings = {f"RETICENT__{name}": value for name, value in toy.settings.items()}
+    written = [root / place.format(**places) for place in toy.writes]
+    before = {path: path.stat().st_mtime_ns for path in written if path.exists()}
+    done = subprocess.run(
+        [sys.executable, *(word.format(**places) for word in toy.command.split())],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", **settings},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-1000:]}\n{done.stderr[-3000:]}"
+    assert toy.says in done.stdout
+    assert done.stdout or written, "a run that leaves nothing shows nothing"
+    for path in written:
+        assert path.exists(), path
+        assert path.stat().st_size
+        assert path.stat().st_mtime_ns > before.get(path, 0), path
