@@ -29,6 +29,8 @@ os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+pytest_plugins = ["support.skips"]
+
 _scan_source = functools.cache(code.scan_source)
 
 
