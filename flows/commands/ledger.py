@@ -221,8 +221,9 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
 
     releases = checked_releases(roots)
     latest = latest_model(roots)
-    groups = overlapping([r for r in releases if r.state == "published"], scope)
-    return next((members for members in groups if any(r.key == latest for r in members)), ())
+    groups = overlapping(releases, scope)  # what ended early links others: later entries do not repeat what it named
+    found = next((members for members in groups if any(r.key == latest for r in members)), ())
+    return tuple(r for r in found if r.state == "published")
 
 
 def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mapping[str, Any], tuple[Release, ...]]:

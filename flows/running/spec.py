@@ -18,6 +18,7 @@ from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
 from pipelines.store.forgotten import read_forgotten
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.ledger import enter_older
 from pipelines.store.mirror import require_protocol
 from pipelines.store.moving import move_in
 from pipelines.store.reviews import review_state
@@ -199,6 +200,7 @@ def begin(
     if settings.store.mirror_url:
         require_protocol(settings.store.mirror_url)
     move_in(roots)
+    enter_older(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
     return str(save_spec(make_session(spec)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,28 @@ from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
 from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import digest_file, numbered
-from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
+from pipelines.store.documents import check_documents
+from pipelines.store.ledger import (
+    append,
+    document_of,
+    locked,
+    published,
+    read_documents,
+    release_of,
+    releases_of,
+    with_line,
+)
 from pipelines.store.ledger_check import check_releases, is_close
-from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, COPIED, SIGNATURE_FIELDS, SIGNED
+from pipelines.store.ledger_file import (
+    ACKNOWLEDGED,
+    AUDITED,
+    AUDITS_SETTLED,
+    COPIED,
+    DOCUMENTS,
+    SIGNATURE_FIELDS,
+    SIGNED,
+    LedgerError,
+)
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, bears_seal
@@ -42,6 +62,7 @@ class _Found:
     copies: list[dict[str, Any]] = field(default_factory=list)
     signatures: list[dict[str, Any]] = field(default_factory=list)
     published: set[str] = field(default_factory=set)
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
     num_unverified: int = 0
     num_lost: int = 0
 
@@ -124,6 +145,8 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
             elif document["type"] == "release":
                 release = release_of(document)
                 found.releases.append(release if is_verified else _unverified(release))
+            elif document["type"] == DOCUMENTS and is_verified:
+                found.documents[str(document["release_id"])] = document
             elif document["type"] == AUDITED:
                 audit = {name: document[name] for name in ("type", "audit", "run_id", "p_value")}
                 found.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
@@ -135,10 +158,22 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
                 found.audits.append({name: document[name] for name in ("type", "reason")})
         except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):
             found.num_lost += 1
+    found.releases = [_with_documents(roots, r, found.documents.get(r.release_id)) for r in found.releases]
     found.num_lost += max(0, expected - len(raw))
     if found.num_lost or found.num_unverified:  # the mark of any of them may be what was lost
         found.published |= {release.release_id for release in found.releases}
     return found
+
+
+def _with_documents(roots: Roots, release: Release, line: Mapping[str, Any] | None) -> Release:
+    """A release with what a later line says of its documents; it overlaps with every other where they are lost."""
+    if release.tokens is not None and line is not None:
+        release = with_line(release, line)
+    try:
+        check_documents(roots, [release])
+    except LedgerError:
+        return replace(release, tokens=None, documents=None)
+    return release
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -154,7 +189,7 @@ def _unverified(release: Release) -> Release:
     from pipelines.accounting.events import NonPrivate
     from pipelines.accounting.ledger import epsilon_alone
 
-    plain = replace(release, tokens=None, overlaps=(), facts=None, is_public=True)
+    plain = replace(release, tokens=None, overlaps=(), documents=None, facts=None, is_public=True)
     if is_close(epsilon_alone(plain), math.inf if release.epsilon is None else release.epsilon):
         return plain
     return replace(plain, event=NonPrivate(), epsilon=None)

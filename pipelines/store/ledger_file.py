@@ -40,10 +40,12 @@ COPIED: Final = "copied"
 """The type of the line that says, with a reason, that a copy of the store may spend as well."""
 SIGNED: Final = "signed"
 """The type of the line that says who signed which run (`pipelines.store.sign_offs`)."""
+DOCUMENTS: Final = "documents"
+"""The type of the line that says which documents a release read that an earlier version entered."""
 SIGNATURE_FIELDS: Final = ("name", "at", "run_id", "digest", "report")
 """What such a line says: the person, when, the run, SHA-256 of the page that was signed, the key of its report."""
 _TYPES: Final = frozenset(
-    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED}
+    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED, DOCUMENTS}
 )
 
 WAY_OUT: Final = (
