@@ -16,7 +16,7 @@ from pipelines.store import runs
 from pipelines.store.due import Training, last_training, training_before_forgetting
 from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
-from pipelines.store.forgotten import read_forgotten
+from pipelines.store.forgotten import enter_list, read_forgotten
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
 from pipelines.store.ledger import enter_older
 from pipelines.store.mirror import require_protocol
@@ -201,6 +201,7 @@ def begin(
         require_protocol(settings.store.mirror_url)
     move_in(roots)
     enter_older(roots)
+    enter_list(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
     return str(save_spec(make_session(spec)))

@@ -20,6 +20,7 @@ from pipelines.store import identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import digest_file, numbered
 from pipelines.store.documents import check_documents
+from pipelines.store.forgotten import digest_now, forgotten_path, read_forgotten
 from pipelines.store.ledger import (
     append,
     document_of,
@@ -37,6 +38,7 @@ from pipelines.store.ledger_file import (
     AUDITS_SETTLED,
     COPIED,
     DOCUMENTS,
+    FORGOT,
     SIGNATURE_FIELDS,
     SIGNED,
     LedgerError,
@@ -110,7 +112,7 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         if found.num_lost:
             lost = _lost(found)
             lines += [document_of(lost), published(lost.release_id)]
-        lines += [*found.audits, *found.copies, *found.signatures]
+        lines += [*found.audits, *found.copies, *found.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
         append(roots, path, lines)
     return {
         "num_kept": len(found.releases),
@@ -124,9 +126,20 @@ def _is_whole(roots: Roots, path: Path) -> bool:
     try:
         identity.check_identity(roots.private, roots.secret)
         check_releases(roots, releases_of(roots, read_documents(roots, path)))
+        read_forgotten(roots)
     except (PrivacyGateError, SealError):
         return False
     return True
+
+
+def _forgotten(roots: Roots) -> str | None:
+    """The digest of the list of what was forgotten, as it is now; one that was edited is set aside."""
+    try:
+        return digest_now(roots)
+    except SealError:
+        path = forgotten_path(roots)
+        path.rename(numbered(path.parent, "forgotten.damaged-{}.json"))
+        return None
 
 
 def _found(roots: Roots, path: Path, expected: int) -> _Found:

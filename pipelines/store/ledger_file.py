@@ -42,10 +42,13 @@ SIGNED: Final = "signed"
 """The type of the line that says who signed which run (`pipelines.store.sign_offs`)."""
 DOCUMENTS: Final = "documents"
 """The type of the line that says which documents a release read that an earlier version entered."""
+FORGOT: Final = "forgot"
+"""The type of the line that holds the digest of the list of forgotten documents, as it is from there on."""
 SIGNATURE_FIELDS: Final = ("name", "at", "run_id", "digest", "report")
 """What such a line says: the person, when, the run, SHA-256 of the page that was signed, the key of its report."""
 _TYPES: Final = frozenset(
-    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED, DOCUMENTS}
+    {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED}
+    | {DOCUMENTS, FORGOT}
 )
 
 WAY_OUT: Final = (

@@ -17,6 +17,7 @@ from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
 from pipelines.store.disk import remove_tree
+from pipelines.store.forgotten import read_forgotten
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError
@@ -34,6 +35,7 @@ from pipelines.store.publish import (
     root_manifest_damage,
 )
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
+from pipelines.store.seals import SealError
 from pipelines.store.session import Session
 from pipelines.store.views import drop_dangling
 from pipelines.walks import outermost
@@ -82,8 +84,11 @@ def _ledger_problem(roots: Roots) -> str | None:
     """Why the ledger is not as it was written, or contradicts what else is known of releases; None if neither."""
     try:
         check_releases(roots, read_ledger(roots))
+        read_forgotten(roots)
     except LedgerError as error:
         return str(error)
+    except SealError:
+        return None  # of the list, which `runs.changed_documents` tells
     return None
 
 
