@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.running.spec import open_store
+from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from flows.settings import Settings, load_settings
 from pipelines.accounting.claim_documents import credit_of
@@ -117,7 +117,7 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
     from pipelines.store.roots import open_roots
 
     settings = load_settings(config, environ)
-    roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key())
+    roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key(), state=state_folder())
     document = acknowledge_damage(roots, reason)
     return document, _acknowledged_text(document)
 

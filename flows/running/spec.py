@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,13 @@ def open_store(settings: Settings, *, create: bool = True) -> Roots:
     """
     if settings.store.require_encrypted_fs:
         require_encrypted(settings.roots()[0])
-    return open_roots(*settings.roots(), create=create, store_key=settings.store_key())
+    return open_roots(*settings.roots(), create=create, store_key=settings.store_key(), state=state_folder())
+
+
+def state_folder() -> Path:
+    """The folder of this user that keeps how long ledgers were (``XDG_STATE_HOME``, or ``~/.local/state``)."""
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "reticent"
 
 
 def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
@@ -145,6 +152,7 @@ def spec_and_wait(
         forced=tuple(forced),
         trained_by=None if waits is None else waits.run_id,
         store_key=settings.store_key(),
+        state=str(state_folder()),
     )
     return spec, waits
 

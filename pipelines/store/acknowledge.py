@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
-from pipelines.store import identity, ledger_file
+from pipelines.store import home, identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import digest_file, numbered
 from pipelines.store.documents import check_documents
@@ -114,6 +114,9 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
             lines += [document_of(lost), published(lost.release_id)]
         lines += [*found.audits, *found.copies, *found.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
         append(roots, path, lines)
+        lives = home.home_of(roots)
+        if found.num_lost and lives and lives.path == str(roots.private) and not home.is_here(roots, lives):
+            home.settle(roots)  # an older copy was put back in place, and what it lacks is counted now
     return {
         "num_kept": len(found.releases),
         "num_unverified": found.num_unverified,

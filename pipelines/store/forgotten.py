@@ -113,8 +113,8 @@ def _checked(roots: Roots, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]
         raise LedgerError(
             f"{path}, the list of what was forgotten, {'was removed' if document is None else 'is an older one'}: "
             "runs would read forgotten documents again. Restore the newest copy of the file from a backup. If there is "
-            "none, `reticent ledger --acknowledge-damage REASON` goes on with what is there; then give `reticent forget` "
-            "again for every document that has to stay out"
+            "none, `reticent ledger --acknowledge-damage REASON` goes on with what is there; then `reticent forget` "
+            "again every document that has to stay out"
         )
     return document
 

@@ -131,9 +131,8 @@ def anchor_of(private: Path) -> Anchor | None:
     return Anchor.from_json((read_identity(private) or {}).get("ledger"))
 
 
-def write_anchor(private: Path, secret: bytes, anchor: Anchor) -> None:
-    """Writes down how long the ledger is now. The caller holds the ledger."""
-    home = (read_identity(private) or {}).get("home")
+def write_anchor(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str, Any] | None) -> None:
+    """Writes down how long the ledger is now, and where the store lives. The caller holds the ledger."""
     _write(private, secret, anchor, home)
 
 

@@ -27,8 +27,7 @@ from pipelines.store import ledger_file, versions
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
 from pipelines.store.documents import compare_documents, split_keys_of, with_data, write_documents
-from pipelines.store.home import require_home
-from pipelines.store.identity import write_anchor
+from pipelines.store.home import note_ledger, require_home
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import COPIED, DOCUMENTS, FILE, WAY_OUT, Anchor, LedgerError
 from pipelines.store.locks import is_held
@@ -67,7 +66,7 @@ def locked(roots: Roots) -> Iterator[Path]:
 def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:
     """Adds lines, and writes down how long the ledger is now. The caller holds the ledger and has read it."""
     anchor = ledger_file.append(path, roots.secret, documents)
-    write_anchor(roots.private, roots.secret, anchor)
+    note_ledger(roots, anchor)
     return anchor
 
 
