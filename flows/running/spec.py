@@ -86,7 +86,7 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
         partition_documents=corpus.partition_documents,
         name_folds=corpus.name_folds,
     )
-    cache = StatCache(roots.cache / "inputs.json")
+    cache = StatCache(roots.cache / "inputs.json", roots.secret)
     forgotten = read_forgotten(roots)
     return corpus_state(request, roots.secret, cache, read=read, progress=progress, forgotten=forgotten)
 

@@ -23,6 +23,8 @@ from pipelines.store.session import Session
 _LATEST = "latest.json"
 _RECORD = "record.json"
 _SPEC = "spec.json"
+RECORDED = "recorded"
+"""The field of a specification that says that its run has a record."""
 FORGOTTEN = "forgotten"
 """The field of a record that says that the run read something that was forgotten since."""
 
@@ -83,6 +85,10 @@ def record(
     folder.mkdir(mode=0o700, exist_ok=True)
     secret = session.roots.secret
     write_sealed(folder / _RECORD, document, "run", secret)
+    if (spec := spec_document(session.roots, session.spec.run_id)) is not None:
+        write_sealed(
+            folder / _SPEC, {**spec, RECORDED: True}, "run", secret
+        )  # a record that goes is missed from now on
     if make_latest:
         latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
         write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
@@ -173,6 +179,22 @@ def changed_documents(roots: Roots) -> list[tuple[str, str]]:
         except SealError as error:
             found.append((path.relative_to(roots.private).as_posix(), str(error)))
     return found
+
+
+def missing_documents(roots: Roots) -> list[tuple[str, str]]:
+    """Files of runs that were there and are gone: path below the private root, and why. A whole folder may go."""
+    found = []
+    for folder in _folders(roots):
+        spec, has_record = _read(roots, folder / _SPEC, "run"), (folder / _RECORD).exists()
+        if has_record and not (folder / _SPEC).exists():
+            found.append(folder / _SPEC)
+        if not has_record and spec is not None and spec.get(RECORDED):
+            found.append(folder / _RECORD)
+    latest_path = roots.private / _LATEST
+    if not latest_path.exists() and any(r.get("became_latest") for r in records(roots)):
+        found.append(latest_path)
+    remedy = "is missing; restore it from a backup"
+    return [(path.relative_to(roots.private).as_posix(), f"{path} {remedy}") for path in found]
 
 
 def _folders(roots: Roots) -> list[Path]:

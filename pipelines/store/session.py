@@ -108,7 +108,8 @@ class RunSpec:
             StoreError: it was written by another version.
         """
         fields = dict(document)
-        fields.pop(SEAL, None)
+        for name in (SEAL, "recorded"):  # `runs.RECORDED`
+            fields.pop(name, None)
         if fields.pop("schema_version", None) != versions.RUN:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
         fields["runtime"] = Runtime(**fields["runtime"])
@@ -254,7 +255,7 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
         table: config_class(reference).model_validate(spec.settings.get(table, {}))
         for table, reference in config_references().items()
     }
-    cache = StatCache(roots.cache / "code.json")
+    cache = StatCache(roots.cache / "code.json", roots.secret)
     return Session(spec, roots, configs, cache, CodeDigests(cache))
 
 

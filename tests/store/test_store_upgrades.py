@@ -220,7 +220,7 @@ def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]
 ADDED_SINCE = {
     "store.json": {"home"},  # where it runs next
     # A release of the corpus as it is; no witness.
-    "specification": {"purpose", "parent", "overlay", "left_out", "trained_by", "state"},
+    "specification": {"purpose", "parent", "overlay", "left_out", "trained_by", "state", "recorded"},
     "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by"},  # not counted; it trained
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
     "ledger, release": {"documents"},  # not known, or told by a later line
