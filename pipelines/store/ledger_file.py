@@ -147,7 +147,7 @@ def read_lines(path: Path, secret: bytes, anchors: Iterable[tuple[str, Anchor]] 
                 f"the privacy ledger {path} has {len(documents)} lines, and {where} says that it had {anchor.count}: "
                 f"it was cut, replaced by an older copy, or removed. {WAY_OUT}"
             )
-        if documents[anchor.count - 1].get(SEAL) != anchor.head:
+        if documents[anchor.count - 1].get(SEAL, "") != anchor.head:
             raise LedgerError(
                 f"line {anchor.count} of the privacy ledger {path} is not the one that {where} names: the ledger is "
                 f"that of another store or time. {WAY_OUT}"

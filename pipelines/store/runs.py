@@ -24,7 +24,7 @@ _LATEST = "latest.json"
 _RECORD = "record.json"
 _SPEC = "spec.json"
 RECORDED = "recorded"
-"""The field of a specification that says that its run has a record."""
+"""The field of a run's specification and record that says that both were written."""
 FORGOTTEN = "forgotten"
 """The field of a record that says that the run read something that was forgotten since."""
 
@@ -84,8 +84,11 @@ def record(
     folder = session.roots.runs / session.spec.run_id
     folder.mkdir(mode=0o700, exist_ok=True)
     secret = session.roots.secret
+    spec = spec_document(session.roots, session.spec.run_id)
+    if spec is not None:
+        document[RECORDED] = True
     write_sealed(folder / _RECORD, document, "run", secret)
-    if (spec := spec_document(session.roots, session.spec.run_id)) is not None:
+    if spec is not None:
         write_sealed(
             folder / _SPEC, {**spec, RECORDED: True}, "run", secret
         )  # a record that goes is missed from now on
@@ -185,11 +188,9 @@ def missing_documents(roots: Roots) -> list[tuple[str, str]]:
     """Files of runs that were there and are gone: path below the private root, and why. A whole folder may go."""
     found = []
     for folder in _folders(roots):
-        spec, has_record = _read(roots, folder / _SPEC, "run"), (folder / _RECORD).exists()
-        if has_record and not (folder / _SPEC).exists():
-            found.append(folder / _SPEC)
-        if not has_record and spec is not None and spec.get(RECORDED):
-            found.append(folder / _RECORD)
+        pair = (folder / _SPEC, folder / _RECORD)
+        told = any((_read(roots, path, "run") or {}).get(RECORDED) for path in pair)
+        found += [path for path in pair if told and not path.exists()]
     latest_path = roots.private / _LATEST
     if not latest_path.exists() and any(r.get("became_latest") for r in records(roots)):
         found.append(latest_path)
