@@ -223,14 +223,6 @@ ADDED_SINCE = {
     "specification": {"purpose", "parent", "overlay", "left_out", "trained_by", "state", "recorded"},
     # Not counted; it trained.
     "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by", "recorded"},
-        "purpose",
-        "parent",
-        "overlay",
-        "left_out_files",
-        "warnings",
-        "trained_by",
-        "recorded",
-    },  # not counted; it trained
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
     "ledger, release": {"documents"},  # not known, or told by a later line
     "facts": {"recipe", "holds_rows"},  # none: the first version of each part, and a gate that held nothing
