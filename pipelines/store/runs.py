@@ -88,13 +88,11 @@ def record(
     if spec is not None:
         document[RECORDED] = True
     write_sealed(folder / _RECORD, document, "run", secret)
-    if spec is not None:
-        write_sealed(
-            folder / _SPEC, {**spec, RECORDED: True}, "run", secret
-        )  # a record that goes is missed from now on
     if make_latest:
         latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
         write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
+    if spec is not None:  # from here on, a file of the run that goes is missed
+        write_sealed(folder / _SPEC, {**spec, RECORDED: True}, "run", secret)
     return document
 
 
@@ -192,7 +190,8 @@ def missing_documents(roots: Roots) -> list[tuple[str, str]]:
         told = any((_read(roots, path, "run") or {}).get(RECORDED) for path in pair)
         found += [path for path in pair if told and not path.exists()]
     latest_path = roots.private / _LATEST
-    if not latest_path.exists() and any(r.get("became_latest") for r in records(roots)):
+    ended = (r for r in records(roots) if r.get("became_latest"))
+    if not latest_path.exists() and any((spec_document(roots, str(r["run_id"])) or {}).get(RECORDED) for r in ended):
         found.append(latest_path)
     remedy = "is missing; restore it from a backup"
     return [(path.relative_to(roots.private).as_posix(), f"{path} {remedy}") for path in found]
