@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flows.running.spec import open_store
+from flows.running.spec import open_store, state_folder
 from flows.running.spending import checked_releases, latest_model, spent, trusted_text
 from flows.settings import Settings, load_settings
 from pipelines.accounting.claim_documents import credit_of
@@ -117,7 +117,7 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
     from pipelines.store.roots import open_roots
 
     settings = load_settings(config, environ)
-    roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key())
+    roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key(), state=state_folder())
     document = acknowledge_damage(roots, reason)
     return document, _acknowledged_text(document)
 
@@ -221,8 +221,9 @@ def group_of_latest(roots: Roots, scope: Scope) -> tuple[Release, ...]:
 
     releases = checked_releases(roots)
     latest = latest_model(roots)
-    groups = overlapping([r for r in releases if r.state == "published"], scope)
-    return next((members for members in groups if any(r.key == latest for r in members)), ())
+    groups = overlapping(releases, scope)  # what ended early links others: later entries do not repeat what it named
+    found = next((members for members in groups if any(r.key == latest for r in members)), ())
+    return tuple(r for r in found if r.state == "published")
 
 
 def standing_run(settings: Settings, roots: Roots, *, then: str) -> tuple[Mapping[str, Any], tuple[Release, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from pipelines.store import runs
 from pipelines.store.due import Training, last_training, training_before_forgetting
 from pipelines.store.encrypted_fs import require_encrypted
 from pipelines.store.file_system import require_usable
-from pipelines.store.forgotten import read_forgotten
+from pipelines.store.forgotten import enter_list, read_forgotten
 from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.ledger import enter_older
 from pipelines.store.mirror import require_protocol
 from pipelines.store.moving import move_in
 from pipelines.store.reviews import review_state
@@ -64,7 +66,13 @@ def open_store(settings: Settings, *, create: bool = True) -> Roots:
     """
     if settings.store.require_encrypted_fs:
         require_encrypted(settings.roots()[0])
-    return open_roots(*settings.roots(), create=create, store_key=settings.store_key())
+    return open_roots(*settings.roots(), create=create, store_key=settings.store_key(), state=state_folder())
+
+
+def state_folder() -> Path:
+    """The folder of this user that keeps how long ledgers were (``XDG_STATE_HOME``, or ``~/.local/state``)."""
+    base = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (base if base.is_absolute() else Path("~/.local/state").expanduser()) / "reticent"
 
 
 def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progress = silent) -> CorpusState:
@@ -78,7 +86,7 @@ def read_corpus(settings: Settings, roots: Roots, *, read: bool, progress: Progr
         partition_documents=corpus.partition_documents,
         name_folds=corpus.name_folds,
     )
-    cache = StatCache(roots.cache / "inputs.json")
+    cache = StatCache(roots.cache / "inputs.json", roots.secret)
     forgotten = read_forgotten(roots)
     return corpus_state(request, roots.secret, cache, read=read, progress=progress, forgotten=forgotten)
 
@@ -144,6 +152,7 @@ def spec_and_wait(
         forced=tuple(forced),
         trained_by=None if waits is None else waits.run_id,
         store_key=settings.store_key(),
+        state=str(state_folder()),
     )
     return spec, waits
 
@@ -199,6 +208,8 @@ def begin(
     if settings.store.mirror_url:
         require_protocol(settings.store.mirror_url)
     move_in(roots)
+    enter_older(roots)
+    enter_list(roots)
     corpus = read_corpus(settings, roots, read=True, progress=progress)
     spec = make_spec(settings, corpus, selected=selected, forced=forced, verify=verify)
     return str(save_spec(make_session(spec)))

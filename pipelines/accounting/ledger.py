@@ -1,8 +1,9 @@
 """What all releases of a store cost together: compose the unamplified events first, give credit for redaction last.
 
-A release is a trained model that was published. Two releases *overlap* if they may share a record; overlap is taken
-over whole files, and across a chain of overlapping releases, so a record may be charged for a release that it was
-not in, never the reverse. Events of overlapping releases compose exactly, as one event, by privacy loss
+A release is a trained model that was published. Two releases *overlap* if they may share a record: if they read a
+document with the same text, or a file with the same name or content. Overlap goes across a chain of overlapping
+releases, so a record may be charged for a release that it was not in. A document that was edited and lies in another
+file is another document. Events of overlapping releases compose exactly, as one event, by privacy loss
 distributions; adding epsilons up would charge too much.
 """
 
@@ -31,6 +32,21 @@ _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
+class DocumentSet:
+    """Which documents a release read (`pipelines.store.documents`).
+
+    Attributes:
+        corpus: identifies the text of all its documents; equal for equal corpora.
+        num_new: number of documents that no earlier entry has.
+        digest: SHA-256 of the file of their names; None if there are none.
+    """
+
+    corpus: str
+    num_new: int = 0
+    digest: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Release:
     """One entry of the ledger.
 
@@ -45,7 +61,8 @@ class Release:
         data: digest of the private set; equal for equal private sets. None where it is not known.
         tokens: pseudonyms of the file names and contents that no earlier entry named. None where they are not known:
             such a release overlaps with every other.
-        overlaps: earlier releases that it shares a token with.
+        overlaps: releases that it shares a token or a document with, or may share one with for all that is known.
+        documents: which documents it read; None where that is not known.
         num_partitions: partitions of the private set.
         facts: what later claims need to know of it; None for one that an older version entered.
         is_public: whether the model is charged for: it goes to the public root, or is one of a comparison, of which any
@@ -64,6 +81,7 @@ class Release:
     data: str | None = None
     tokens: frozenset[str] | None = None
     overlaps: tuple[str, ...] = ()
+    documents: DocumentSet | None = None
     num_partitions: int = 0
     facts: ReleaseFacts | None = None
     is_public: bool = True
@@ -187,7 +205,8 @@ def overlapping(releases: Sequence[Release], scope: Scope = "overlap") -> list[t
 
     Args:
         releases: in the order in which they were entered.
-        scope: ``overlap``: chains of releases that share a file name or file content; ``store``: all in one group.
+        scope: ``overlap``: chains of releases that share a document, a file name or file content; ``store``: all in
+            one group.
     """
     if scope == "store":
         return [tuple(releases)] if releases else []

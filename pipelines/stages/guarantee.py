@@ -49,8 +49,8 @@ class GuaranteeConfig(StageConfig):
     )
     budget_scope: Literal["overlap", "store"] = Field(
         default="overlap",
-        description="Which releases compose. overlap: those that share a file name or file content, in chains. store: "
-        "all of this store; for rows that move between files.",
+        description="Which releases compose. overlap: those that share a document, a file name or file content, in "
+        "chains. store: all of this store; for documents that are edited and move between files.",
     )
 
     chosen_by: Literal["public_scores", "private_scores"] = Field(

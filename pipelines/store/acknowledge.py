@@ -10,17 +10,39 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
-from pipelines.store import identity, ledger_file
+from pipelines.store import home, identity, ledger_file
 from pipelines.store.anchors import anchors, set_changed_aside
 from pipelines.store.disk import digest_file, numbered
-from pipelines.store.ledger import append, document_of, locked, published, read_documents, release_of, releases_of
+from pipelines.store.documents import check_documents
+from pipelines.store.forgotten import digest_now, forgotten_path, read_forgotten
+from pipelines.store.ledger import (
+    append,
+    document_of,
+    locked,
+    published,
+    read_documents,
+    release_of,
+    releases_of,
+    with_line,
+)
 from pipelines.store.ledger_check import check_releases, is_close
-from pipelines.store.ledger_file import ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, COPIED, SIGNATURE_FIELDS, SIGNED
+from pipelines.store.ledger_file import (
+    ACKNOWLEDGED,
+    AUDITED,
+    AUDITS_SETTLED,
+    COPIED,
+    DOCUMENTS,
+    FORGOT,
+    SIGNATURE_FIELDS,
+    SIGNED,
+    LedgerError,
+)
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.roots import Roots
 from pipelines.store.seals import SealError, bears_seal
@@ -42,6 +64,7 @@ class _Found:
     copies: list[dict[str, Any]] = field(default_factory=list)
     signatures: list[dict[str, Any]] = field(default_factory=list)
     published: set[str] = field(default_factory=set)
+    documents: dict[str, dict[str, Any]] = field(default_factory=dict)
     num_unverified: int = 0
     num_lost: int = 0
 
@@ -89,8 +112,11 @@ def acknowledge_damage(roots: Roots, reason: str) -> dict[str, Any]:
         if found.num_lost:
             lost = _lost(found)
             lines += [document_of(lost), published(lost.release_id)]
-        lines += [*found.audits, *found.copies, *found.signatures]
+        lines += [*found.audits, *found.copies, *found.signatures, {"type": FORGOT, "digest": _forgotten(roots)}]
         append(roots, path, lines)
+        lives = home.home_of(roots)
+        if found.num_lost and lives and lives.path == str(roots.private) and not home.is_here(roots, lives):
+            home.settle(roots)  # an older copy was put back in place, and what it lacks is counted now
     return {
         "num_kept": len(found.releases),
         "num_unverified": found.num_unverified,
@@ -103,9 +129,20 @@ def _is_whole(roots: Roots, path: Path) -> bool:
     try:
         identity.check_identity(roots.private, roots.secret)
         check_releases(roots, releases_of(roots, read_documents(roots, path)))
+        read_forgotten(roots)
     except (PrivacyGateError, SealError):
         return False
     return True
+
+
+def _forgotten(roots: Roots) -> str | None:
+    """The digest of the list of what was forgotten, as it is now; one that was edited is set aside."""
+    try:
+        return digest_now(roots)
+    except SealError:
+        path = forgotten_path(roots)
+        path.rename(numbered(path.parent, "forgotten.damaged-{}.json"))
+        return None
 
 
 def _found(roots: Roots, path: Path, expected: int) -> _Found:
@@ -124,6 +161,8 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
             elif document["type"] == "release":
                 release = release_of(document)
                 found.releases.append(release if is_verified else _unverified(release))
+            elif document["type"] == DOCUMENTS and is_verified:
+                found.documents[str(document["release_id"])] = document
             elif document["type"] == AUDITED:
                 audit = {name: document[name] for name in ("type", "audit", "run_id", "p_value")}
                 found.audits.append(audit if is_verified else {**audit, "p_value": _REFUTED})
@@ -135,10 +174,22 @@ def _found(roots: Roots, path: Path, expected: int) -> _Found:
                 found.audits.append({name: document[name] for name in ("type", "reason")})
         except (ReticentError, KeyError, TypeError, ValueError, ArithmeticError):
             found.num_lost += 1
+    found.releases = [_with_documents(roots, r, found.documents.get(r.release_id)) for r in found.releases]
     found.num_lost += max(0, expected - len(raw))
     if found.num_lost or found.num_unverified:  # the mark of any of them may be what was lost
         found.published |= {release.release_id for release in found.releases}
     return found
+
+
+def _with_documents(roots: Roots, release: Release, line: Mapping[str, Any] | None) -> Release:
+    """A release with what a later line says of its documents; it overlaps with every other where they are lost."""
+    if release.tokens is not None and line is not None:
+        release = with_line(release, line)
+    try:
+        check_documents(roots, [release])
+    except LedgerError:
+        return replace(release, tokens=None, documents=None)
+    return release
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -154,7 +205,7 @@ def _unverified(release: Release) -> Release:
     from pipelines.accounting.events import NonPrivate
     from pipelines.accounting.ledger import epsilon_alone
 
-    plain = replace(release, tokens=None, overlaps=(), facts=None, is_public=True)
+    plain = replace(release, tokens=None, overlaps=(), documents=None, facts=None, is_public=True)
     if is_close(epsilon_alone(plain), math.inf if release.epsilon is None else release.epsilon):
         return plain
     return replace(plain, event=NonPrivate(), epsilon=None)

@@ -10,6 +10,7 @@ from pipelines.files import read_json
 from pipelines.graph import GRAPH
 from pipelines.store import versions
 from pipelines.store.disk import digest_file, numbered
+from pipelines.store.home import noted_lengths
 from pipelines.store.identity import FILE as IDENTITY
 from pipelines.store.identity import anchor_of
 from pipelines.store.ledger_file import Anchor
@@ -34,7 +35,7 @@ def anchors(roots: Roots) -> list[tuple[str, Anchor]]:
     Raises:
         SealError: what stays of a removed release was changed.
     """
-    found = [(f"{roots.private / IDENTITY}", anchor_of(roots.private))]
+    found = [(f"{roots.private / IDENTITY}", anchor_of(roots.private)), *noted_lengths(roots)]
     for stage in release_stages():
         for path in sorted((roots.private / "manifests" / stage).glob("*.json")):
             found.append((f"the manifest {path}", _of_lineage(read_json(path))))

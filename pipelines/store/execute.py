@@ -18,6 +18,7 @@ from pipelines.processes import withhold_library_messages
 from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, SOURCE, Input
 from pipelines.store import manifest as manifests
 from pipelines.store.disk import DISK_ERRORS, disk_error
+from pipelines.store.documents import split_keys
 from pipelines.store.gating import search_public_files
 from pipelines.store.keys import built_with, stage_seed
 from pipelines.store.ledger import StoreLedger
@@ -124,7 +125,9 @@ def _build_locked(
     public_dir = folders.get("public") if is_published else folders["private"] / manifests.UNPUBLISHED
     if public_dir is not None:
         public_dir.mkdir(exist_ok=True)
-    ledger = StoreLedger(session, key, scratch_dir(session.roots, key), inputs) if GRAPH[stage].is_release else None
+    ledger = None
+    if GRAPH[stage].is_release:
+        ledger = StoreLedger(session, key, scratch_dir(session.roots, key), inputs, split_keys(session))
     read = _input_artifacts(session, stage, inputs)
     out = Output(
         folder=folders["private"],

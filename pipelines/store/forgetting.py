@@ -30,6 +30,7 @@ from pipelines.store.overlays import overlays_dir
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots
 from pipelines.store.seals import SEAL, write_sealed
+from pipelines.store.statcache import StatCache
 from pipelines.store.views import drop_dangling
 
 MODELS: Final = ("train_phase1", "train")
@@ -219,13 +220,8 @@ def _unlisted(roots: Roots) -> Iterator[Path]:
 
 def _forget_digests(roots: Roots, subjects: Collection[Subject]) -> None:
     """The cache of what was read of input files names them by their paths."""
-    path = roots.cache / "inputs.json"
-    entries = read_json(path)
-    names = tuple(subject.file for subject in subjects if subject.source_id is None)
-    if isinstance(entries, dict) and names:
-        kept = {tag: entry for tag, entry in entries.items() if not tag.endswith(names)}
-        if len(kept) < len(entries):
-            write_json(path, kept)
+    if names := tuple(subject.file for subject in subjects if subject.source_id is None):
+        StatCache(roots.cache / "inputs.json", roots.secret).forget(names)
 
 
 def _rename_in_runs(roots: Roots, subjects: Collection[Subject]) -> int:

@@ -1,18 +1,23 @@
 """Which documents the store has forgotten: a sealed list in the private root, by pseudonym.
 
-What it names is left out of every later run, though it may still lie among the input files.
+What it names is left out of every later run, though it may still lie among the input files. The ledger holds the
+list's digest, so that a removed list or an older one is noticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipelines.context import Piece, pseudonym
 from pipelines.corpus.forgotten import forgotten_name
+from pipelines.files import canonical_json
 from pipelines.store import versions
+from pipelines.store.ledger import append, ledger_dir, locked, read_documents
+from pipelines.store.ledger_file import FILE, FORGOT, LedgerError
 from pipelines.store.roots import Roots
 from pipelines.store.seals import read_sealed, write_sealed
 
@@ -76,21 +81,81 @@ def read_forgotten(roots: Roots) -> Forgotten:
 
     Raises:
         SealError: it is not as it was written, so that a run might read again what was forgotten.
+        LedgerError: it is not the list that the ledger knows, or the ledger is not as it was written.
     """
-    document = read_sealed(forgotten_path(roots), "forgotten", roots.secret)
+    document = _checked(roots, read_documents(roots, ledger_dir(roots) / FILE))
+    return NOTHING if document is None else _list_of(document)
+
+
+def digest_now(roots: Roots) -> str | None:
+    """The digest of the list as it lies there; None without one.
+
+    Raises:
+        SealError: it is not as it was written.
+    """
+    return _digest(read_sealed(forgotten_path(roots), "forgotten", roots.secret))
+
+
+def _digest(document: Mapping[str, Any] | None) -> str | None:
     if document is None:
-        return NOTHING
+        return None
+    content = {name: document[name] for name in ("files", "documents")}
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def _checked(roots: Roots, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The list's document, if it is the one that the ledger names last, or was written right after that."""
+    path = forgotten_path(roots)
+    document: dict[str, Any] | None = read_sealed(path, "forgotten", roots.secret)
+    known = next((line["digest"] for line in reversed(lines) if line["type"] == FORGOT), None)
+    is_one_newer = document is not None and document.get("previous") == known  # a kill came before its line
+    if _digest(document) != known and not is_one_newer:
+        raise LedgerError(
+            f"{path}, the list of what was forgotten, {'was removed' if document is None else 'is an older one'}: "
+            "runs would read forgotten documents again. Restore the newest copy of the file from a backup. If there is "
+            "none, `reticent ledger --acknowledge-damage REASON` goes on with what is there; then `reticent forget` "
+            "again every document that has to stay out"
+        )
+    return document
+
+
+def _list_of(document: Mapping[str, Any]) -> Forgotten:
     documents = {f: {name: tuple(keys) for name, keys in n.items()} for f, n in document["documents"].items()}
     return Forgotten(frozenset(document["files"]), documents)
 
 
 def add_forgotten(roots: Roots, subjects: Iterable[Subject], split: Iterable[str]) -> None:
-    """Puts subjects on the list. The caller holds the store alone.
+    """Puts subjects on the list, and the list's digest into the ledger. The caller holds the store alone.
 
     Args:
         split: keys of what was split of them.
     """
-    known = read_forgotten(roots)
+    with locked(roots) as path:
+        before = _checked(roots, read_documents(roots, path))
+        document = _with(roots, before, subjects, split)
+        write_sealed(forgotten_path(roots), document, "forgotten", roots.secret)
+        append(roots, path, [{"type": FORGOT, "digest": _digest(document)}])
+
+
+def enter_list(roots: Roots) -> None:
+    """Enters the digest of a list that an earlier version wrote, or whose line a kill prevented.
+
+    Raises:
+        LedgerError: as `read_forgotten`.
+    """
+    if not forgotten_path(roots).exists():
+        return
+    with locked(roots) as path:
+        lines = read_documents(roots, path)
+        digest = _digest(_checked(roots, lines))
+        if not any(line["type"] == FORGOT and line["digest"] == digest for line in lines):
+            append(roots, path, [{"type": FORGOT, "digest": digest}])
+
+
+def _with(
+    roots: Roots, before: Mapping[str, Any] | None, subjects: Iterable[Subject], split: Iterable[str]
+) -> dict[str, Any]:
+    known = NOTHING if before is None else _list_of(before)
     files, documents = set(known.files), {file: dict(names) for file, names in known.documents.items()}
     for subject in subjects:
         name = file_name(roots.secret, subject.file)
@@ -100,9 +165,9 @@ def add_forgotten(roots: Roots, subjects: Iterable[Subject], split: Iterable[str
             keys = {*split, *known.keys_of(roots.secret, subject)}
             one = forgotten_name(roots.secret, subject.file, subject.source_id)
             documents.setdefault(name, {})[one] = tuple(sorted(keys))
-    document = {
+    return {
         "schema_version": versions.FORGOTTEN,
         "files": sorted(files),
         "documents": documents,
+        "previous": _digest(before),
     }
-    write_sealed(forgotten_path(roots), document, "forgotten", roots.secret)

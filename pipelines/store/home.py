@@ -5,23 +5,33 @@ Tools that copy, pack or restore files can set neither, so that in a copy both d
 are reached from several machines or containers, mounted elsewhere, or moved on their disk; a change of owner or mode
 leaves the inode. So the store is at home where either fits. A copy of the disk itself (a snapshot, ``dd``, a cloned
 virtual machine) keeps both and cannot be told from the first one.
+
+An older copy that is put back in place may keep both as well. So the marker holds how long the ledger was, and so does
+the witness: a small file in the state folder of the user, outside the store. A witness that knows a longer ledger stops
+training. One that knows a shorter ledger is of another machine, and is brought up to date.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import platform
 import secrets
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
-from pipelines.errors import PrivacyGateError
-from pipelines.files import fsync_path, open_to_write
-from pipelines.store.identity import read_identity, write_home
+from pipelines.errors import DamagedFileError, PrivacyGateError
+from pipelines.files import canonical_json, fsync_path, open_to_write, read_file
+from pipelines.store import versions
+from pipelines.store.identity import anchor_of, read_identity, write_anchor, write_home
 from pipelines.store.ledger_file import Anchor
 from pipelines.store.roots import Roots
+from pipelines.store.seals import SealError, fingerprint, read_sealed, sealed, write_sealed
 
 MARKER: Final = "home"
-_TEXT: Final = b"store.json knows this file by its inode and ctime, so that a copy of the store is noticed.\n"
+_OLDER_MARKER: Final = "1a4424edbfd6c78acb2f1c3049ec663f0e841a2674b8d5a80a00dc11f1c34d17"
+"""SHA-256 of the text that markers of earlier versions hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +81,8 @@ def settle(roots: Roots) -> Home:
     """Lets the store live where it lies from now on. The caller holds the ledger, and enters why."""
     marker = roots.private / MARKER
     marker.unlink(missing_ok=True)
-    with open_to_write(marker) as file:
-        file.write(_TEXT)
+    _write_marker(roots, anchor_of(roots.private) or Anchor(0, ""))
     marker.chmod(0o600)
-    fsync_path(marker)
     fsync_path(roots.private)
     status = marker.stat()  # after it was closed: a network disk may set the time as late as that
     home = Home(
@@ -86,6 +94,83 @@ def settle(roots: Roots) -> Home:
     )
     write_home(roots.private, roots.secret, home.to_json())
     return home
+
+
+def _write_marker(roots: Roots, anchor: Anchor) -> None:
+    """Writes into the file that is there, which keeps its inode."""
+    document = sealed({"schema_version": versions.HOME, "ledger": anchor.to_json()}, "home", roots.secret)
+    marker = roots.private / MARKER
+    with open_to_write(marker) as file:
+        file.write(canonical_json(document) + b"\n")
+    fsync_path(marker)
+
+
+def note_ledger(roots: Roots, anchor: Anchor) -> None:
+    """Writes the length of the ledger into marker, ``store.json`` and witness. The caller holds the ledger."""
+    home = home_of(roots)
+    if home is not None and is_here(roots, home):
+        _write_marker(roots, anchor)
+        status = (roots.private / MARKER).stat()
+        home = replace(home, inode=status.st_ino, changed_ns=status.st_ctime_ns)
+    write_anchor(roots.private, roots.secret, anchor, None if home is None else home.to_json())
+    bear_witness(roots, anchor)
+
+
+def marker_problem(roots: Roots) -> str | None:
+    """Why the marker is not as it was written; None if it is, or if a store of an earlier version has none."""
+    if home_of(roots) is None:
+        return None
+    try:
+        found = read_sealed(roots.private / MARKER, "home", roots.secret)
+    except (SealError, DamagedFileError) as error:
+        is_older = _is_older_marker(roots)
+        return None if is_older else str(error)
+    return f"{roots.private / MARKER} is missing" if found is None else None
+
+
+def _is_older_marker(roots: Roots) -> bool:
+    """Whether an earlier version wrote it, which wrote the same text each time."""
+    try:
+        return hashlib.sha256(read_file(roots.private / MARKER)).hexdigest() == _OLDER_MARKER
+    except (OSError, DamagedFileError):
+        return False
+
+
+def noted_lengths(roots: Roots) -> list[tuple[str, Anchor | None]]:
+    """Where marker and witness are, in words, with how long the ledger was; None where they do not say so."""
+    home = home_of(roots) if roots.private.is_dir() else None
+    if home is None:
+        return []
+    places = [(roots.private / MARKER, "home")]
+    if (witness := _witness(roots, home)) is not None:
+        places.append((witness, "witness"))
+    found: list[tuple[str, Anchor | None]] = []
+    for path, kind in places:
+        try:
+            document = read_sealed(path, kind, roots.secret)  # type: ignore[arg-type]
+        except (SealError, DamagedFileError, OSError):
+            continue  # `reticent verify` tells of the marker; a witness says nothing then
+        found.append((str(path), Anchor.from_json((document or {}).get("ledger"))))
+    return found
+
+
+def bear_witness(roots: Roots, anchor: Anchor) -> None:
+    """Writes the witness. The caller holds the ledger. Where the state folder cannot be written, there is none."""
+    home = home_of(roots)
+    path = None if home is None else _witness(roots, home)
+    if path is None:
+        return
+    document = {"schema_version": versions.HOME, "ledger": anchor.to_json()}
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_sealed(path, document, "witness", roots.secret)
+
+
+def _witness(roots: Roots, home: Home) -> Path | None:
+    """Where the witness is; None for a copy elsewhere, which spends nothing before it has a home of its own."""
+    if roots.state is None or not (is_here(roots, home) or home.path == str(roots.private)):
+        return None
+    return roots.state / f"{fingerprint(roots.secret)}-{home.home_id}.json"
 
 
 def mark_retired(roots: Roots, home: Home, ledger: Anchor) -> None:
@@ -103,6 +188,12 @@ def problem_of(roots: Roots) -> str | None:
         return (
             f"the store in {roots.private} was retired: a copy of it goes on elsewhere. Run there. If it is to train "
             "here as well, `reticent ledger --acknowledge-copy REASON` enters that, and claims say it"
+        )
+    if not here and home.retired is None and home.path == str(roots.private):
+        return (
+            f"the store in {roots.private} was put there from a backup, or copied: its file {MARKER} is another "
+            "one. If something was released after the backup was made, put the newer ledger folder and store.json back "
+            "first. Then `reticent ledger --acknowledge-copy REASON` lets the store go on, and claims say it"
         )
     if not here and home.retired is None:
         return (

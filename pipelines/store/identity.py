@@ -23,7 +23,7 @@ from pipelines.store.seals import bears_seal, fingerprint, sealed, write_sealed
 
 FILE = "store.json"
 _NUM_LOOKED_AT = 20
-_REMEDY = "restore it from a backup, or remove it: a new one is made once the secret is found to fit the artifacts"
+_REMEDY = "restore it from a backup; or remove it, and `reticent ledger --acknowledge-damage REASON` goes on without it"
 
 
 def key_of_ingredients(ingredients: Mapping[str, Any], secret: bytes) -> str:
@@ -74,6 +74,8 @@ def check_identity(private: Path, secret: bytes, *, create: bool = True) -> None
         if not bears_seal(document, "store", secret):
             raise PrivacyGateError(f"{private / FILE} is not as it was written: its seal does not fit. {WAY_OUT}")
         return
+    if document is None and (private / "home").exists():
+        raise PrivacyGateError(f"{private / FILE} is missing: how long the ledger was is not known. {WAY_OUT}")
     if not _made_keys(private, secret):
         raise _other_secret(private)
     if not create:
@@ -131,9 +133,8 @@ def anchor_of(private: Path) -> Anchor | None:
     return Anchor.from_json((read_identity(private) or {}).get("ledger"))
 
 
-def write_anchor(private: Path, secret: bytes, anchor: Anchor) -> None:
-    """Writes down how long the ledger is now. The caller holds the ledger."""
-    home = (read_identity(private) or {}).get("home")
+def write_anchor(private: Path, secret: bytes, anchor: Anchor, home: Mapping[str, Any] | None) -> None:
+    """Writes down how long the ledger is now, and where the store lives. The caller holds the ledger."""
     _write(private, secret, anchor, home)
 
 

@@ -16,7 +16,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,10 @@ from pipelines.files import finite, fsync_path
 from pipelines.store import ledger_file, versions
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import anchors, events_of, release_stages, removed_releases
-from pipelines.store.home import require_home
-from pipelines.store.identity import write_anchor
+from pipelines.store.documents import compare_documents, split_keys_of, with_data, write_documents
+from pipelines.store.home import note_ledger, require_home
 from pipelines.store.ledger_check import check_releases
-from pipelines.store.ledger_file import COPIED, FILE, WAY_OUT, Anchor, LedgerError
+from pipelines.store.ledger_file import COPIED, DOCUMENTS, FILE, WAY_OUT, Anchor, LedgerError
 from pipelines.store.locks import is_held
 from pipelines.store.preparation import data_tokens, preparation_facts, private_data
 from pipelines.store.roots import Roots
@@ -37,7 +37,7 @@ from pipelines.store.seals import SealError, read_sealed, write_sealed
 from pipelines.store.session import Session
 
 if TYPE_CHECKING:
-    from pipelines.accounting.ledger import Budget, Release, State
+    from pipelines.accounting.ledger import Budget, DocumentSet, Release, State
 
 _MARK = "release.json"
 
@@ -66,7 +66,7 @@ def locked(roots: Roots) -> Iterator[Path]:
 def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:
     """Adds lines, and writes down how long the ledger is now. The caller holds the ledger and has read it."""
     anchor = ledger_file.append(path, roots.secret, documents)
-    write_anchor(roots.private, roots.secret, anchor)
+    note_ledger(roots, anchor)
     return anchor
 
 
@@ -90,6 +90,7 @@ def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: s
         own_key: a key that the caller is building: other unpublished entries of it have ended.
     """
     published = {d["release_id"] for d in documents if d["type"] == "published"}
+    later = {d["release_id"]: d for d in documents if d["type"] == DOCUMENTS}
     found = []
     for document in documents:
         if document["type"] == "release":
@@ -98,7 +99,10 @@ def releases_of(roots: Roots, documents: Sequence[Mapping[str, Any]], own_key: s
                 state = "published"
             elif document["key"] != own_key and is_held(roots.locks, document["key"]):
                 state = "in_training"
-            found.append(replace(release_of(document), state=state))
+            release = release_of(document)
+            if (read := later.get(release.release_id)) is not None:
+                release = with_line(release, read)
+            found.append(replace(release, state=state))
     return found
 
 
@@ -124,11 +128,25 @@ def release_of(document: Mapping[str, Any]) -> Release:
         data=document["data"],
         tokens=None if document["tokens"] is None else frozenset(document["tokens"]),
         overlaps=tuple(document["overlaps"]),
+        documents=_document_set(document),
         num_partitions=document["num_partitions"],
         facts=None if facts is None else ReleaseFacts.from_json(facts),
         is_public=bool(document.get("is_public", True)),
         purpose=document.get("purpose", "release"),
     )
+
+
+def _document_set(line: Mapping[str, Any]) -> DocumentSet | None:
+    from pipelines.accounting.ledger import DocumentSet
+
+    found = line.get("documents")
+    return None if found is None else DocumentSet(**found)
+
+
+def with_line(release: Release, line: Mapping[str, Any]) -> Release:
+    """A release of an earlier version with what a later line says of its documents."""
+    overlaps = tuple(dict.fromkeys((*release.overlaps, *line["overlaps"])))
+    return replace(release, documents=_document_set(line), overlaps=overlaps)
 
 
 def document_of(release: Release) -> dict[str, Any]:
@@ -152,6 +170,7 @@ def document_of(release: Release) -> dict[str, Any]:
         "facts": None if release.facts is None else release.facts.to_json(),
         "is_public": release.is_public,
         **({} if release.purpose == "release" else {"purpose": release.purpose}),
+        **({} if release.documents is None else {"documents": asdict(release.documents)}),
     }
 
 
@@ -226,10 +245,30 @@ def budget_of(session: Session) -> Budget | None:
     return Budget(epsilon=settings.budget_epsilon, delta=settings.budget_delta, scope=settings.budget_scope)
 
 
-def overlap(tokens: frozenset[str], known: Sequence[Release]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Those of a run's tokens that are new to the ledger, and the earlier releases that hold the others."""
-    overlaps = tuple(r.release_id for r in known if r.tokens and tokens & r.tokens)
-    return tokens.difference(*(r.tokens for r in known if r.tokens)), overlaps
+def enter_older(roots: Roots) -> None:
+    """Enters which documents releases read that an earlier version entered, where their sentences are still there.
+
+    Where they are not, the release is entered as one that may share a document with every other.
+
+    Raises:
+        LedgerError: the ledger is not as it was written.
+    """
+    with locked(roots) as path:
+        lines = read_documents(roots, path)
+        told = {d["release_id"] for d in lines if d["type"] == DOCUMENTS}
+        for release in releases_of(roots, lines):
+            is_older = release.documents is None and release.tokens is not None
+            if not is_older or release.state != "published" or release.release_id in told:
+                continue
+            others = {r.release_id: r for r in releases_of(roots, lines) if r.release_id != release.release_id}
+            keys = split_keys_of(roots, release.key)
+            documents, sharing, data = compare_documents(roots, keys, list(others.values()))
+            # What is not known yet of others is told by their own lines.
+            overlaps = list(others) if documents is None else [o for o in sharing if others[o].documents]
+            write_documents(roots, release.release_id, data)
+            line = {"type": DOCUMENTS, "release_id": release.release_id, "overlaps": overlaps}
+            append(roots, path, [{**line, "documents": None if documents is None else asdict(documents)}])
+            lines = read_documents(roots, path)
 
 
 @dataclass
@@ -241,6 +280,7 @@ class StoreLedger:
         key: the artifact that is being built; the caller holds its lock.
         scratch_dir: the artifact's scratch folder, which is gone once it is published.
         inputs: keys of the stage's inputs.
+        split: keys of the sentences of all documents that the run reads.
         release_id: the entry, once there is one.
         anchor: how long the ledger was when the release was marked as published.
     """
@@ -249,6 +289,7 @@ class StoreLedger:
     key: str
     scratch_dir: Path
     inputs: Mapping[str, Sequence[tuple[str | None, str]]]
+    split: Sequence[str]
     release_id: str = ""
     anchor: Anchor | None = None
 
@@ -289,7 +330,6 @@ class StoreLedger:
             release_id = self._marked(listed) or secrets.token_hex(8)
             lost = untracked(roots, listed)
             known = [r for r in [*listed, *lost] if r.release_id != release_id]
-            tokens, overlaps = overlap(data_tokens(self.session), known)
             data, num_partitions = private_data(self.session, self.inputs)
             new = Release(
                 release_id=release_id,
@@ -299,14 +339,13 @@ class StoreLedger:
                 delta=delta,
                 insecure_test_seed=insecure_test_seed,
                 data=data,
-                tokens=tokens,
-                overlaps=overlaps,
                 num_partitions=num_partitions,
                 facts=self._facts(facts),
                 is_public=is_public,
                 purpose=purpose,
                 state="in_training",
             )
+            new, names = with_data(roots, new, data_tokens(self.session), self.split, known)
             budget = budget_of(self.session)
             projection = project(known, new, budget)
             if budget is not None and is_public and projection.exceeds(budget):
@@ -316,6 +355,7 @@ class StoreLedger:
                 # The mark comes first: an entry without its mark would be counted again when training goes on.
                 mark = {"schema_version": versions.MARK, "release_id": release_id, "key": self.key}
                 write_sealed(self.scratch_dir / _MARK, mark, "training", roots.secret)
+                write_documents(roots, release_id, names)
                 adopted = [line for r in lost for line in (document_of(r), published(r.release_id))]
                 append(roots, path, [*adopted, document_of(new)])
         self.release_id = release_id

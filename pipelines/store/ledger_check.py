@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.store.anchors import events_of, release_stages, removed_releases
+from pipelines.store.documents import check_documents
 from pipelines.store.ledger_file import WAY_OUT, LedgerError
 from pipelines.store.roots import Roots
 
@@ -23,8 +24,10 @@ def check_releases(roots: Roots, releases: Sequence[Release]) -> None:
     Lines of the oldest kind have no seal, so that this is all that tells of a change to them.
 
     Raises:
-        LedgerError: an entry's event costs another epsilon than the entry says, or is not the event of its model.
+        LedgerError: an entry's event costs another epsilon than the entry says, or is not the event of its model; or
+            what documents it read is not as it was written.
     """
+    check_documents(roots, releases)
     for release in releases:
         _check_epsilon(release)
     by_key: dict[str, list[Release]] = {}

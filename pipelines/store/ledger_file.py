@@ -40,10 +40,15 @@ COPIED: Final = "copied"
 """The type of the line that says, with a reason, that a copy of the store may spend as well."""
 SIGNED: Final = "signed"
 """The type of the line that says who signed which run (`pipelines.store.sign_offs`)."""
+DOCUMENTS: Final = "documents"
+"""The type of the line that says which documents a release read that an earlier version entered."""
+FORGOT: Final = "forgot"
+"""The type of the line that holds the digest of the list of forgotten documents, as it is from there on."""
 SIGNATURE_FIELDS: Final = ("name", "at", "run_id", "digest", "report")
 """What such a line says: the person, when, the run, SHA-256 of the page that was signed, the key of its report."""
 _TYPES: Final = frozenset(
     {"release", "published", OLDER, ACKNOWLEDGED, AUDITED, AUDITS_SETTLED, RETIRED, MOVED, COPIED, SIGNED}
+    | {DOCUMENTS, FORGOT}
 )
 
 WAY_OUT: Final = (
@@ -142,7 +147,7 @@ def read_lines(path: Path, secret: bytes, anchors: Iterable[tuple[str, Anchor]] 
                 f"the privacy ledger {path} has {len(documents)} lines, and {where} says that it had {anchor.count}: "
                 f"it was cut, replaced by an older copy, or removed. {WAY_OUT}"
             )
-        if documents[anchor.count - 1].get(SEAL) != anchor.head:
+        if documents[anchor.count - 1].get(SEAL, "") != anchor.head:
             raise LedgerError(
                 f"line {anchor.count} of the privacy ledger {path} is not the one that {where} names: the ledger is "
                 f"that of another store or time. {WAY_OUT}"

@@ -17,6 +17,8 @@ from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
 from pipelines.store.disk import remove_tree
+from pipelines.store.forgotten import read_forgotten
+from pipelines.store.home import MARKER, marker_problem
 from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_check import check_releases
 from pipelines.store.ledger_file import LedgerError
@@ -34,7 +36,9 @@ from pipelines.store.publish import (
     root_manifest_damage,
 )
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
+from pipelines.store.seals import SealError
 from pipelines.store.session import Session
+from pipelines.store.statcache import cache_problem
 from pipelines.store.views import drop_dangling
 from pipelines.walks import outermost
 
@@ -64,7 +68,7 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
     if not roots.private.is_dir():
         return checked
     with store_lock(roots.private):
-        for stage, key in existing(roots):
+        for stage, key in sorted({*existing(roots), *_without_manifest(roots)}):
             problem = _problem(roots, stage, key)
             if problem and repair:
                 with key_lock(roots.locks, key):
@@ -72,7 +76,14 @@ def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
                         quarantine(roots, stage, key)
             checked.append(Checked(stage, key, problem))
         checked += [Checked(LEDGER, "releases", _ledger_problem(roots))]
-        checked += [Checked(DOCUMENTS, path, problem) for path, problem in runs.changed_documents(roots)]
+        documents = [*runs.changed_documents(roots), *runs.missing_documents(roots)]
+        checked += [Checked(DOCUMENTS, path, problem) for path, problem in documents]
+        checked += [Checked(DOCUMENTS, MARKER, problem) for problem in [marker_problem(roots)] if problem]
+        for path in (roots.cache / "inputs.json", roots.cache / "code.json"):
+            if problem := cache_problem(path, roots.secret):
+                checked.append(Checked(DOCUMENTS, path.relative_to(roots.private).as_posix(), problem))
+                if repair:
+                    path.unlink()
         if repair:
             drop_dangling(roots)
     return checked
@@ -82,13 +93,18 @@ def _ledger_problem(roots: Roots) -> str | None:
     """Why the ledger is not as it was written, or contradicts what else is known of releases; None if neither."""
     try:
         check_releases(roots, read_ledger(roots))
+        read_forgotten(roots)
     except LedgerError as error:
         return str(error)
+    except SealError:
+        return None  # of the list, which `runs.changed_documents` tells
     return None
 
 
 def _problem(roots: Roots, stage: str, key: str) -> str | None:
     manifest = manifests.load(roots, stage, key)
+    if manifest is None and not roots.manifest_path(stage, key).exists():
+        return "its manifest is missing; the next run makes the artifact again where it is needed"
     if manifest is None:
         return "its manifest is damaged"
     # The joint manifest first: what it says about the files cannot be relied on otherwise.
@@ -97,6 +113,16 @@ def _problem(roots: Roots, stage: str, key: str) -> str | None:
         or manifests.damage(roots, manifest, full=True)
         or root_manifest_damage(roots, manifest)
     )
+
+
+def _without_manifest(roots: Roots) -> Iterable[tuple[str, str]]:
+    """Artifacts whose manifest is gone. One that a kill left on its way still has its work folder, and is none."""
+    for root in _ROOTS:
+        for folder in (roots.of(root) / "objects").glob("*/*"):
+            stage, key = folder.parent.name, folder.name
+            is_on_its_way = roots.work_dir("private", key).exists()  # asked first: a run may publish it just now
+            if stage in GRAPH and not is_on_its_way and not roots.manifest_path(stage, key).exists():
+                yield stage, key
 
 
 def existing(roots: Roots) -> Iterable[tuple[str, str]]:

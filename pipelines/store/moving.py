@@ -32,6 +32,8 @@ def move_in(roots: Roots) -> None:
         PrivacyGateError: this is a copy of a store that was not retired, or a retired one.
         LedgerError: the ledger, where a line is to be added to it, is not as it was written.
     """
+    with locked(roots) as path:
+        read_documents(roots, path)  # an older copy in this place is told as such, and not as a copy
     found = home_of(roots)
     if found is None or (found.retired is not None and not is_here(roots, found)):
         with locked(roots) as path:
@@ -42,6 +44,8 @@ def move_in(roots: Roots) -> None:
                 read_documents(roots, path)
                 _take_over(roots, path, {"type": MOVED, "from": found.home_id})
     home.require_home(roots)
+    with locked(roots) as path:
+        home.bear_witness(roots, ledger_file.length(path))
 
 
 def retire(roots: Roots) -> dict[str, Any]:

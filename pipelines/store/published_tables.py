@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.stage import Stage
 from pipelines.store import manifest as manifests
+from pipelines.store.documents import corpus_of, split_keys, with_data, write_documents
 from pipelines.store.ledger import (
     append,
     document_of,
     locked,
-    overlap,
     published,
     read_documents,
     releases_of,
@@ -58,8 +58,8 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
         known = releases_of(session.roots, read_documents(session.roots, path))
         earlier = {name for release in known if release.is_table and release.facts for name in release.facts.redactions}
         same = redactions_of(session, earlier, _redacted_now(session) if earlier - {recipe} else None)
-        if not _is_known(known, same, tokens):
-            new_tokens, overlaps = overlap(tokens, known)
+        keys = split_keys(session)
+        if not _is_known(known, same, tokens, corpus_of(session.roots, keys)):
             train: Any = session.configs["train"]
             gate: Any = session.configs["gate"]
             table = Release(
@@ -69,8 +69,6 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                 event=NoEvent(),
                 delta=train.target_delta,
                 epsilon=0.0,
-                tokens=new_tokens,
-                overlaps=overlaps,
                 facts=ReleaseFacts(
                     method=TABLE,
                     record="sentence",
@@ -82,20 +80,23 @@ def note_table(session: Session, key: str, stats: Mapping[str, Any]) -> None:
                     decisions=made(session.configs),
                 ),
             )
+            table, names = with_data(session.roots, table, tokens, keys, known)
+            write_documents(session.roots, table.release_id, names)
             append(session.roots, path, [document_of(table), published(table.release_id)])
     session.is_table_noted = True
 
 
-def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozenset[str]) -> bool:
-    """Whether tables by this redaction are entered for all of these files."""
+def _is_known(known: list[Release], redactions: frozenset[str], tokens: frozenset[str], corpus: str | None) -> bool:
+    """Whether tables by this redaction are entered for all of these files, and for these documents."""
     named: set[str] = set()
     by_id = {release.release_id: release for release in known}
-    for release in known:
-        if release.is_table and release.facts is not None and not redactions.isdisjoint(release.facts.redactions):
-            # Its own tokens are those that no earlier entry named; the others stand with the entries that it overlaps.
-            named |= release.tokens or set()
-            named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
-    return tokens <= named
+    same = [r for r in known if r.is_table and r.facts is not None and not redactions.isdisjoint(r.facts.redactions)]
+    for release in same:
+        # Its own tokens are those that no earlier entry named; the others stand with the entries that it overlaps.
+        named |= release.tokens or set()
+        named.update(*(by_id[o].tokens or () for o in release.overlaps if o in by_id))
+    # One of an earlier version, of which no documents are known, overlaps with every later entry.
+    return tokens <= named and any(r.documents is None or r.documents.corpus == corpus for r in same)
 
 
 def _redacted_now(session: Session) -> dict[str | None, str] | None:

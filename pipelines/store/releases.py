@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipelines.context import Releases
 from pipelines.files import canonical_json
 from pipelines.store import manifest as manifests
 from pipelines.store.anchors import release_stages
+from pipelines.store.documents import sharing_documents, split_keys
 from pipelines.store.ledger import copies_of, document_of, read_ledger
 from pipelines.store.preparation import data_tokens
 from pipelines.store.roots import Roots
@@ -32,12 +34,13 @@ def releases_on_files(session: Session, redacted: Keys) -> Releases:
     """
     from pipelines.accounting.ledger import overlapping
 
-    everything = [r for r in read_ledger(session.roots) if r.state == "published"]
+    everything = read_ledger(session.roots)  # also what ended early: later entries do not repeat what it named
     tokens = data_tokens(session)
+    sharing = sharing_documents(session.roots, split_keys(session), everything)
     scope: Scope = getattr(session.configs.get("guarantee"), "budget_scope", "overlap")
     found = []
     for group in overlapping(everything, scope):
-        if any(r.tokens is None or tokens & r.tokens for r in group):
+        if any(r.tokens is None or tokens & r.tokens or r.release_id in sharing for r in group):
             found += list(group)
     found = [r for r in found if r.is_claimed]
     others = {name for r in found if r.facts is not None for name in r.facts.redactions}
@@ -63,7 +66,7 @@ def adopted_models(roots: Roots) -> dict[str, str]:
 
 def digest_of(releases: Releases) -> str:
     """What of the releases enters the key of a stage that reads them."""
-    documents = [{**document_of(r), "tokens": None, "run_id": None} for r in releases.published]
+    documents = [{**document_of(replace(r, tokens=None, documents=None)), "run_id": None} for r in releases.published]
     known = [sorted(releases.redactions), releases.is_current, dict(releases.recipe)]
     known += ["copied"] * releases.is_copied
     return hashlib.sha256(canonical_json([known, documents])).hexdigest()

@@ -33,11 +33,18 @@ _BOOKS = ("manifests", "locks", "quarantine", "runs", "cache", "failures")
 
 @dataclass(frozen=True)
 class Roots:
-    """Where a store lives. Both folders are absolute and neither contains the other."""
+    """Where a store lives. Both folders are absolute and neither contains the other.
+
+    Attributes:
+        private, public: the folders.
+        secret: of the store.
+        state: folder of the user, outside the store, that keeps witnesses of ledgers (`pipelines.store.home`).
+    """
 
     private: Path
     public: Path
     secret: bytes = field(repr=False)
+    state: Path | None = None
 
     def of(self, root: Root) -> Path:
         """The folder of a root."""
@@ -186,6 +193,7 @@ def open_roots(
     create: bool = True,
     is_checked: bool = True,
     store_key: KeySource | None = None,
+    state: Path | None = None,
 ) -> Roots:
     """Opens a store.
 
@@ -196,6 +204,7 @@ def open_roots(
         create: make what is missing. Without, nothing is written, and where there is no store it looks empty.
         is_checked: compare the store with its secret; not where damage to just that is to be acknowledged.
         store_key: where the key of an encrypted store is (see `unlock`).
+        state: see `Roots`.
 
     Raises:
         ConfigError: the store is encrypted and the key is not its own, or it is not encrypted and there is one.
@@ -236,7 +245,7 @@ def open_roots(
     except OSError as error:
         raise StoreError(f"the store in {private} cannot be written: {error.strerror}") from None
     is_none = not create and secret_file is None and not secret.exists()
-    roots = Roots(private, public, _secret_of_no_store() if is_none else _read_secret(secret))
+    roots = Roots(private, public, _secret_of_no_store() if is_none else _read_secret(secret), state)
     use_secret(private, roots.secret)
     return roots
 

@@ -23,6 +23,8 @@ from pipelines.store.session import Session
 _LATEST = "latest.json"
 _RECORD = "record.json"
 _SPEC = "spec.json"
+RECORDED = "recorded"
+"""The field of a run's specification and record that says that both were written."""
 FORGOTTEN = "forgotten"
 """The field of a record that says that the run read something that was forgotten since."""
 
@@ -82,10 +84,15 @@ def record(
     folder = session.roots.runs / session.spec.run_id
     folder.mkdir(mode=0o700, exist_ok=True)
     secret = session.roots.secret
+    spec = spec_document(session.roots, session.spec.run_id)
+    if spec is not None:
+        document[RECORDED] = True
     write_sealed(folder / _RECORD, document, "run", secret)
     if make_latest:
         latest_run = {"schema_version": versions.RUN, "run_id": session.spec.run_id}
         write_sealed(session.roots.private / _LATEST, latest_run, "latest run", secret)
+    if spec is not None:  # from here on, a file of the run that goes is missed
+        write_sealed(folder / _SPEC, {**spec, RECORDED: True}, "run", secret)
     return document
 
 
@@ -173,6 +180,21 @@ def changed_documents(roots: Roots) -> list[tuple[str, str]]:
         except SealError as error:
             found.append((path.relative_to(roots.private).as_posix(), str(error)))
     return found
+
+
+def missing_documents(roots: Roots) -> list[tuple[str, str]]:
+    """Files of runs that were there and are gone: path below the private root, and why. A whole folder may go."""
+    found = []
+    for folder in _folders(roots):
+        pair = (folder / _SPEC, folder / _RECORD)
+        told = any((_read(roots, path, "run") or {}).get(RECORDED) for path in pair)
+        found += [path for path in pair if told and not path.exists()]
+    latest_path = roots.private / _LATEST
+    ended = (r for r in records(roots) if r.get("became_latest"))
+    if not latest_path.exists() and any((spec_document(roots, str(r["run_id"])) or {}).get(RECORDED) for r in ended):
+        found.append(latest_path)
+    remedy = "is missing; restore it from a backup"
+    return [(path.relative_to(roots.private).as_posix(), f"{path} {remedy}") for path in found]
 
 
 def _folders(roots: Roots) -> list[Path]:

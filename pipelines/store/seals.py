@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from pipelines.errors import StoreError
 from pipelines.files import canonical_json, read_file, write_json
 
-Kind = Literal["store", "ledger line", "run", "latest run", "training", "release", "forgotten"]
+Kind = Literal["store", "ledger line", "run", "latest run", "training", "release", "forgotten", "home", "witness"]
 
 SEAL: Final = "seal"
 _CHARACTERS: Final = 32

@@ -65,6 +65,7 @@ class RunSpec:
             (`pipelines.store.overlays`); None without any.
         trained_by: the run whose model stays, where `train.when` says that it is too early for another; None for all
             other runs.
+        state: folder of the user that keeps witnesses of ledgers (`pipelines.store.roots.Roots`).
         store_key: where the key of the store is, and nothing of the key; None for a store without encryption.
     """
 
@@ -86,6 +87,7 @@ class RunSpec:
     overlay: str | None = None
     trained_by: str | None = None
     store_key: KeySource | None = None
+    state: str | None = None
 
     def __post_init__(self) -> None:
         if self.overlay is not None and self.purpose == "release":
@@ -106,7 +108,8 @@ class RunSpec:
             StoreError: it was written by another version.
         """
         fields = dict(document)
-        fields.pop(SEAL, None)
+        for name in (SEAL, "recorded"):  # `runs.RECORDED`
+            fields.pop(name, None)
         if fields.pop("schema_version", None) != versions.RUN:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
         fields["runtime"] = Runtime(**fields["runtime"])
@@ -244,6 +247,7 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
         Path(spec.secret_file) if spec.secret_file else None,
         create=create,
         store_key=spec.store_key,
+        state=None if spec.state is None else Path(spec.state),
     )
     if spec.config_dir not in sys.path:
         sys.path.append(spec.config_dir)  # where plug-ins named by import path may live
@@ -251,7 +255,7 @@ def make_session(spec: RunSpec, *, create: bool = True) -> Session:
         table: config_class(reference).model_validate(spec.settings.get(table, {}))
         for table, reference in config_references().items()
     }
-    cache = StatCache(roots.cache / "code.json")
+    cache = StatCache(roots.cache / "code.json", roots.secret)
     return Session(spec, roots, configs, cache, CodeDigests(cache))
 
 

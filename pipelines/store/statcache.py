@@ -7,13 +7,17 @@ Nor is one that was made in the future: the clock was set back, and comes by the
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipelines.files import read_json, write_json
+from pipelines.errors import DamagedFileError
+from pipelines.files import encode_json, read_file, write_atomic
 
 _RACY_NS = 50_000_000
 """Coarser than the timestamp granularity of the file systems in use (kernel ticks are at most 10 ms)."""
@@ -29,12 +33,12 @@ class StatCache:
 
     Args:
         path: where it is kept; a missing or damaged file is an empty cache.
+        secret: the store's, of the seal in the file's first line. A cache that was changed would hide changes.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        loaded = read_json(path)
-        self._entries: dict[str, dict[str, Any]] = loaded if isinstance(loaded, dict) else {}
+    def __init__(self, path: Path, secret: bytes = b"") -> None:
+        self._path, self._secret = path, secret
+        self._entries: dict[str, dict[str, Any]] = _entries(path, secret) or {}
         self._changed = False
 
     def peek(self, file: Path, tag: str) -> Any | None:
@@ -75,10 +79,44 @@ class StatCache:
         with _COMPUTING:
             if self._changed:
                 try:
-                    write_json(self._path, self._entries)
+                    data = encode_json(self._entries)
+                    write_atomic(self._path, _seal(data, self._secret), b"\n", data)
                 except OSError:
                     return
                 self._changed = False
+
+    def forget(self, files: tuple[str, ...]) -> None:
+        """Drops and writes down the entries of files whose paths end so."""
+        kept = {tag: entry for tag, entry in self._entries.items() if not tag.endswith(files)}
+        self._changed = self._changed or len(kept) < len(self._entries)
+        self._entries = kept
+        self.save()
+
+
+def cache_problem(path: Path, secret: bytes) -> str | None:
+    """Why a cache is not as it was written; None if it is, is missing, or is of a version that wrote no seal."""
+    try:
+        data = read_file(path)
+    except FileNotFoundError:
+        return None
+    except DamagedFileError as error:
+        return str(error)
+    is_whole = data.startswith(b"{") or _entries(path, secret) is not None
+    return None if is_whole else f"{path} is not as it was written; remove it: the next run makes it again"
+
+
+def _entries(path: Path, secret: bytes) -> dict[str, Any] | None:
+    """What a file holds; None for one that is missing or damaged, or has no seal."""
+    try:
+        seal, _, data = read_file(path).partition(b"\n")
+        found = json.loads(data) if hmac.compare_digest(seal, _seal(data, secret)) else None
+    except (OSError, DamagedFileError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _seal(data: bytes, secret: bytes) -> bytes:
+    return hmac.new(secret, b"reticent cache\0" + data, hashlib.sha256).hexdigest().encode()
 
 
 def _identity(file: Path) -> list[int]:

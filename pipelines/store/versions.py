@@ -12,6 +12,8 @@ from typing import Final
 STORE: Final = 2
 """``store.json``. 1 held the version only; 2 holds the secret's fingerprint and how long the ledger was, sealed; since
 the first of that version, where the store lives."""
+HOME: Final = 1
+"""The file ``home`` of a store, and its witness in the state folder. Before it, ``home`` held a fixed text."""
 KEY: Final = 1
 """The ingredients of artifact keys: another number would rebuild everything, models included."""
 MANIFEST: Final = 1

@@ -106,9 +106,8 @@ def test_every_prepared_file(finished: Finished, stage: str, how: str) -> None:
         for path in finished.files(roots, stage, key):
             DAMAGES[how](path)
             is_gone = how == "deleted" and path == roots.manifest_path(stage, key)  # so nothing says that it exists
-            found = [] if is_gone else [(stage, key)]
             beside = path.name == manifests.MANIFEST
-            assert [(c.stage, c.key) for c in verify(roots, repair=beside) if c.problem] == found, path.name
+            assert [(c.stage, c.key) for c in verify(roots, repair=beside) if c.problem] == [(stage, key)], path.name
             session = finished.session()
             outcome = execute(session, stage, partition, finished.inputs(session, stage, partition))
             assert (outcome.state, outcome.key) == ("completed", key), path.name

@@ -29,6 +29,7 @@ PRESENT: Mapping[str, int] = {
 
 def documents(private: Path) -> Iterator[tuple[str, Any]]:
     """Kind and version of the documents below a private root."""
+    yield "HOME", 1  # none before: `home` held a text
     yield "STORE", json.loads((private / "store.json").read_text())["schema_version"]
     for line in (private / "ledger/releases.jsonl").read_text().splitlines():
         yield "LEDGER", json.loads(line)["schema_version"]

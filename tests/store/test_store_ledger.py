@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from support.patches import patching
+from support.tables import write_rows
+from support.toy import publishing
 
 from pipelines.accounting.ledger import composed_epsilon
-from pipelines.context import Piece
+from pipelines.context import Piece, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
 from pipelines.stages.guarantee import GuaranteeConfig
 from pipelines.store.ledger import StoreLedger, ledger_dir, read_ledger
@@ -42,7 +44,7 @@ def ledger(
     purpose: str = "release",
     **budget: Any,
 ) -> StoreLedger:
-    """What a training of ``key`` on ``files`` (name to content digest) is handed."""
+    """What a training of ``key`` on ``files`` (name to content, which is one document) is handed."""
     plans = tuple(PartitionPlan(f"p-{n}", (_piece(n, d),)) for n, d in files.items())
     session: Any = SimpleNamespace(
         roots=roots,
@@ -51,7 +53,21 @@ def ledger(
     )
     folder = roots.private / "work" / (scratch or key)
     folder.mkdir(parents=True, exist_ok=True)
-    return StoreLedger(session, key, folder, {})
+    return StoreLedger(session, key, folder, {}, [split_of(roots, text) for text in files.values()])
+
+
+def split_of(roots: Roots, *documents: str) -> str:
+    """The key of the sentences of documents, one sentence a line."""
+    key = pseudonym(roots.secret, *documents)
+    if not roots.manifest_path("split", key).exists():
+        with publishing(roots, "split", key) as folders:
+            rows = [(n, i, line) for n, text in enumerate(documents) for i, line in enumerate(text.splitlines())]
+            write_rows(
+                folders["private"] / "sentences.parquet",
+                "sentences",
+                [{"doc_id": f"{n}", "sentence_index": i, "text": line} for n, i, line in rows],
+            )
+    return key
 
 
 def release(made: StoreLedger) -> None:
@@ -132,6 +148,7 @@ def test_the_budget_is_checked_before_anything_is_entered(roots: Roots) -> None:
 
 
 def test_two_trainings_at_once_cannot_both_fit_a_budget_for_one(roots: Roots) -> None:
+    split_of(roots, "1")
     outcomes: list[str] = []
     ready = threading.Barrier(2)
     entered = threading.Barrier(2)

@@ -136,7 +136,9 @@ def test_a_model_that_stays_is_evaluated_anew_to_the_same_figures(first: Path, b
 
 
 def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(before: Path) -> None:
-    assert [line["type"] for line in ledger_of(before)] == ["release", "published"] * 5  # four models and a table
+    types = [line["type"] for line in ledger_of(before)]
+    assert types == ["release", "published"] * 5 + ["documents"] * 5  # four models and a table, and what they read
+    assert all(line["documents"] for line in ledger_of(before) if line["type"] == "documents")
     told = said(BEFORE)["ledger"]["releases"]
     rows = document("ledger", before / "crt.toml")["releases"]
     assert close([{name: row[name] for name in old_row} for row, old_row in zip(rows, told, strict=True)], told)
@@ -149,7 +151,9 @@ def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(befo
 def test_a_run_on_a_store_of_the_first_version_enters_the_table_that_it_publishes_and_no_model(first: Path) -> None:
     """0.1.0 published the public rows without an entry."""
     added = ledger_of(first)[8:]
-    assert [line["type"] for line in added] == ["older_lines", "release", "published"]
+    types = [line["type"] for line in added]
+    assert types == ["older_lines", *["documents"] * 4, "release", "published"]
+    added = [line for line in added if line["type"] != "documents"]
     assert (added[1]["facts"]["method"], added[1]["facts"]["holds_rows"]) == ("public_rows", True)
     assert added[1]["epsilon"] == 0
     assert not list((first / "store/public/objects/shard").glob("*"))  # where it lay
@@ -222,9 +226,12 @@ def fields(project: Path, since: Path | None = None) -> dict[str, list[set[str]]
 
 ADDED_SINCE = {
     "store.json": {"home"},  # where it runs next
-    "specification": {"purpose", "parent", "overlay", "left_out", "trained_by"},  # a release of the corpus as it is
-    "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by"},  # not counted; it trained
+    # A release of the corpus as it is; no witness.
+    "specification": {"purpose", "parent", "overlay", "left_out", "trained_by", "state", "recorded"},
+    # Not counted; it trained.
+    "record": {"purpose", "parent", "overlay", "left_out_files", "warnings", "trained_by", "recorded"},
     "lineage": {"built_with"},  # of stages with a recipe; code and packages were ingredients before
+    "ledger, release": {"documents"},  # not known, or told by a later line
     "facts": {"recipe", "holds_rows", "decisions"},  # none: first versions, a gate that held nothing, none is known
     "events": {"num_comparisons"},  # not recorded; trainings stopped where a comparison failed
 }
