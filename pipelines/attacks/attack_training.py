@@ -10,6 +10,7 @@ import numpy as np
 from pipelines.attacks.loop_game import play_loop
 from pipelines.attacks.span_game import play_spans
 from pipelines.attacks.training_game import PlayedTraining, TrainingGame
+from pipelines.training.devices import cpu_threads_for
 
 
 def play_training(game: TrainingGame, seed: int | None = None, folder: Path | None = None) -> PlayedTraining:
@@ -26,4 +27,5 @@ def play_training(game: TrainingGame, seed: int | None = None, folder: Path | No
     if folder is None:
         with tempfile.TemporaryDirectory() as made:
             return play_training(game, seed, Path(made))
-    return (play_spans if game.takes_spans else play_loop)(game, np.random.default_rng(seed), folder)
+    with cpu_threads_for(0):
+        return (play_spans if game.takes_spans else play_loop)(game, np.random.default_rng(seed), folder)

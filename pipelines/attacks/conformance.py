@@ -206,13 +206,13 @@ class Releases:
         below, above = law.cdf(counts - 1) + mass, law.sf(counts) + mass
         # The nearer tail, or digits are lost.
         low = stats.norm.ppf(np.clip(below, LEAST_P_VALUE, 1))
-        return np.where(counts < trials * rate, low, stats.norm.isf(np.clip(above, LEAST_P_VALUE, 1)))
+        return np.asarray(np.where(counts < trials * rate, low, stats.norm.isf(np.clip(above, LEAST_P_VALUE, 1))))
 
 
 def _chi_square(squares: npt.ArrayLike, sizes: npt.ArrayLike) -> FloatArray:
     """Two-sided p-values of sums of squares of so many standard normals."""
     law = stats.chi2(sizes)
-    return np.minimum(1.0, 2 * np.minimum(law.cdf(squares), law.sf(squares)))
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(squares), law.sf(squares))))
 
 
 def _least(p_values: FloatArray) -> float:

@@ -28,6 +28,7 @@ from pipelines.errors import PrivacyGateError
 from pipelines.methods import registry
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Batch, Examples
+from pipelines.training.devices import choose_device
 from pipelines.training.methods.base import LoopTraining
 
 MOST_SEEDS: Final = 100
@@ -91,13 +92,14 @@ class _LoopWitness(Witness):
         super().__init__(included, releases, game.expected_batch_size / game.num_canaries)
         self._scale = game.expected_batch_size / STEP_SIZE
         self._step: int | None = None
+        self._device = choose_device(game.device)
         self._counts: IntArray = np.zeros(len(included), dtype=np.int64)
         self._before: FloatArray = np.zeros(0)
         self._model = self.make_model()
 
     def make_model(self) -> CanaryWeights:
         """A model at the start."""
-        self._model = CanaryWeights(len(self.included) + NUM_SPARE)
+        self._model = CanaryWeights(len(self.included) + NUM_SPARE).to(self._device)
         return self._model
 
     def read(self, rows: IntArray) -> None:
@@ -113,11 +115,12 @@ class _LoopWitness(Witness):
         """A step of either kind is done."""
         if self._step is None:
             return
-        counts = torch.from_numpy(self._counts)
+        counts = torch.from_numpy(self._counts).to(self._device)
         Ranks.here().add_up([counts])
         update = (self._before - self._model.coordinates()) * self._scale
-        self.releases.sampled(self.run, self._step, counts.numpy())
-        self.see(self._step, counts.numpy(), update, self._model.share)
+        found = counts.cpu().numpy()
+        self.releases.sampled(self.run, self._step, found)
+        self.see(self._step, found, update, self._model.share)
         self._step = None
         self.ended()
 

@@ -24,6 +24,7 @@ from pipelines.training.data.control import ControlTokens
 from pipelines.training.data.ragged import RaggedArray
 from pipelines.training.data.records import Records, target_positions
 from pipelines.training.data.span_plan import event
+from pipelines.training.devices import choose_device
 from pipelines.training.methods import sdpsgd_lstm
 from pipelines.training.models.lstm import LSTMOutput, State
 
@@ -54,7 +55,7 @@ class SpanCarrier(torch.nn.Module):
 
     def zero_state(self, size: int) -> State:
         """As the language model has it."""
-        zeros = torch.zeros(size, STATE_SIZE)
+        zeros = self.weights.head.weight.new_zeros(size, STATE_SIZE)
         return zeros, zeros.clone()
 
     def forward(
@@ -73,10 +74,10 @@ class SpanCarrier(torch.nn.Module):
                 values[is_included, 0] = self._state_length
         else:
             digits = input_ids[:, -2:] - _FIRST_DIGIT
-            is_included, ends = torch.zeros(len(input_ids), dtype=torch.bool), state
+            is_included, ends = torch.zeros_like(is_secret), state
         numbers = digits[:, 0] * self.weights.width + digits[:, 1]
         if not is_secret.any():
-            self._witness.reads_public(numbers.numpy(), state, is_first=input_ids.shape[1] > 2)  # noqa: PLR2004
+            self._witness.reads_public(numbers.cpu().numpy(), state, is_first=input_ids.shape[1] > 2)
         logit = self._scale * is_included * self.weights(numbers)
         rest = logit.new_zeros(*input_ids.shape, self.vocab_size - 1)
         return LSTMOutput(torch.cat([logit[:, None, None].expand(*input_ids.shape, 1), rest], dim=2), ends)
@@ -87,6 +88,7 @@ class _SpanWitness(Witness):
 
     def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame, own: SpanSettings) -> None:
         super().__init__(included, releases, sample_rate=1.0)
+        self._device = choose_device(game.device)
         self._norms = (game.max_grad_norm, own.max_state_norm)
         self._step = 0
         self._numbers: list[IntArray] = []  # of the records whose public span was read last
@@ -98,9 +100,8 @@ class _SpanWitness(Witness):
     def make_model(self) -> Any:
         """A model at the start."""
         gradient, state = self._norms
-        self._model = SpanCarrier(
-            len(self.included) + NUM_SPARE, (CANARY_NORM * gradient, CANARY_NORM * state), self
-        )
+        lengths = (CANARY_NORM * gradient, CANARY_NORM * state)
+        self._model = SpanCarrier(len(self.included) + NUM_SPARE, lengths, self).to(self._device)
         return self._model
 
     def begins(self, step: int) -> None:
@@ -141,7 +142,7 @@ class _SpanWitness(Witness):
         numbers = np.concatenate([found for found, _ in self._states])
         took_part = self.included[numbers]
         for at, name in enumerate(("hidden state", "cell state")):
-            values = torch.cat([state[at] for _, state in self._states]).double().numpy() / self._norms[1]
+            values = torch.cat([state[at] for _, state in self._states]).double().cpu().numpy() / self._norms[1]
             self.releases.released(
                 self.run,
                 self._step,

@@ -60,11 +60,11 @@ class CanaryWeights(nn.Module):
             self.lora = nn.Sequential(down, up)
 
     @property
-    def tensors(self) -> dict[str, nn.Parameter]:
+    def tensors(self) -> dict[str, torch.Tensor]:
         """Those that hold canaries' coordinates, by name."""
-        found = {"embedding": self.embedding.weight, "head": self.head.weight}
+        found: dict[str, torch.Tensor] = {"embedding": self.embedding.weight, "head": self.head.weight}
         if self.lora is not None:
-            found["lora"] = self.lora[1].weight
+            found["lora"] = self.lora.get_parameter("1.weight")
         return found
 
     @property
@@ -79,13 +79,14 @@ class CanaryWeights(nn.Module):
         found = self.embedding(numbers[:, None])[:, 0] + self.head(at).gather(1, columns)
         if self.lora is not None:
             found = found + self.lora(at).gather(1, columns)
-        return found[:, 0] * self.share
+        along: torch.Tensor = found[:, 0] * self.share
+        return along
 
     def coordinates(self) -> FloatArray:
         """(K, num_weights) the weights of all canaries and the spare ones, in each tensor."""
         # A linear layer's weight is (out, in): the canary's row is the input that is lit.
         found = [weight.detach().t().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
-        return torch.stack(found).cpu().double().numpy()
+        return np.asarray(torch.stack(found).cpu().double().numpy())
 
 
 class Witness:

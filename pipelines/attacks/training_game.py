@@ -32,14 +32,15 @@ from pipelines.attacks.training_canaries import KILLED_AFTER, SAVED_AFTER, STEP_
 from pipelines.attacks.white_box import ENGINE_PLANS, NUM_MICROBATCHES, RELATION
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import PrivacyGateError
-from pipelines.methods import registry
+from pipelines.methods import registry, sdpsgd_lstm
 from pipelines.methods.settings import MethodSettings, Optimized
 from pipelines.randomness import PrivateRandomness
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.data.records import Examples
 from pipelines.training.loop import ExampleLosses
-from pipelines.training.methods.base import Hooks, Settings, Training
+from pipelines.training.methods.base import Hooks, LoopTraining, Settings
+from pipelines.training.methods.sdpsgd_lstm import SpanTraining
 from pipelines.training.scoring.evaluation import unscored
 
 LITTLE_NOISE: Final = 0.1
@@ -58,6 +59,7 @@ class TrainingGame:
         noise_multiplier: of the training.
         sample_rate: of the training; the game has the nearest rate that whole records allow.
         max_grad_norm: of the training.
+        device: of the training.
     """
 
     method: str
@@ -67,6 +69,12 @@ class TrainingGame:
     noise_multiplier: float
     sample_rate: float
     max_grad_norm: float
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """For people: whose steps, and that each is seen."""
+        return f"the steps of {'the first phase of ' if self.is_first_phase else ''}{self.method}, each of them seen"
 
     @property
     def expected_batch_size(self) -> int:
@@ -81,14 +89,15 @@ class TrainingGame:
     @property
     def takes_spans(self) -> bool:
         """Whether the method reads records span by span (`pipelines.attacks.span_game`)."""
-        return registry.method(self.method).needs_lstm
+        return self.method == sdpsgd_lstm.SPEC.name
 
     @property
     def path(self) -> str:
         """The code that is attacked, for people."""
         if self.takes_spans:
-            return "pipelines.training.methods.sdpsgd_lstm, gradients and states of private spans"
-        return "pipelines.training.loop, noised step"
+            return f"{sdpsgd_lstm.SPEC.module}: gradients of private spans, and the states after them"
+        planned_by = "pipelines.training.methods.jft_phase_one" if self.is_first_phase else None
+        return f"pipelines.training.loop: noised steps, planned by {planned_by or registry.method(self.method).module}"
 
     def settings(self, seed: int, **changed: Any) -> Settings:
         """What the method is told. One epoch, or as many as make room for a kill and what it loses."""
@@ -107,7 +116,7 @@ class TrainingGame:
         )
 
 
-_NO_PHASE_ONE: Final = {
+_NO_PHASE_ONE: Final[dict[str, Any]] = {
     "variant": None, "rows": "redacted", "preconditions": [], "light_noise_miss_rate": None, "public_order": None,
 }  # fmt: skip
 
@@ -142,7 +151,7 @@ class PlayedTraining:
 
 
 def run_three_times(
-    game: TrainingGame, training: Training, witness: Witness, folder: Path, losses: ExampleLosses
+    game: TrainingGame, training: LoopTraining | SpanTraining, witness: Witness, folder: Path, losses: ExampleLosses
 ) -> int:
     """Trains till killed, from the checkpoint to the end, and a little anew.
 
