@@ -42,9 +42,12 @@ MOST_VECTORS: Final = 600
 
 
 def combined(p_values: Iterable[float]) -> float:
-    """The p-value of "all of them are true", by Bonferroni: valid whatever ties them together."""
-    found = list(p_values)
-    return min(1.0, max(LEAST_P_VALUE, len(found) * min(found)))
+    """The p-value of "all of them are true", by Bonferroni: valid whatever ties them together.
+
+    One that is no number counts for 0: it comes of weights that are none, and a correct training has no such.
+    """
+    found = np.nan_to_num([*p_values], nan=0.0)
+    return float(np.clip(len(found) * found.min(), LEAST_P_VALUE, 1.0))
 
 
 @dataclass

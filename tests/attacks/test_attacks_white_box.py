@@ -66,17 +66,17 @@ def test_a_correct_engine_gives_scores_of_exactly_its_noise(claimed):
 
 
 @pytest.mark.parametrize("fault", [no_clipping, tenth_of_the_noise])
-def test_a_broken_engine_is_caught_in_one_step(monkeypatch, claimed, fault):
-    fault(monkeypatch, SMALL)
-    played = play(SMALL, np.random.default_rng(0), test_seed=0)
+def test_a_broken_engine_is_caught_in_one_step(claimed, fault):
+    with fault(SMALL):
+        played = play(SMALL, np.random.default_rng(0), test_seed=0)
     found = bounds(played, 0, "clopper_pearson", "one_run", "f_dp", "gaussian_order_statistics")
     assert all(value > claimed.epsilon for value in found.values()), found
 
 
-def test_an_engine_without_noise_in_some_steps_gives_all_away(monkeypatch):
+def test_an_engine_without_noise_in_some_steps_gives_all_away():
     game = Game(num_canaries=400, expected_batch_size=200, noise_multiplier=5.0)
-    noise_once_an_epoch(monkeypatch, game)
-    played = play(game, np.random.default_rng(1), test_seed=1)
+    with noise_once_an_epoch(game):
+        played = play(game, np.random.default_rng(1), test_seed=1)
     assert played.noise[0] == 0
     assert played.noise[1] == pytest.approx(5, rel=0.15)
     missed = (played.trials.included & (played.trials.scores < 1e4)).mean()
@@ -130,12 +130,11 @@ def test_impossible_games_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
-def test_broken_engines_are_caught(monkeypatch, fault):
+def test_broken_engines_are_caught(fault):
     claimed = LARGE.claimed(DELTA)
     flags = []
     for seed in range(20):
-        with monkeypatch.context() as patch:
-            fault(patch, LARGE)
+        with fault(LARGE):
             played = play(LARGE, np.random.default_rng(seed))
         flags.append(bounds(played, seed, "f_dp")["f_dp"] > claimed.epsilon)
     assert sum(flags) >= 19, Power.of(flags)
@@ -160,16 +159,16 @@ def test_five_seeds_of_a_thousand_trials_show_half_of_epsilon_four():
 
 
 @pytest.mark.slow
-def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before(monkeypatch):
+def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before():
     profile = LARGE.claimed_profile()
     state = Nights()
     for night in range(3):
         played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"good {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))
     assert not state.is_alarm
-    tenth_of_the_noise(monkeypatch, LARGE)
     for night in range(4):
-        played = play(LARGE, np.random.default_rng(night))
+        with tenth_of_the_noise(LARGE):
+            played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"bad {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))
     assert state.is_alarm
     assert state.alarmed_by in ("bad 0", "bad 1", "bad 2")
