@@ -201,6 +201,19 @@ def _as_it_is(values: torch.Tensor, _: float) -> torch.Tensor:
     return values
 
 
+def of_engine(steps_per_epoch: int) -> tuple[Fault, ...]:
+    """Faults for the game on the public engine (`pipelines.attacks.white_box`), of the kind `LOOP`."""
+    unclipped: list[tuple[Any, str, Wrap]] = [
+        (clipping, "clip_factors", lambda _: lambda norms, *_: torch.ones_like(norms)),
+    ]  # fmt: skip
+    return (
+        Fault("no clipping", {LOOP: unclipped}),
+        _noise("noise / 10", noise_times(0.1)),
+        _noise("noise once an epoch", noise_every(steps_per_epoch)),
+        one_microbatch_unclipped(),
+    )
+
+
 _REUSED: Final[list[tuple[Any, str, Wrap]]] = [(randomness, "unpredictable", _reused)]
 CORRECT: Final = Fault("correct", {LOOP: [], SPANS: []})
 FAULTS: Final = (

@@ -15,6 +15,7 @@ What came of it is judged twice: by guesses of who took part, against the accoun
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,11 @@ _NO_PHASE_ONE: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@functools.lru_cache(maxsize=8)
+def _profile(event: Event) -> ClaimedProfile:
+    return ClaimedProfile.of(event, RELATION)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlayedTraining:
     """What came of a game.
@@ -141,8 +147,7 @@ class PlayedTraining:
 
     def p_values(self, rng: np.random.Generator) -> dict[str, float]:
         """Those of the conformance tests, and that of the guesses of who took part."""
-        profile = ClaimedProfile.of(self.event, RELATION)
-        guesses = claim_p_value(self.trials, profile, rng=rng, plans=ENGINE_PLANS)
+        guesses = claim_p_value(self.trials, _profile(self.event), rng=rng, plans=ENGINE_PLANS)
         return {"guesses of who took part": guesses, **self.conformance}
 
     def p_value(self, rng: np.random.Generator) -> float:
