@@ -1,4 +1,4 @@
-"""How often the game of an audit on a method's steps raises the alarm of a first night, where they are broken on purpose.
+"""How often the game of an audit on a method's steps raises the alarm of a first night when they are broken on purpose.
 
     python benchmarks/audit_power.py --processes 2            # 20 minutes on two cores
     python benchmarks/audit_power.py --runs 1 --trials 200 --out /tmp/power.json

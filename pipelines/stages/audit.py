@@ -28,7 +28,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import numpy as np
 
     from pipelines.accounting.events import from_json, is_silent
-    from pipelines.attacks.engine_power import measured_power
     from pipelines.attacks.nights import Nights
     from pipelines.attacks.summary import (
         ACROSS_DOMAINS,
@@ -38,7 +37,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         membership_summary,
     )
 
-    # Coins of the game on the engine are fresh, or what several nights say together would count one coin twice.
+    # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
     found = {
         name: ctx.input(f"audit_{stage}").json(f"{name}.json")
@@ -78,7 +77,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
         "alarm": state.is_alarm,
         "attacked": [game.attacked for game in games if game.attacked is not None],
-        "power": measured_power(ctx.configs["audit"].num_trials) if any(game.attacked for game in games) else None,
+        "power": _power(ctx) if any(game.attacked for game in games) else None,
         "not_attacked": not_attacked,
         "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
     }
@@ -107,6 +106,14 @@ class AuditedGame:
     estimates: Sequence[Mapping[str, Any]]
     p_value: float | None
     attacked: Mapping[str, Any] | None = None
+
+
+def _power(ctx: StageContext) -> dict[str, Any] | None:
+    """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
+    from pipelines.attacks.engine_power import measured_power
+
+    takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
+    return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
 
 def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
