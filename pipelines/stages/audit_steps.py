@@ -34,18 +34,23 @@ def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTrai
     Raises:
         PrivacyGateError: a training took other steps than it planned.
     """
-    from pipelines.methods.registry import METHODS
-
     games, found = list(_games(ctx)), []
     for game in games:
         ctx.run.progress(0, None, f"playing against {game.name}")
         try:
             found.append((game, _played(ctx, game)))
         except Exception as error:
-            if game.method in METHODS:
+            if is_ours(game.method):
                 raise
             return found, NOT_PLAYED.format(type(error).__name__)
     return found, None
+
+
+def is_ours(method: str) -> bool:
+    """Whether a method is one of this package."""
+    from pipelines.methods.registry import METHODS
+
+    return method in METHODS
 
 
 def _games(ctx: StageContext) -> Iterator[TrainingGame]:

@@ -10,13 +10,13 @@ from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
-from pipelines.stages import audit
+from pipelines.stages import audit, audit_steps
 from pipelines.stages.audit_canaries import EXPOSURES
 from pipelines.stages.audit_canary_table import CANARIES
 from pipelines.stages.audit_config import AuditConfig
 from pipelines.stages.train_config import TrainConfig
 from pipelines.training import loop
-from pipelines.training.methods import sdpsgd_lstm
+from pipelines.training.methods import dpsgd, sdpsgd_lstm
 
 NUM = 300
 NOISED = dp_sgd(noise_multiplier=1.0, sample_rate=1.0, num_steps=1)
@@ -112,6 +112,23 @@ def test_a_fault_in_the_steps_of_the_runs_method_raises_the_alarm_of_a_whole_aud
     assert (found["alarm"], attacked["method"]) == (True, method)
     assert attacked["code"].startswith(owner.__name__)
     assert min(test["p_value"] for test in attacked["tests"]) < 1e-10
+
+
+def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_attacked(tmp_path, monkeypatch):
+    def fails(_):
+        def prepare(corpus, settings):
+            return corpus.vocabulary.encoder  # there is none
+
+        return prepare
+
+    monkeypatch.setattr(audit_steps, "is_ours", lambda _: False)
+    with replaced(dpsgd, "prepare", fails):
+        found = audited(tmp_path)
+    assert found["attacked"] == []
+    assert "AttributeError" in found["not_attacked"]["steps"]
+    monkeypatch.undo()
+    with pytest.raises(AttributeError), replaced(dpsgd, "prepare", fails):  # our own has to
+        audited(tmp_path / "own")
 
 
 def test_the_steps_of_a_noised_first_phase_are_attacked_too(tmp_path):
