@@ -1,6 +1,6 @@
 """How often the game of an audit on a method's steps raises the alarm of a first night when they are broken on purpose.
 
-    python benchmarks/audit_power.py --processes 2            # 20 minutes on two cores
+    python benchmarks/audit_power.py --processes 2            # 30 minutes on two busy cores
     python benchmarks/audit_power.py --runs 1 --trials 200 --out /tmp/power.json
 
 Every fault of `audit_faults` is put into the code that ships, and each asserts that it was called. The game is that of

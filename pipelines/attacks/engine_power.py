@@ -12,26 +12,26 @@ from pipelines.attacks.epsilon_comparison import Power
 NUM_TRIALS: Final = 1_000
 EPSILONS: Final = (1.0, 3.0, 8.0)
 """Of the training, replace-one, which the noise is calibrated to."""
-NUM_RUNS: Final = 39
+NUM_RUNS: Final = 60
 """Of each fault and kind of training, at all these epsilons together."""
 ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "correct": (0, 0),
-    "no noise": (39, 39),
-    "noise × 0.9": (39, 39),
-    "noise × 2/3": (39, 39),
-    "the same noise each step": (39, 39),
-    "noise once an epoch": (39, 39),
-    "noise on one tensor only": (39, 39),
-    "clipping at 1.25 C": (39, 39),
-    "clipping at 2 C": (39, 39),
-    "one microbatch unclipped": (39, 39),
-    "the embedding unclipped": (39, 39),
-    "the head unclipped": (39, 39),
-    "LoRA weights unclipped": (39, None),
-    "a shuffle": (39, None),
-    "twice the sampling rate": (39, None),
-    "noise reused after a resume": (39, 39),
-    "hidden states not clipped": (None, 39),
+    "no noise": (60, 60),
+    "noise × 0.9": (60, 60),
+    "noise × 2/3": (60, 60),
+    "the same noise each step": (60, 60),
+    "noise once an epoch": (60, 60),
+    "noise on one tensor only": (60, 60),
+    "clipping at 1.25 C": (60, 60),
+    "clipping at 2 C": (60, 60),
+    "one microbatch unclipped": (60, 60),
+    "the embedding unclipped": (60, 60),
+    "the head unclipped": (60, 60),
+    "LoRA weights unclipped": (60, None),
+    "a shuffle": (60, None),
+    "twice the sampling rate": (60, None),
+    "noise reused after a resume": (60, 60),
+    "hidden states not clipped": (None, 60),
 }
 """Of so many runs, by fault: of `pipelines.training.loop`, and of S-DPSGD; None where there can be no such fault."""
 
