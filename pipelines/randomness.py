@@ -34,3 +34,14 @@ def seeded(seed: int, rank: int = 0) -> PrivateRandomness:
         return np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
 
     return generator
+
+
+def of_training(seed: int, rank: int, *, insecure_test_seed: bool) -> PrivateRandomness:
+    """The generators of a training, or of a game on it.
+
+    Args:
+        seed: of the stage; without a meaning unless the next is set.
+        rank: number of the process among those that train together.
+        insecure_test_seed: whether anyone may repeat samples and noise, in tests.
+    """
+    return seeded(seed, rank) if insecure_test_seed else unpredictable

@@ -64,9 +64,10 @@ def require_no_alarm(run: str) -> None:
     if (state := nights_of(documents)).is_alarm:
         where = "; the report of this run has the figures" if found is not None else ""
         raise AuditAlarm(
-            "the audit refutes the claimed epsilon: attacks succeed more often than it allows, in a way that correct "
-            f"trainings show in one store of a thousand (audit {str(state.alarmed_by)[:12]}). Nothing becomes the "
-            f"latest model{where}. Once the cause is found, `reticent audit --settle REASON` lets audits count anew"
+            "the audit refutes the claimed epsilon: attacks succeed more often than it allows, or the training's steps "
+            "are not those that it is computed from. Correct trainings show this in one store of a thousand "
+            f"(audit {str(state.alarmed_by)[:12]}). Nothing becomes the latest model{where}. Once "
+            "the cause is found, `reticent audit --settle REASON` lets audits count anew"
         )
     if found is not None and _is_settled(found, documents):
         raise AuditAlarm(

@@ -1,7 +1,6 @@
-"""How often the game of an audit raised the alarm of a first night against engines that were broken on purpose.
+"""How often the game of an audit raised the alarm of a first night against steps that were broken on purpose.
 
-Measured by ``benchmarks/audit_tightness.py --only stage``, with the rate and steps of the built-in job. A test compares
-the counts with the benchmark's results.
+Measured by ``benchmarks/audit_power.py``. A test compares the counts with the benchmark's results.
 """
 
 from __future__ import annotations
@@ -10,41 +9,50 @@ from typing import Any, Final
 
 from pipelines.attacks.epsilon_comparison import Power
 
-NUM_TRIALS: Final = 20_000
+NUM_TRIALS: Final = 1_000
 EPSILONS: Final = (1.0, 3.0, 8.0)
 """Of the training, replace-one, which the noise is calibrated to."""
-NUM_RUNS: Final = 20
-"""Of each engine at each epsilon."""
-ALARMS: Final = {
-    "correct": (0, 0, 0),
-    "no clipping": (20, 20, 20),
-    "noise / 10": (20, 20, 20),
-    "noise once an epoch": (20, 20, 20),
-    "one microbatch of four unclipped": (19, 20, 20),
+NUM_RUNS: Final = 60
+"""Of each fault and kind of training, at all these epsilons together."""
+ALARMS: Final[dict[str, tuple[int | None, int | None]]] = {
+    "correct": (0, 0),
+    "no noise": (60, 60),
+    "noise × 0.9": (60, 60),
+    "noise × 2/3": (60, 60),
+    "the same noise each step": (60, 60),
+    "noise once an epoch": (60, 60),
+    "noise on one tensor only": (60, 60),
+    "clipping at 1.25 C": (60, 60),
+    "clipping at 2 C": (60, 60),
+    "one microbatch unclipped": (60, 60),
+    "the embedding unclipped": (60, 60),
+    "the head unclipped": (60, 60),
+    "LoRA weights unclipped": (60, None),
+    "a shuffle": (60, None),
+    "twice the sampling rate": (60, None),
+    "noise reused after a resume": (60, 60),
+    "hidden states not clipped": (None, 60),
 }
-"""Of so many runs, by the engine's fault, one number for each epsilon."""
+"""Of so many runs, by fault: of `pipelines.training.loop`, and of S-DPSGD; None where there can be no such fault."""
 
 
-def measured_power(num_trials: int) -> dict[str, Any] | None:
+def measured_power(num_trials: int, *, takes_spans: bool) -> dict[str, Any] | None:
     """What was measured, for JSON; None where an audit plays with fewer trials than that.
 
+    Args:
+        num_trials: of the audit.
+        takes_spans: whether the method is S-DPSGD.
+
     Returns:
-        ``num_trials``, ``num_runs``, and ``rows``, one for each engine and epsilon: ``engine``, ``epsilon``,
-        ``num_flagged``, and the exact 95 % interval ``low``, ``high``.
+        ``num_trials``, ``num_runs``, ``epsilons``, and ``rows``, one for each fault: ``fault``, ``num_flagged``, and
+        the exact 95 % interval ``low``, ``high``.
     """
     if num_trials < NUM_TRIALS:
         return None
     rows = []
-    for engine, counts in ALARMS.items():
-        for epsilon, alarms in zip(EPSILONS, counts, strict=True):
+    for fault, counts in ALARMS.items():
+        alarms = counts[takes_spans]
+        if alarms is not None:
             power = Power.of([at < alarms for at in range(NUM_RUNS)])
-            rows.append(
-                {
-                    "engine": engine,
-                    "epsilon": epsilon,
-                    "num_flagged": alarms,
-                    "low": power.low,
-                    "high": power.high,
-                }
-            )
-    return {"num_trials": NUM_TRIALS, "num_runs": NUM_RUNS, "rows": rows}
+            rows.append({"fault": fault, "num_flagged": alarms, "low": power.low, "high": power.high})
+    return {"num_trials": NUM_TRIALS, "num_runs": NUM_RUNS, "epsilons": list(EPSILONS), "rows": rows}

@@ -189,7 +189,7 @@ def found_by_attacks(audit: Mapping[str, Any] | None) -> list[str]:
         return ["Nobody attacked this model. `reticent audit` does."]
     found = []
     if audit.get("alarm"):
-        found.append("ALARM: attacks succeed more often than the claimed ε allows. Do not sign.")
+        found.append("ALARM: attacks or tests of the audit refute the claimed ε. Do not sign.")
     if lower := audit.get("epsilon_lower"):
         said = "none" if (claimed := audit.get("epsilon_claimed")) is None else real(claimed, upper=True)
         found.append(

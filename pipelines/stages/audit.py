@@ -19,8 +19,8 @@ SCHEMA_VERSION: Final = 1
 ESTIMATOR: Final = "f_dp"
 """The estimator whose bound is shown first: it supposes nothing but fair coins. Fixed, whatever the others give."""
 _ATTACKED_VARIANT: Final = "missed"
-MODEL, ENGINE = "the audit's model", "the engine, every step seen"
-"""What is attacked, as the report names it."""
+MODEL: Final = "the audit's model"
+"""What is attacked beside the method's steps, as the report names it."""
 
 
 def run(ctx: StageContext) -> dict[str, Any]:
@@ -28,7 +28,6 @@ def run(ctx: StageContext) -> dict[str, Any]:
     import numpy as np
 
     from pipelines.accounting.events import from_json, is_silent
-    from pipelines.attacks.engine_power import measured_power
     from pipelines.attacks.nights import Nights
     from pipelines.attacks.summary import (
         ACROSS_DOMAINS,
@@ -38,7 +37,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
         membership_summary,
     )
 
-    # Coins of the game on the engine are fresh, or what several nights say together would count one coin twice.
+    # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
     rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
     found = {
         name: ctx.input(f"audit_{stage}").json(f"{name}.json")
@@ -56,8 +55,11 @@ def run(ctx: StageContext) -> dict[str, Any]:
             not_attacked["epsilon"] = not_attacked["exposure"]
         else:
             games.append(_attack_on_model(ctx, rng))
-        games += _games_on_engine(ctx, rng)
-    # The engine's game first: it is the stronger test, and the stake falls from one to the next.
+        on_steps, not_played = _games_on_steps(ctx, rng)
+        games += on_steps
+        if not_played is not None:
+            not_attacked["steps"] = not_played
+    # The games on steps first: they are the stronger tests, and the stake falls from one to the next.
     evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
     # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
     state = Nights()
@@ -74,7 +76,8 @@ def run(ctx: StageContext) -> dict[str, Any]:
         "evidence": [{"audit": identifier, "p_value": p_value} for identifier, p_value in evidence],
         "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
         "alarm": state.is_alarm,
-        "power": measured_power(ctx.configs["audit"].num_trials) if ENGINE in {game.name for game in games} else None,
+        "attacked": [game.attacked for game in games if game.attacked is not None],
+        "power": _power(ctx) if any(game.attacked for game in games) else None,
         "not_attacked": not_attacked,
         "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
     }
@@ -94,6 +97,7 @@ class AuditedGame:
             where nothing finite is claimed.
         estimates: documents of the lower bounds, the one that is shown first at the front.
         p_value: of the claim; None where there is none.
+        attacked: which code, of which method, and the p-value of each test; None for a model.
     """
 
     name: str
@@ -101,6 +105,15 @@ class AuditedGame:
     claimed: float | None
     estimates: Sequence[Mapping[str, Any]]
     p_value: float | None
+    attacked: Mapping[str, Any] | None = None
+
+
+def _power(ctx: StageContext) -> dict[str, Any] | None:
+    """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
+    from pipelines.attacks.engine_power import measured_power
+
+    takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
+    return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
 
 
 def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
@@ -157,35 +170,38 @@ def _trials(ctx: StageContext) -> tuple[str, Trials]:
     return hashlib.sha256("\n".join(sorted(coins)).encode()).hexdigest(), Trials.joined(scores, coins)
 
 
-def _games_on_engine(ctx: StageContext, rng: np.random.Generator) -> list[AuditedGame]:
-    """The white-box game on the engine, an epoch with the noise and rate of this training; none where it has no such.
-
-    It has records of its own: what is claimed of it is finite, whatever the training did besides, and whatever a canary
-    of the audit's model is.
-    """
-    from pipelines.attacks.epsilon_comparison import claim_p_value
+def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[AuditedGame], str | None]:
+    """The games on the method's noised steps (`pipelines.stages.audit_steps`), and why one was not played."""
+    from pipelines.attacks.conformance import combined
     from pipelines.attacks.epsilon_estimates import epsilon_estimates
-    from pipelines.attacks.white_box import ENGINE_PLANS, Game, play
+    from pipelines.attacks.white_box import ENGINE_PLANS
+    from pipelines.stages.audit_steps import played_games
 
     config: AuditConfig = ctx.configs["audit"]
-    events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
-    noise, rate = (figures.get(name) for name in ("noise_multiplier", "sample_rate"))
-    if not noise or not rate:
-        return []
-    ctx.run.progress(0, None, "playing against the engine")
-    game = Game.of_training(
-        config.num_trials, noise_multiplier=noise, sample_rate=rate, max_grad_norm=events["max_grad_norm"]
-    )
-    identifier = rng.bytes(32).hex()
-    trials = play(game, rng).trials
-    delta = events["target_delta"]
-    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
-    return [
-        AuditedGame(
-            name=ENGINE,
-            identifier=identifier,
-            claimed=game.claimed(delta).epsilon,
-            estimates=[estimate.document() for estimate in made.values()],
-            p_value=claim_p_value(trials, game.claimed_profile(), rng=rng, plans=ENGINE_PLANS),
+    delta = ctx.input("audit_model").json("events.json")["target_delta"]
+    games, not_played = played_games(ctx)
+    found = []
+    for game, played in games:
+        made = epsilon_estimates(played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
+        tests = played.p_values(rng)
+        p_value = combined(tests.values())
+        found.append(
+            AuditedGame(
+                name=game.name,
+                identifier=rng.bytes(32).hex(),
+                claimed=played.claimed(delta),
+                estimates=[estimate.document() for estimate in made.values()],
+                p_value=p_value,
+                attacked={
+                    "game": game.name,
+                    "method": game.method,
+                    "code": game.path,
+                    "noise_multiplier": game.noise_multiplier,
+                    "sample_rate": game.sample_rate,
+                    "num_processes": ctx.runtime.num_processes,
+                    "p_value": p_value,
+                    "tests": [{"name": name, "p_value": value} for name, value in tests.items()],
+                },
+            )
         )
-    ]
+    return found, not_played

@@ -99,7 +99,8 @@ class AuditConfig(StageConfig):
     num_trials: int = Field(
         20_000,
         ge=100,
-        description="Trials of the game on the DP engine, an epoch with the noise and rate of this training: seconds.",
+        description="Trials of the game on the steps that the method takes, an epoch with the noise and rate of this "
+        "training: seconds.",
     )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Of intervals and lower bounds. Alarms are raised at 99.9 % instead."

@@ -322,7 +322,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
     """
     from pipelines.dp.ranks import Ranks
-    from pipelines.randomness import seeded, unpredictable
+    from pipelines.randomness import of_training
     from pipelines.training.checkpoint import Checkpoints
     from pipelines.training.devices import autocast
     from pipelines.training.methods.base import Hooks
@@ -338,7 +338,7 @@ def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: 
     ranks = Ranks.here()
     whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
     return Hooks(
-        randomness=seeded(ctx.seed, ranks.rank) if config.insecure_test_seed else unpredictable,
+        randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
         checkpoints=Checkpoints(
             ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
         ),

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from broken_engines import BROKEN, no_clipping, noise_once_an_epoch, tenth_of_the_noise
+from audit_faults import LOOP, of_engine
 from scipy import stats
 from torch import nn
 from torch.utils.data import TensorDataset
@@ -65,18 +65,18 @@ def test_a_correct_engine_gives_scores_of_exactly_its_noise(claimed):
     assert np.array_equal(again.trials.scores, played.trials.scores)
 
 
-@pytest.mark.parametrize("fault", [no_clipping, tenth_of_the_noise])
-def test_a_broken_engine_is_caught_in_one_step(monkeypatch, claimed, fault):
-    fault(monkeypatch, SMALL)
-    played = play(SMALL, np.random.default_rng(0), test_seed=0)
+@pytest.mark.parametrize("fault", of_engine(1)[:2], ids=lambda fault: fault.name)
+def test_a_broken_engine_is_caught_in_one_step(claimed, fault):
+    with fault.put_into(LOOP):
+        played = play(SMALL, np.random.default_rng(0), test_seed=0)
     found = bounds(played, 0, "clopper_pearson", "one_run", "f_dp", "gaussian_order_statistics")
     assert all(value > claimed.epsilon for value in found.values()), found
 
 
-def test_an_engine_without_noise_in_some_steps_gives_all_away(monkeypatch):
+def test_an_engine_without_noise_in_some_steps_gives_all_away():
     game = Game(num_canaries=400, expected_batch_size=200, noise_multiplier=5.0)
-    noise_once_an_epoch(monkeypatch, game)
-    played = play(game, np.random.default_rng(1), test_seed=1)
+    with of_engine(game.plan.steps_per_epoch)[2].put_into(LOOP):
+        played = play(game, np.random.default_rng(1), test_seed=1)
     assert played.noise[0] == 0
     assert played.noise[1] == pytest.approx(5, rel=0.15)
     missed = (played.trials.included & (played.trials.scores < 1e4)).mean()
@@ -129,13 +129,12 @@ def test_impossible_games_are_refused():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", BROKEN)
-def test_broken_engines_are_caught(monkeypatch, fault):
+@pytest.mark.parametrize("fault", of_engine(LARGE.plan.steps_per_epoch), ids=lambda fault: fault.name)
+def test_broken_engines_are_caught(fault):
     claimed = LARGE.claimed(DELTA)
     flags = []
     for seed in range(20):
-        with monkeypatch.context() as patch:
-            fault(patch, LARGE)
+        with fault.put_into(LOOP):
             played = play(LARGE, np.random.default_rng(seed))
         flags.append(bounds(played, seed, "f_dp")["f_dp"] > claimed.epsilon)
     assert sum(flags) >= 19, Power.of(flags)
@@ -160,16 +159,16 @@ def test_five_seeds_of_a_thousand_trials_show_half_of_epsilon_four():
 
 
 @pytest.mark.slow
-def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before(monkeypatch):
+def test_the_alarm_comes_in_the_first_nights_of_a_fault_and_not_before():
     profile = LARGE.claimed_profile()
     state = Nights()
     for night in range(3):
         played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"good {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))
     assert not state.is_alarm
-    tenth_of_the_noise(monkeypatch, LARGE)
     for night in range(4):
-        played = play(LARGE, np.random.default_rng(night))
+        with of_engine(LARGE.plan.steps_per_epoch)[1].put_into(LOOP):
+            played = play(LARGE, np.random.default_rng(night))
         state = state.after(f"bad {night}", claim_p_value(played.trials, profile, rng=np.random.default_rng(night)))
     assert state.is_alarm
     assert state.alarmed_by in ("bad 0", "bad 1", "bad 2")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import REPOSITORY
 from support.project import prefect_home, small_project
 from support.shared_server import shared_server
 from test_flows_audit import SMALL
@@ -19,22 +20,35 @@ from flows.settings import load_settings
 from pipelines.store import runs
 from pipelines.store.ledger import locked, read_documents
 
-BROKEN = "import torch; from pipelines.dp import gradients; gradients.clip_factors = lambda n, *_: torch.ones_like(n)"
 CLI = "from flows.cli import main; main()"
+# Ends as the command does, unless nothing called what is replaced.
+BROKEN = """
+import torch
+from audit_faults import replaced
+from flows.cli import main
+from pipelines.dp import clipping
+
+with replaced(clipping, "clip_factors", lambda _: lambda norms, *_: torch.ones_like(norms)):
+    try:
+        main()
+    except SystemExit as ended:
+        code = ended.code
+raise SystemExit(code)
+"""
 
 
 def cli(config: Path, *arguments: str, broken: bool = False) -> subprocess.CompletedProcess[str]:
     """``reticent`` in a process of its own, whose engine may not clip."""
     environment = {
         **os.environ,
+        "PYTHONPATH": str(REPOSITORY / "benchmarks"),
         "PREFECT_HOME": str(prefect_home(config.parent / ".prefect")),
         **{name: value for name, value in SMALL.items() if not name.endswith("ENABLED")},
         "RETICENT__AUDIT__NUM_TRIALS": "2000",
         **shared_server(),
     }
-    code = f"{BROKEN}; {CLI}" if broken else CLI
     return subprocess.run(
-        [sys.executable, "-c", code, arguments[0], str(config), *arguments[1:]],
+        [sys.executable, "-c", BROKEN if broken else CLI, arguments[0], str(config), *arguments[1:]],
         cwd=config.parent, env=environment, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
 

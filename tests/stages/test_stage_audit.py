@@ -1,9 +1,8 @@
 """The last stage of the audit alone: scores and coins are joined by name, and what is claimed of which game."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
+from audit_faults import replaced
 from support.contexts import stage_context
 
 from pipelines.accounting.events import Composed, NoEvent, NonPrivate, dp_sgd, to_json
@@ -11,16 +10,19 @@ from pipelines.artifacts import Source, Target
 from pipelines.attacks.epsilon_comparison import ClaimedProfile
 from pipelines.attacks.epsilon_estimates import epsilon_estimates
 from pipelines.attacks.epsilon_trials import Trials
-from pipelines.stages import audit
+from pipelines.stages import audit, audit_steps
 from pipelines.stages.audit_canaries import EXPOSURES
 from pipelines.stages.audit_canary_table import CANARIES
 from pipelines.stages.audit_config import AuditConfig
+from pipelines.stages.train_config import TrainConfig
+from pipelines.training import loop
+from pipelines.training.methods import dpsgd, sdpsgd_lstm
 
 NUM = 300
 NOISED = dp_sgd(noise_multiplier=1.0, sample_rate=1.0, num_steps=1)
 COINS = np.random.default_rng(0).random(NUM) < 0.5
 ORDER = np.random.default_rng(1).permutation(NUM)
-MODEL, ENGINE = "the audit's model", "the engine, every step seen"
+MODEL, STEPS = "the audit's model", "the steps of dpsgd, each of them seen"
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +32,9 @@ def quick(patch):
     patch(ClaimedProfile, "of", lambda event, relation: of(event, relation, (0.1, 1e-3, 1e-5, 1e-9)), read_by=audit)
 
 
-def audited(folder, *, event=NOISED, noise=1.0, leak=0.0, order=None, exposure=None, **settings):
+def audited(
+    folder, *, method="dpsgd", phases=(), event=NOISED, noise=1.0, leak=0.0, order=None, exposure=None, **settings
+):
     """What the stage says where included canaries lose ``leak`` nats less on the audit's model."""
     names = ("audit_model", "audit_canaries", "audit_membership", "audit_extraction", "train")
     places = {name: Target(folder=folder / name) for name in names}
@@ -51,12 +55,12 @@ def audited(folder, *, event=NOISED, noise=1.0, leak=0.0, order=None, exposure=N
             )  # fmt: skip
     figures = {"noise_multiplier": noise, "sample_rate": 1.0} if noise else {}
     places["audit_model"].json("figures.json", figures)
-    events = {"event": to_json(event), "target_delta": 1e-5, "max_grad_norm": 1.0}
+    events = {"event": to_json(event), "target_delta": 1e-5, "max_grad_norm": 1.0, "phases": list(phases)}
     places["audit_model"].json("events.json", events)
     places["audit_canaries"].json("exposure.json", exposure or {"groups": []})
     for name in ("membership", "extraction"):
         places[f"audit_{name}"].json(f"{name}.json", {"not_attacked": "by this test"})
-    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": SimpleNamespace(insecure_test_seed=False)}
+    configs = {"audit": AuditConfig(num_trials=100, **settings), "train": TrainConfig(method=method)}
     inputs = {name: place.folder for name, place in places.items()}
     audit.run(stage_context("audit", folder / "out", configs, inputs))
     return Source(folder=folder / "out").json("audit.json")
@@ -81,7 +85,7 @@ def test_a_reordered_table_of_scores_hides_no_leak(tmp_path):
 
 def test_a_correct_audit_raises_no_alarm_and_a_leak_beyond_the_claim_does(tmp_path):
     quiet = audited(tmp_path / "quiet")
-    assert claims(quiet) == {MODEL: True, ENGINE: True}
+    assert claims(quiet) == {MODEL: True, STEPS: True}
     assert quiet["alarm"] is False
     assert quiet["epsilon_lower"]["value"] < 1 < quiet["epsilon_claimed"]
     light = audited(tmp_path / "leaky", event=dp_sgd(noise_multiplier=4.0, sample_rate=1.0, num_steps=1), leak=9.0)
@@ -93,17 +97,64 @@ def test_a_correct_audit_raises_no_alarm_and_a_leak_beyond_the_claim_does(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("method", "owner", "name", "wrap"),
+    [
+        ("crt", loop, "noisy_step", lambda step: lambda *a, **named: step(*a, **{**named, "noise_multiplier": 0.0})),
+        ("sdpsgd_lstm", sdpsgd_lstm, "release", lambda _: lambda values, *_: values.detach().clone()),
+        ("sdpsgd_lstm", sdpsgd_lstm, "clip_rows", lambda _: lambda values, _: values),
+    ],
+    ids=["sigma 0 in the loop", "s-dpsgd without noise", "s-dpsgd without clipped states"],
+)
+def test_a_fault_in_the_steps_of_the_runs_method_raises_the_alarm_of_a_whole_audit(tmp_path, method, owner, name, wrap):
+    with replaced(owner, name, wrap):
+        found = audited(tmp_path, method=method)
+    (attacked,) = found["attacked"]
+    assert (found["alarm"], attacked["method"]) == (True, method)
+    assert attacked["code"].startswith(owner.__name__)
+    assert min(test["p_value"] for test in attacked["tests"]) < 1e-10
+
+
+def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_attacked(tmp_path, monkeypatch):
+    def fails(_):
+        def prepare(corpus, settings):
+            return corpus.vocabulary.encoder  # there is none
+
+        return prepare
+
+    monkeypatch.setattr(audit_steps, "is_ours", lambda _: False)
+    with replaced(dpsgd, "prepare", fails):
+        found = audited(tmp_path)
+    assert found["attacked"] == []
+    assert "AttributeError" in found["not_attacked"]["steps"]
+    monkeypatch.undo()
+    with pytest.raises(AttributeError), replaced(dpsgd, "prepare", fails):  # our own has to
+        audited(tmp_path / "own")
+
+
+def test_the_steps_of_a_noised_first_phase_are_attacked_too(tmp_path):
+    light = dp_sgd(noise_multiplier=0.7, sample_rate=0.5, num_steps=4)
+    phases = [{"name": "redacted fine-tune", "rows": "redacted", "event": to_json(light)}]
+    found = audited(tmp_path, method="jft", phases=phases)
+    main, first = found["attacked"]
+    assert (main["noise_multiplier"], first["noise_multiplier"], first["sample_rate"]) == (1.0, 0.7, 0.5)
+    assert "first phase of jft" in first["game"]
+    assert "jft_phase_one" in first["code"]
+    assert found["alarm"] is False
+    assert len(found["evidence"]) == 3
+
+
+@pytest.mark.parametrize(
     ("changed", "expected"),
     [
         # Text that phase 1 reads without noise, as of jft: no finite epsilon, and an engine that can be wrong.
-        ({"event": Composed(events=(NonPrivate(), NOISED))}, {MODEL: False, ENGINE: True}),
+        ({"event": Composed(events=(NonPrivate(), NOISED))}, {MODEL: False, STEPS: True}),
         ({"event": NonPrivate(), "noise": None}, {MODEL: False}),  # no_dp
-        ({"copies": 10}, {MODEL: False, ENGINE: True}),  # an epsilon of single records says nothing of ten
-        ({"exposure": {"not_attacked": "it has no losses"}}, {ENGINE: True}),  # a task without a language model
+        ({"copies": 10}, {MODEL: False, STEPS: True}),  # an epsilon of single records says nothing of ten
+        ({"exposure": {"not_attacked": "it has no losses"}}, {STEPS: True}),  # a task without a language model
         ({"event": NoEvent(), "noise": None}, {}),  # nothing private was read
     ],
 )
-def test_what_is_not_claimed_is_not_tested_and_the_engine_is_wherever_there_is_one(tmp_path, changed, expected):
+def test_what_is_not_claimed_is_not_tested_and_the_steps_are_wherever_there_are_any(tmp_path, changed, expected):
     found = audited(tmp_path, leak=9.0, **changed)
     assert claims(found) == expected
     assert found["epsilon_claimed"] is None

@@ -1,0 +1,228 @@
+"""Tests of what noised steps released: each has an exact null distribution, and none needs an attacker's luck.
+
+A game (`pipelines.attacks.training_game`) knows which records took part in a step, and which coordinates hold noise
+alone. So it can ask directly whether a step did what the accountant was told: noise of the stated size, fresh for every
+step, tensor, run and resumed run; samples in which each record takes part on its own; no record that moves the sum by
+more than the clipping norm.
+
+Null distributions, for a training that does what it says:
+    * squares of spare coordinates, over the variance of the noise, add up to a chi-square;
+    * the squared cosine of two vectors of noise of length n has the Beta distribution (1/2, (n - 1) / 2);
+    * counts of records are binomial. A randomised probability integral transform turns them into standard normals;
+    * the mean coordinate of records that took part is Gaussian around their share of the clipping norm.
+
+The p-values are combined by Bonferroni (`combined`), so nothing is supposed of how they hang together.
+
+Public versus private: all records are made up. Nothing of a corpus enters.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
+
+IntArray = npt.NDArray[np.int64]
+
+LEAST_P_VALUE: Final = 1e-300
+"""What is reported for a probability below it: a bet on a p-value needs one above 0."""
+VECTOR_LENGTH: Final = 1024
+"""Spare coordinates of a tensor whose noise is compared with that of others."""
+MOST_VECTORS: Final = 600
+"""Vectors of noise that are kept for comparison. A fault that begins later is not seen by it."""
+
+
+def combined(p_values: Iterable[float]) -> float:
+    """The p-value of "all of them are true", by Bonferroni: valid whatever ties them together.
+
+    One that is no number counts for 0: it comes of weights that are none, and a correct training has no such.
+    """
+    found = np.nan_to_num([*p_values], nan=0.0)
+    return float(np.clip(len(found) * found.min(), LEAST_P_VALUE, 1.0))
+
+
+@dataclass
+class _Mean:
+    """A sum of ``count`` values, each of which is Gaussian with standard deviation 1 around 0 if all is well."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, deviations: FloatArray) -> None:
+        self.total += float(deviations.sum())
+        self.count += deviations.size
+
+    @property
+    def z(self) -> float:
+        return self.total / math.sqrt(self.count) if self.count else 0.0
+
+
+class Releases:
+    """Collects what the steps of a game released, and tests it.
+
+    Args:
+        num_records: canaries of the game, included or not.
+        sample_rate: probability with which each record enters a step; None where samples are public, and no claim
+            rests on them.
+        rng: for the randomised transforms of counts.
+    """
+
+    def __init__(self, num_records: int, sample_rate: float | None, rng: np.random.Generator) -> None:
+        self._num_records, self._rate, self._rng = num_records, sample_rate, rng
+        self._squares: list[tuple[float, int]] = []
+        self._vectors: list[FloatArray] = []
+        self._origins: list[tuple[int, int]] = []
+        self._moves: dict[str, _Mean] = defaultdict(_Mean)
+        self._still = _Mean()
+        self._turns = np.zeros(num_records, dtype=np.int64)
+        self._num_samples = self._num_pairs = 0
+        self._sizes: list[int] = []
+        self._again: list[tuple[int, int]] = []
+        self._of_step: dict[int, BoolArray] = {}
+        self._last: BoolArray | None = None
+
+    def sampled(self, run: int, step: int, counts: IntArray) -> None:
+        """A step has read its records.
+
+        Args:
+            run: number of the run of the training, from 0; one that goes on after a kill is another run.
+            step: number of the step in its training.
+            counts: (num_records,) how often each was read.
+        """
+        present = counts > 0
+        self._sizes.append(int(counts.sum()))
+        self._turns += present
+        self._num_samples += 1
+        self._num_pairs += int((present[:-1:2] & present[1::2]).sum())
+        # A step that is done anew is compared with what was lost of it, any other with the step before it.
+        other = self._of_step.get(step, self._last) if run else self._last
+        if other is not None:
+            self._again.append((int((present & other).sum()), int(other.sum())))
+        self._last = present
+        if run == 0:
+            self._of_step[step] = present
+
+    def released(
+        self,
+        run: int,
+        step: int,
+        *,
+        noise_multiplier: float,
+        moved: Mapping[str, FloatArray],
+        still: FloatArray,
+        spare: Sequence[FloatArray],
+        share: float,
+    ) -> None:
+        """A step has released its tensors. All values are in clipping norms.
+
+        Args:
+            run, step: as for `sampled`.
+            noise_multiplier: standard deviation of the noise.
+            moved: for each tensor, the own coordinates of the records that took part and have a gradient.
+            still: own coordinates of records that have a gradient and took no part.
+            spare: for each tensor, coordinates that no record touches.
+            share: length of a clipped record's own coordinate in each tensor.
+        """
+        for values in spare:
+            self._squares.append((float(np.square(values).sum()) / noise_multiplier**2, values.size))
+            vector = values.reshape(-1)[:VECTOR_LENGTH]
+            length = float(np.linalg.norm(vector))
+            if vector.size == VECTOR_LENGTH and length > 0 and len(self._vectors) < MOST_VECTORS:
+                self._vectors.append((vector / length).astype(np.float32))
+                self._origins.append((run, step))
+        for name, values in moved.items():
+            self._moves[name].add((values - share) / noise_multiplier)
+        if len(moved) > 1:
+            along = share * np.sum(list(moved.values()), axis=0)
+            self._moves["all tensors"].add((along - share**2 * len(moved)) / noise_multiplier)
+        self._still.add(still / noise_multiplier)
+
+    def p_values(self) -> dict[str, float]:
+        """The p-value of each test, by what it tests, in plain words."""
+        return {**self._noise(), **self._fresh_noise(), **self._records(), **self._samples()}
+
+    def _noise(self) -> dict[str, float]:
+        squares, sizes = (np.array(column, dtype=np.float64) for column in zip(*self._squares, strict=True))
+        each = _chi_square(squares, sizes)
+        return {
+            "size of the noise": float(_chi_square(squares.sum(), sizes.sum())),
+            "size of the noise in each step and tensor": _least(each),
+        }
+
+    def _fresh_noise(self) -> dict[str, float]:
+        names = ("between tensors", "between steps", "between runs", "after a resume")
+        if len(self._vectors) < 2:
+            return {}
+        vectors = np.stack(self._vectors)
+        runs, steps = np.array(self._origins).T
+        first, second = np.triu_indices(len(vectors), 1)
+        same_run = runs[first] == runs[second]
+        is_resumed = (runs[first] == 0) & (runs[second] == 1)
+        kinds = (
+            same_run & (steps[first] == steps[second]),
+            same_run & (steps[first] != steps[second]),
+            ~same_run & ~is_resumed,
+            is_resumed,
+        )
+        cosines = np.square(np.clip((vectors @ vectors.T)[first, second].astype(np.float64), -1, 1))
+        return {
+            f"fresh noise {name}": _least(stats.beta.sf(cosines[chosen], 0.5, (VECTOR_LENGTH - 1) / 2))
+            for name, chosen in zip(names, kinds, strict=True)
+            if chosen.any()
+        }
+
+    def _records(self) -> dict[str, float]:
+        found = {f"largest move of a record, {name}": float(stats.norm.sf(m.z)) for name, m in self._moves.items()}
+        found["records that took no part"] = float(2 * stats.norm.sf(abs(self._still.z)))
+        return found
+
+    def _samples(self) -> dict[str, float]:
+        if self._rate is None or not self._num_samples:
+            return {}
+        num, rate = self._num_records, self._rate
+
+        def p_value(counts: Iterable[int], trials: Iterable[int], rate: float) -> float:
+            return _normals_p_value(self._normals(np.array([*counts]), np.array([*trials]), rate))
+
+        steps = self._num_samples
+        again = [pair for pair in self._again if pair[1]]
+        return {
+            "sizes of samples": p_value(self._sizes, itertools.repeat(num, steps), rate),
+            "how often each record is sampled": p_value(self._turns, itertools.repeat(steps, num), rate),
+            "pairs sampled together": p_value([self._num_pairs], [steps * (num // 2)], rate**2),
+            "records sampled again": p_value((k for k, _ in again), (n for _, n in again), rate) if again else 1.0,
+        }
+
+    def _normals(self, counts: IntArray, trials: IntArray, rate: float) -> FloatArray:
+        """Standard normals of binomial counts: the probability integral transform, uniform within each count."""
+        law = stats.binom(trials, rate)
+        mass = self._rng.random(counts.shape) * law.pmf(counts)
+        below, above = law.cdf(counts - 1) + mass, law.sf(counts) + mass
+        # The nearer tail, or digits are lost.
+        low = stats.norm.ppf(np.clip(below, LEAST_P_VALUE, 1))
+        return np.asarray(np.where(counts < trials * rate, low, stats.norm.isf(np.clip(above, LEAST_P_VALUE, 1))))
+
+
+def _chi_square(squares: npt.ArrayLike, sizes: npt.ArrayLike) -> FloatArray:
+    """Two-sided p-values of sums of squares of so many standard normals."""
+    law = stats.chi2(sizes)
+    return np.asarray(np.minimum(1.0, 2 * np.minimum(law.cdf(squares), law.sf(squares))))
+
+
+def _least(p_values: FloatArray) -> float:
+    return float(min(1.0, len(p_values) * p_values.min()))
+
+
+def _normals_p_value(z: FloatArray) -> float:
+    """Whether values are standard normals, by their sum and by the sum of their squares."""
+    by_sum = float(2 * stats.norm.sf(abs(z.sum()) / math.sqrt(len(z))))
+    return min(1.0, 2 * min(by_sum, float(_chi_square(np.square(z).sum(), len(z)))))

@@ -1,0 +1,146 @@
+"""The game on the steps of `pipelines.training.loop`, which most methods take (`pipelines.attacks.training_game`)."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pipelines.accounting.events import dp_sgd
+from pipelines.attacks.conformance import IntArray, Releases
+from pipelines.attacks.epsilon_trials import BoolArray, FloatArray, Trials
+from pipelines.attacks.training_canaries import (
+    CANARY_NORM,
+    KILLED_AFTER,
+    NUM_SPARE,
+    STEP_SIZE,
+    CanaryWeights,
+    Witness,
+)
+from pipelines.attacks.training_game import PlayedTraining, TrainingGame, check_steps, corpus_of, run_three_times
+from pipelines.dp.ranks import Ranks
+from pipelines.errors import PrivacyGateError
+from pipelines.methods import registry
+from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.records import Batch, Examples
+from pipelines.training.devices import choose_device
+from pipelines.training.methods.base import LoopTraining
+
+MOST_SEEDS: Final = 100
+
+
+class Canaries:
+    """Records of one number each, as `pipelines.training.data.records.Examples` has them.
+
+    Args:
+        lengths: (N,) of their gradients.
+        on_read: told of rows that are read.
+    """
+
+    num_truncated = 0
+    is_private = None
+    num_without_targets = 0
+
+    def __init__(self, lengths: npt.ArrayLike, on_read: Callable[[IntArray], None]) -> None:
+        self._lengths, self._on_read = torch.from_numpy(np.asarray(lengths, dtype=np.float64)), on_read
+        numbers = np.arange(len(self._lengths))
+        self.ids = RaggedArray(numbers, np.arange(len(self._lengths) + 1))
+        self.num_targets = self.num_outputs = np.ones(len(self._lengths), dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.num_targets)
+
+    def collate(self, rows: IntArray) -> Batch:
+        """A batch of their numbers; the weights are the lengths of their gradients."""
+        self._on_read(rows)
+        numbers = torch.from_numpy(np.asarray(rows, dtype=np.int64))[:, None]
+        return Batch(numbers, torch.zeros_like(numbers), self._lengths[numbers])
+
+
+def canary_losses(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+    """(B,) losses whose gradients have the batch's lengths, each in the canary's own coordinates."""
+    found: torch.Tensor = batch.weights[:, 0] * model(batch.inputs[:, 0])
+    return found
+
+
+def prepared(game: TrainingGame, canaries: Examples, other: Examples) -> LoopTraining:
+    """The method's own plan. One whose schedule is drawn is drawn until there are steps enough for a kill."""
+    for seed in range(MOST_SEEDS):
+        settings = game.settings(seed)
+        if game.is_first_phase:
+            from pipelines.training.methods.jft_phase_one import prepare_phase_one
+
+            everything = {"value": 1.0, "upper": 1.0, "confidence": 1.0, "basis": "assumed"}
+            training = prepare_phase_one(corpus_of(canaries, other), settings, settings.epochs, everything)
+        else:
+            module = importlib.import_module(registry.method(game.method).module)
+            training = module.prepare(corpus_of(other, canaries), settings)
+        if training.num_steps > KILLED_AFTER:
+            return training
+    raise PrivacyGateError(f"no schedule of {game.method} has more than {KILLED_AFTER} noised steps to play with")
+
+
+class _LoopWitness(Witness):
+    """Reads the samples off the records that are asked for, and the updates off the weights."""
+
+    def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame) -> None:
+        super().__init__(included, releases, game.expected_batch_size / game.num_canaries)
+        self._scale = game.expected_batch_size / STEP_SIZE
+        self._step: int | None = None
+        self._device = choose_device(game.device)
+        self._counts: IntArray = np.zeros(len(included), dtype=np.int64)
+        self._before: FloatArray = np.zeros(0)
+        self._model = self.make_model()
+
+    def make_model(self) -> CanaryWeights:
+        """A model at the start."""
+        self._model = CanaryWeights(len(self.included) + NUM_SPARE).to(self._device)
+        return self._model
+
+    def read(self, rows: IntArray) -> None:
+        """Records are read."""
+        np.add.at(self._counts, rows, 1)
+
+    def begins(self, step: int) -> None:
+        """A noised step begins. What was read before, to be compared, is no sample."""
+        super().begins(step)
+        self._step, self._counts, self._before = step, np.zeros_like(self._counts), self._model.coordinates()
+
+    def told(self, *_: object) -> None:
+        """A step of either kind is done."""
+        if self._step is None:
+            return
+        counts = torch.from_numpy(self._counts).to(self._device)
+        Ranks.here().add_up([counts])
+        update = (self._before - self._model.coordinates()) * self._scale
+        found = counts.cpu().numpy()
+        self.releases.sampled(self.run, self._step, found)
+        self.see(self._step, found, update, self._model.share)
+        self._step = None
+        self.ended()
+
+
+def play_loop(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
+    """Plays a game on a method whose noised steps are the loop's.
+
+    Args:
+        game: its settings.
+        rng: of the coins.
+        folder: for checkpoints.
+    """
+    included = rng.random(game.num_canaries) < 0.5
+    rate = game.expected_batch_size / game.num_canaries
+    releases = Releases(game.num_canaries, rate, rng)
+    witness = _LoopWitness(included, releases, game)
+    canaries = Canaries(included * CANARY_NORM * game.max_grad_norm, witness.read)
+    training = prepared(game, canaries, Canaries([0.0], lambda _: None))
+    taken = run_three_times(game, training, witness, folder, losses=canary_losses)
+    plan = training.plan
+    check_steps(taken, plan.num_steps)
+    event = dp_sgd(noise_multiplier=game.noise_multiplier, sample_rate=plan.sample_rate, num_steps=plan.num_steps)
+    return PlayedTraining(trials=Trials(witness.scores, included), event=event, conformance=releases.p_values())

@@ -1,0 +1,207 @@
+"""The game on S-DPSGD, which reads records span by span (`pipelines.attacks.training_game`).
+
+Two kinds of release are attacked: the gradients of private spans, and hidden and cell states after them. A record tells
+its number in its public spans, so that the witness knows whose state is handed over. In its private spans an included
+canary tells it again, and an absent one says nothing: its gradient is zero, and so are its states.
+
+Samples are public in this method, and its epsilon takes no credit for sampling, so nothing of them is tested.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from pipelines.attacks.conformance import IntArray, Releases
+from pipelines.attacks.epsilon_trials import BoolArray, Trials
+from pipelines.attacks.training_canaries import CANARY_NORM, NUM_SPARE, STEP_SIZE, CanaryWeights, Witness
+from pipelines.attacks.training_game import PlayedTraining, TrainingGame, check_steps, corpus_of, run_three_times
+from pipelines.methods.sdpsgd_lstm import SpanSettings
+from pipelines.training.data.control import ControlTokens
+from pipelines.training.data.ragged import RaggedArray
+from pipelines.training.data.records import Records, target_positions
+from pipelines.training.data.span_plan import event
+from pipelines.training.devices import choose_device
+from pipelines.training.methods import sdpsgd_lstm
+from pipelines.training.models.lstm import LSTMOutput, State
+
+NUM_SPANS: Final = 2
+"""Private spans of a record. A public one follows each."""
+STATE_SIZE: Final = 129
+"""One coordinate that a canary moves, and spare ones."""
+_CONTROL: Final = ControlTokens(pad=0, bos=1, eos=2, mask=None, speakers={}, other_speaker=None)
+_SECRET, _NOTHING, _FIRST_DIGIT = 3, 4, 5
+
+
+class SpanCarrier(torch.nn.Module):
+    """Stands in for the language model: canaries' weights, and states that only a canary moves.
+
+    Args:
+        num_weights: see `CanaryWeights`.
+        lengths: of the gradient and of the states of an included canary.
+        witness: told of every span that is read.
+    """
+
+    def __init__(self, num_weights: int, lengths: tuple[float, float], witness: _SpanWitness) -> None:
+        super().__init__()
+        self.weights = CanaryWeights(num_weights, has_lora=False)
+        self.vocab_size = self.weights.width + _FIRST_DIGIT
+        # The one logit that depends on weights is asked for by no label: cross-entropy falls by 1 / V of it.
+        self._scale, self._state_length = lengths[0] * self.vocab_size, lengths[1]
+        self._witness = witness
+
+    def zero_state(self, size: int) -> State:
+        """As the language model has it."""
+        zeros = self.weights.head.weight.new_zeros(size, STATE_SIZE)
+        return zeros, zeros.clone()
+
+    def forward(
+        self, input_ids: torch.Tensor, state: State | None = None, lengths: torch.Tensor | None = None
+    ) -> LSTMOutput:
+        """Reads one span of each record; see `_texts` for what it holds."""
+        del lengths
+        assert state is not None  # noqa: S101  # the training gives every span one
+        is_secret = input_ids[:, 0] == _SECRET
+        if is_secret.any():
+            is_included = input_ids[:, 1] != _NOTHING
+            digits = torch.where(is_included[:, None], input_ids[:, 1:] - _FIRST_DIGIT, 0)
+            self._witness.reads_private()
+            ends = self.zero_state(len(input_ids))
+            for values in ends:
+                values[is_included, 0] = self._state_length
+        else:
+            digits = input_ids[:, -2:] - _FIRST_DIGIT
+            is_included, ends = torch.zeros_like(is_secret), state
+        numbers = digits[:, 0] * self.weights.width + digits[:, 1]
+        if not is_secret.any():
+            self._witness.reads_public(numbers.cpu().numpy(), state, is_first=input_ids.shape[1] > 2)
+        logit = self._scale * is_included * self.weights(numbers)
+        rest = logit.new_zeros(*input_ids.shape, self.vocab_size - 1)
+        return LSTMOutput(torch.cat([logit[:, None, None].expand(*input_ids.shape, 1), rest], dim=2), ends)
+
+
+class _SpanWitness(Witness):
+    """Reads updates off the weights, and states where they are handed to the public span that follows."""
+
+    def __init__(self, included: BoolArray, releases: Releases, game: TrainingGame, own: SpanSettings) -> None:
+        super().__init__(included, releases, sample_rate=1.0)
+        self._device = choose_device(game.device)
+        self._norms = (game.max_grad_norm, own.max_state_norm)
+        self._step = 0
+        self._numbers: list[IntArray] = []  # of the records whose public span was read last
+        self._states: list[tuple[IntArray, State]] = []
+        self._is_private_read = False
+        self._model = self.make_model()
+        self._before = self._model.weights.coordinates()
+
+    def make_model(self) -> Any:
+        """A model at the start."""
+        gradient, state = self._norms
+        lengths = (CANARY_NORM * gradient, CANARY_NORM * state)
+        self._model = SpanCarrier(len(self.included) + NUM_SPARE, lengths, self).to(self._device)
+        return self._model
+
+    def begins(self, step: int) -> None:
+        """A step begins: its first public spans are read next."""
+        super().begins(step)
+        self._step, self._numbers, self._before = step, [], self._model.weights.coordinates()
+
+    def reads_public(self, numbers: IntArray, state: State, *, is_first: bool) -> None:
+        """A public span of some records is read, from a state that was released unless the span is their first."""
+        if self._is_private_read:
+            self._see_update()
+        self._numbers.append(numbers)
+        if not is_first:
+            self._states.append((numbers, state))
+
+    def reads_private(self) -> None:
+        """A private span of some records is read."""
+        self._see_states()
+        self._is_private_read = True
+
+    def told(self, *_: object) -> None:
+        """A step is done."""
+        if self._is_private_read:
+            self._see_update()
+        self._see_states()
+        self.ended()
+
+    def _see_update(self) -> None:
+        """What the last private spans moved; their number divides it."""
+        counts = np.bincount(np.concatenate(self._numbers), minlength=len(self.included))
+        after = self._model.weights.coordinates()
+        self.see(self._step, counts, (self._before - after) * (counts.sum() / STEP_SIZE), self._model.weights.share)
+        self._before, self._numbers, self._is_private_read = after, [], False
+
+    def _see_states(self) -> None:
+        if not self._states:
+            return
+        numbers = np.concatenate([found for found, _ in self._states])
+        took_part = self.included[numbers]
+        for at, name in enumerate(("hidden state", "cell state")):
+            values = torch.cat([state[at] for _, state in self._states]).double().cpu().numpy() / self._norms[1]
+            self.releases.released(
+                self.run,
+                self._step,
+                noise_multiplier=self._noise_multiplier,
+                moved={name: values[took_part, 0]},
+                still=values[~took_part, 0],
+                spare=[values[:, 1:]],
+                share=1.0,
+            )
+            self.score(self._step, numbers, values[:, 0], values[:, 1:])
+        self._states = []
+
+
+def play_spans(game: TrainingGame, rng: np.random.Generator, folder: Path) -> PlayedTraining:
+    """Plays a game on S-DPSGD.
+
+    Args:
+        game: its settings; the rate is public.
+        rng: of the coins.
+        folder: for checkpoints.
+    """
+    included = rng.random(game.num_canaries) < 0.5
+    settings = game.settings(0, max_private_spans=NUM_SPANS)
+    witness = _SpanWitness(included, Releases(game.num_canaries, None, rng), game, settings.of(SpanSettings))
+    records = _records(included, witness.make_model().weights.width)
+    training = sdpsgd_lstm.prepare(corpus_of(records, records), settings)
+    taken = run_three_times(game, training, witness, folder, losses=_no_losses)
+    check_steps(taken, training.plan.num_steps)
+    return PlayedTraining(
+        trials=Trials(witness.scores, included),
+        event=event(training.plan, game.noise_multiplier),
+        conformance=witness.releases.p_values(),
+    )
+
+
+def _no_losses(*_: object) -> torch.Tensor:
+    raise AssertionError("S-DPSGD computes its own losses")
+
+
+def _records(included: BoolArray, width: int) -> Records:
+    """One text a canary: its number, public, before and after each of its secrets.
+
+    A private span begins at the token before the first private one: that token is `_SECRET`, which is public.
+    """
+    numbers = np.arange(len(included))
+    public = np.stack([numbers // width, numbers % width], axis=1) + _FIRST_DIGIT
+    private = np.where(included[:, None], public, _NOTHING)
+    before = np.full((len(included), 1), _SECRET)
+    spans = [np.concatenate([public, before, private], axis=1)] * NUM_SPANS
+    begin = np.full((len(included), 1), _CONTROL.bos)
+    ids = np.concatenate([begin, *spans, public, before], axis=1)
+    marks = np.zeros_like(ids)
+    for span in range(NUM_SPANS):
+        marks[:, 4 + 5 * span : 6 + 5 * span] = 1
+    offsets = np.arange(len(included) + 1) * ids.shape[1]
+    return Records(
+        ids=RaggedArray(ids.reshape(-1), offsets),
+        num_targets=np.full(len(included), int(target_positions(ids[0], _CONTROL).sum())),
+        num_truncated=0,
+        control=_CONTROL,
+        is_private=RaggedArray(marks.reshape(-1), offsets),
+    )

@@ -1,0 +1,192 @@
+"""Canaries for the games on trainings (`pipelines.attacks.training_game`), and a witness who sees every update.
+
+A canary is a record whose gradient has coordinates of its own, in an embedding, in a linear layer (as a language
+model's head is one), and in the second factor of a low-rank addition, and is ten times longer than the clipping norm.
+After clipping, each of its K coordinates is the clipping norm over the square root of K.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import one_hot
+
+from pipelines.attacks.conformance import VECTOR_LENGTH, IntArray, Releases
+from pipelines.attacks.epsilon_trials import BoolArray, FloatArray
+from pipelines.attacks.white_box import log_likelihood_ratios
+
+CANARY_NORM: Final = 10.0
+"""Length of a canary's gradient, in clipping norms: long enough that clipping is tried."""
+NUM_SPARE: Final = VECTOR_LENGTH
+"""Coordinates of each tensor that no record touches."""
+SAVED_AFTER: Final = 2
+KILLED_AFTER: Final = 4
+"""Noised steps after which a game writes its checkpoint, and those after which it is killed: what lies between is lost.
+"""
+STEP_SIZE: Final = 1e-3
+"""Of plain SGD, so that the update can be read off the weights. It leaves canaries' gradients as they are."""
+
+
+class Killed(Exception):  # no error: the game asked for it
+    """Ends a training in the middle, as a kill does."""
+
+
+class CanaryWeights(nn.Module):
+    """A coordinate for each canary in each of several tensors.
+
+    Args:
+        num_weights: coordinates of a tensor; spare ones are the last.
+        has_lora: whether there is a low-rank addition beside the embedding and the head.
+    """
+
+    def __init__(self, num_weights: int, *, has_lora: bool = True) -> None:
+        super().__init__()
+        self.num_weights, self.width = num_weights, math.ceil(math.sqrt(num_weights))
+        self.embedding = nn.Embedding(num_weights, 1)
+        self.head = nn.Linear(self.width, self.width, bias=False)
+        with torch.no_grad():
+            self.embedding.weight.zero_()
+            self.head.weight.zero_()
+        self.lora: nn.Sequential | None = None
+        if has_lora:  # as peft has it: the first factor is given, the second starts at zero
+            down, up = (nn.Linear(self.width, self.width, bias=False) for _ in range(2))
+            with torch.no_grad():
+                down.weight.copy_(torch.eye(self.width))
+                up.weight.zero_()
+            self.lora = nn.Sequential(down, up)
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Those that hold canaries' coordinates, by name."""
+        found: dict[str, torch.Tensor] = {"embedding": self.embedding.weight, "head": self.head.weight}
+        if self.lora is not None:
+            found["lora"] = self.lora.get_parameter("1.weight")
+        return found
+
+    @property
+    def share(self) -> float:
+        """Length of a clipped canary's coordinate in each tensor, in clipping norms."""
+        return 1 / math.sqrt(len(self.tensors))
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        """(B,) the mean direction of the canaries' coordinates: their sum, times `share`."""
+        at = one_hot(numbers // self.width, self.width).to(self.head.weight.dtype)
+        columns = (numbers % self.width)[:, None]
+        found = self.embedding(numbers[:, None])[:, 0] + self.head(at).gather(1, columns)
+        if self.lora is not None:
+            found = found + self.lora(at).gather(1, columns)
+        along: torch.Tensor = found[:, 0] * self.share
+        return along
+
+    def coordinates(self) -> FloatArray:
+        """(K, num_weights) the weights of all canaries and the spare ones, in each tensor."""
+        # A linear layer's weight is (out, in): the canary's row is the input that is lit.
+        found = [weight.detach().t().reshape(-1)[: self.num_weights] for weight in self.tensors.values()]
+        return np.asarray(torch.stack(found).cpu().double().numpy())
+
+
+class Witness:
+    """Follows a training, step by step, through its killed and resumed runs, and scores canaries by what it released.
+
+    Args:
+        included: (num_canaries,) the coins.
+        releases: what is tested beside.
+        sample_rate: what the attacker takes the rate for; 1 where he knows the samples.
+
+    Attributes:
+        run: number of the run, from 0.
+        scores: (num_canaries,) of the training that was killed and went on.
+    """
+
+    def __init__(self, included: BoolArray, releases: Releases, sample_rate: float) -> None:
+        self.included, self.releases, self.rate = included, releases, sample_rate
+        self.run, self._num_begun, self._stop, self._noise_multiplier = -1, 0, 0, 0.0
+        self._own: list[tuple[int, FloatArray]] = []
+        self.scores = np.zeros(len(included))
+
+    def starts(self, noise_multiplier: float, stop: int) -> None:
+        """A run begins, of the game's noise or, only to be tested, another one.
+
+        Args:
+            noise_multiplier: of this run.
+            stop: noised steps after which it is killed; 0 to go on to its end.
+        """
+        self.run += 1
+        self._num_begun, self._stop, self._noise_multiplier = 0, stop, noise_multiplier
+
+    def begins(self, step: int) -> None:
+        """A noised step begins."""
+        self._num_begun = step + 1
+
+    def told(self, *_: object) -> None:
+        """The training says that a step is done; see `pipelines.training.methods.base.Hooks`."""
+        raise NotImplementedError
+
+    def make_model(self) -> nn.Module:
+        """A model at the start of a run."""
+        raise NotImplementedError
+
+    def clock(self) -> float:
+        """For the checkpoints: the time has come to save one once so many steps are done."""
+        return float(self._num_begun >= SAVED_AFTER)
+
+    def ended(self) -> None:
+        """A noised step is done.
+
+        Raises:
+            Killed: it was the last of this run.
+        """
+        if self._stop and self._num_begun >= self._stop:
+            raise Killed
+
+    def see(self, step: int, counts: IntArray, update: FloatArray, share: float) -> None:
+        """A noised sum was released.
+
+        Args:
+            step: number of the noised step.
+            counts: (num_canaries,) how often each record was read for it.
+            update: (K, num_canaries + NUM_SPARE) the sum, in clipping norms.
+            share: see `CanaryWeights.share`.
+        """
+        num = len(self.included)
+        took_part = self.included & (counts > 0)
+        names = ("embedding", "head", "lora")[: len(update)]
+        self.releases.released(
+            self.run,
+            step,
+            noise_multiplier=self._noise_multiplier,
+            moved={name: row[:num][took_part] for name, row in zip(names, update, strict=True)},
+            still=update[:, :num][:, self.included & (counts == 0)],
+            spare=list(update[:, num:]),
+            share=share,
+        )
+        self.score(step, np.arange(num), update[:, :num].sum(axis=0) * share, update[:, num:])
+
+    def score(self, step: int, numbers: IntArray, values: FloatArray, spare: FloatArray) -> None:
+        """Adds what a release says of canaries to their scores.
+
+        Args:
+            step: number of the noised step.
+            numbers: (n,) of the canaries.
+            values: (n,) inner products with them, in clipping norms.
+            spare: noise alone: the attacker takes its size as he finds it.
+        """
+        if self.run > 1:
+            return
+        ratios = np.zeros(len(self.included))
+        noise = np.array([math.sqrt(np.square(spare).mean())])
+        ratios[numbers] = log_likelihood_ratios(values[None], noise, self.rate)
+        if self.run == 0:
+            self._own.append((step, ratios))
+        else:
+            self._take_first_run(step)
+            self.scores += ratios
+
+    def _take_first_run(self, resumed_at: int | None) -> None:
+        """What the first run did before the step at which the second went on; the rest was lost, and seen by nobody."""
+        self.scores += sum((r for step, r in self._own if resumed_at is None or step < resumed_at), np.zeros(1))
+        self._own = []

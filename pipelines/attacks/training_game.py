@@ -1,0 +1,209 @@
+"""The game on the trainings themselves: canaries go through the very steps that a method's records go through.
+
+A method's own module plans and takes the steps (`prepare` and `train`), on canaries in place of a corpus: the same
+sampling, clipping, noise, division, optimizer, checkpoint and resume calls, and, under several processes, the same
+shares and sums. Nothing of it is copied here. What differs is the model, whose weights are the canaries' coordinates
+(`pipelines.attacks.training_canaries`), and the optimizer, plain SGD, because its updates can be read off the weights.
+
+A training is played three times over: it is killed and loses two steps, goes on from its checkpoint to the end, and
+begins once more with little noise for a few steps, in which a record's largest move shows.
+
+What came of it is judged twice: by guesses of who took part, against the accountant's epsilon of exactly these steps
+(add-or-remove, with a rate fixed beforehand), and by conformance tests (`pipelines.attacks.conformance`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+
+from pipelines import randomness
+from pipelines.accounting import accountants
+from pipelines.accounting.events import Event, NoEvent, to_json
+from pipelines.attacks.conformance import combined
+from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
+from pipelines.attacks.epsilon_trials import Trials
+from pipelines.attacks.training_canaries import KILLED_AFTER, SAVED_AFTER, STEP_SIZE, Killed, Witness
+from pipelines.attacks.white_box import ENGINE_PLANS, NUM_MICROBATCHES, RELATION
+from pipelines.dp.ranks import Ranks
+from pipelines.errors import PrivacyGateError
+from pipelines.methods import registry, sdpsgd_lstm
+from pipelines.methods.settings import MethodSettings, Optimized
+from pipelines.randomness import PrivateRandomness
+from pipelines.training.checkpoint import Checkpoints
+from pipelines.training.data.corpus import TrainingCorpus
+from pipelines.training.data.records import Examples
+from pipelines.training.loop import ExampleLosses
+from pipelines.training.methods.base import Hooks, LoopTraining, Settings
+from pipelines.training.methods.sdpsgd_lstm import SpanTraining
+from pipelines.training.scoring.evaluation import unscored
+
+LITTLE_NOISE: Final = 0.1
+"""Noise multiplier, at most, of the run in which the largest move of a record is measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingGame:
+    """The settings of a game, fixed before it.
+
+    Attributes:
+        method: whose steps are attacked.
+        is_first_phase: whether those of its first phase are.
+        own: settings of the method.
+        num_canaries: trials.
+        noise_multiplier: of the training.
+        sample_rate: of the training; the game has the nearest rate that whole records allow.
+        max_grad_norm: of the training.
+        device: of the training.
+    """
+
+    method: str
+    is_first_phase: bool = False
+    own: MethodSettings
+    num_canaries: int
+    noise_multiplier: float
+    sample_rate: float
+    max_grad_norm: float
+    device: str = "cpu"
+
+    @property
+    def name(self) -> str:
+        """For people: whose steps, and that each is seen."""
+        return f"the steps of {'the first phase of ' if self.is_first_phase else ''}{self.method}, each of them seen"
+
+    @property
+    def expected_batch_size(self) -> int:
+        """Records in an average step."""
+        return max(1, round(self.sample_rate * self.num_canaries))
+
+    @property
+    def microbatch_size(self) -> int:
+        """Records that the model sees at once: a step adds up several of them."""
+        return math.ceil(self.expected_batch_size / NUM_MICROBATCHES)
+
+    @property
+    def takes_spans(self) -> bool:
+        """Whether the method reads records span by span (`pipelines.attacks.span_game`)."""
+        return self.method == sdpsgd_lstm.SPEC.name
+
+    @property
+    def path(self) -> str:
+        """The code that is attacked, for people."""
+        if self.takes_spans:
+            return f"{sdpsgd_lstm.SPEC.module}: gradients of private spans, and the states after them"
+        planned_by = "pipelines.training.methods.jft_phase_one" if self.is_first_phase else None
+        return f"pipelines.training.loop: noised steps, planned by {planned_by or registry.method(self.method).module}"
+
+    def settings(self, seed: int, **changed: Any) -> Settings:
+        """What the method is told. One epoch, or as many as make room for a kill and what it loses."""
+        steps = max(1, round(self.num_canaries / self.expected_batch_size))
+        given = {"optimizer": "sgd"} if isinstance(self.own, Optimized) else {}
+        return Settings(
+            epochs=math.ceil((KILLED_AFTER + 1) / steps),
+            public_batch_size=1,
+            expected_batch_size=self.expected_batch_size,
+            max_grad_norm=self.max_grad_norm,
+            public_learning_rate=STEP_SIZE / self.max_grad_norm,
+            private_learning_rate=STEP_SIZE / self.max_grad_norm,
+            seed=seed,
+            phase_one={**_NO_PHASE_ONE, "event": to_json(NoEvent())},
+            own=self.own.model_copy(update={**given, **changed}),
+        )
+
+
+_NO_PHASE_ONE: Final[dict[str, Any]] = {
+    "variant": None, "rows": "redacted", "preconditions": [], "light_noise_miss_rate": None, "public_order": None,
+}  # fmt: skip
+
+
+@functools.lru_cache(maxsize=8)
+def _profile(event: Event) -> ClaimedProfile:
+    return ClaimedProfile.of(event, RELATION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayedTraining:
+    """What came of a game.
+
+    Attributes:
+        trials: a score for each canary, and its coin.
+        event: what an accountant has to know of the training that was played.
+        conformance: the p-value of each conformance test, by what it tests.
+    """
+
+    trials: Trials
+    event: Event
+    conformance: dict[str, float]
+
+    def claimed(self, delta: float) -> float:
+        """The accountant's epsilon for exactly these steps, under add-or-remove."""
+        return accountants.epsilon(self.event, delta, RELATION)
+
+    def p_values(self, rng: np.random.Generator) -> dict[str, float]:
+        """Those of the conformance tests, and that of the guesses of who took part."""
+        guesses = claim_p_value(self.trials, _profile(self.event), rng=rng, plans=ENGINE_PLANS)
+        return {"guesses of who took part": guesses, **self.conformance}
+
+    def p_value(self, rng: np.random.Generator) -> float:
+        """Of "this training does what is claimed of it": all tests together."""
+        return combined(self.p_values(rng).values())
+
+
+def run_three_times(
+    game: TrainingGame, training: LoopTraining | SpanTraining, witness: Witness, folder: Path, losses: ExampleLosses
+) -> int:
+    """Trains till killed, from the checkpoint to the end, and a little anew.
+
+    Args:
+        game: its settings.
+        training: as the method planned it.
+        witness: makes the models, and is told of every step.
+        folder: for checkpoints.
+        losses: for methods that ask for them.
+
+    Returns:
+        Noised steps that the training says it took.
+    """
+    ranks, noise, taken = Ranks.here(), game.noise_multiplier, 0
+    runs = (("first", KILLED_AFTER, noise), ("first", 0, noise), ("other", SAVED_AFTER, min(noise, LITTLE_NOISE)))
+    for number, (name, stop, noise_multiplier) in enumerate(runs):
+        witness.starts(noise_multiplier, stop)
+        secret = randomness.of_training(number, ranks.rank, insecure_test_seed=False)
+
+        def of_step(step: int, secret: PrivateRandomness = secret) -> np.random.Generator:
+            witness.begins(step)
+            return secret(step)
+
+        hooks = Hooks(
+            randomness=of_step,
+            checkpoints=Checkpoints(folder / f"{name}.ckpt", "game", 1.0, witness.clock, writes=ranks.is_first),
+            losses=losses,
+            evaluate=lambda _: unscored("a game scores canaries alone"),
+            microbatch_size=game.microbatch_size,
+            progress=witness.told,
+        )
+        with contextlib.suppress(Killed):
+            taken = training.train(witness.make_model(), noise_multiplier, hooks).num_steps
+    return taken
+
+
+def corpus_of(plain: Examples, noised: Examples) -> TrainingCorpus:
+    """A corpus for a method to plan with. There is no text, so there is neither vocabulary nor held-out fold."""
+    nothing = cast(Any, None)
+    return TrainingCorpus(
+        vocabulary=nothing, plain_order="none", plain=plain, num_private_plain=0, noised=noised, held_out=nothing
+    )
+
+
+def check_steps(taken: int, planned: int) -> None:
+    """Raises PrivacyGateError: a training took other steps than it planned."""
+    if taken != planned:
+        raise PrivacyGateError(
+            f"the training took {taken} noised steps and planned {planned}, so that no claim is about it"
+        )
