@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from patched import patching
 
 from pipelines import randomness
 from pipelines.dp import clipping, gradients, optimizer
@@ -27,22 +28,11 @@ def replaced(owner: Any, name: str, wrap: Wrap) -> Iterator[None]:
     """Puts ``wrap(original)`` in the place of ``owner.name``.
 
     Raises:
-        AssertionError: at the end, where nothing called it.
+        AssertionError: at the end, if nothing called it.
     """
-    original, num_calls = getattr(owner, name), 0
-    changed = wrap(original)
-
-    def counted(*arguments: Any, **named: Any) -> Any:
-        nonlocal num_calls
-        num_calls += 1
-        return changed(*arguments, **named)
-
-    setattr(owner, name, counted)
-    try:
+    with patching() as patch:
+        patch(owner, name, wrap(getattr(owner, name)))
         yield
-    finally:
-        setattr(owner, name, original)
-    assert num_calls, f"nothing called {name} of {owner}: this fault changed nothing"
 
 
 @dataclass(frozen=True)

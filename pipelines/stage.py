@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from pipelines.config import StageConfig
 from pipelines.context import RunFunction
 
 Root = Literal["private", "public"]
+ROOTS: Final[tuple[Root, ...]] = ("private", "public")
 
 SOURCE = "input"
 """The pseudo-stage that stands for the input files of a partition."""

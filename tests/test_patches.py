@@ -18,10 +18,6 @@ from support.patches import Patch, PatchError, patch_for_process, patching
 ELSEWHERE = {
     "tests/support/patches.py": "the helper",
     "tests/faults/inject.py": "counts the changes of files that it sees, and fails if there were none",
-    "tests/flows/test_flows_audit_alarm.py": "converted after merge",
-    "tests/attacks/test_attacks_white_box.py": "converted after merge",
-    "tests/attacks/broken_engines.py": "converted after merge",
-    "benchmarks/audit_tightness.py": "converted after merge",
     "benchmarks/growth_copies.py": "has a test of its own: tests/benchmarks/test_benchmarks_growth_copies.py",
     "benchmarks/dp_contenders.py": "changes another library, in an environment of its own without our tests",
     "tests/test_patches.py": "shows what is found",

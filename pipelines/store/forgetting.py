@@ -18,7 +18,7 @@ from pipelines.errors import StoreError
 from pipelines.files import read_json, write_json
 from pipelines.graph import GRAPH
 from pipelines.miss_rate.review_log import read_decisions, remove_decisions, sentence_key
-from pipelines.stage import SOURCE, Root
+from pipelines.stage import ROOTS, SOURCE
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
@@ -27,6 +27,7 @@ from pipelines.store.forgotten import Subject, add_forgotten, file_name, read_fo
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.maintenance import existing, remove_dead_views
 from pipelines.store.overlays import overlays_dir
+from pipelines.store.publish import remove_artifact
 from pipelines.store.reviews import reviews_path
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots
 from pipelines.store.seals import SEAL, write_sealed
@@ -39,7 +40,6 @@ _KEPT: Final = frozenset({*MODELS, "train_utility", "guarantee", "audit", "repor
 """These, and stages whose artifacts hold figures of the whole corpus and no row of it."""
 _REFERRING: Final = frozenset({"dedup_mask"})
 """Stages whose artifacts name rows of other partitions: which sentence one repeats."""
-_ROOTS: Final[tuple[Root, ...]] = ("private", "public")
 Ref = tuple[str, str]
 """Stage and key of an artifact."""
 
@@ -116,9 +116,7 @@ def forget(roots: Roots, subjects: Collection[Subject]) -> dict[str, Any]:
         _forget_digests(roots, subjects)
         for stage, key in found.artifacts:
             remember_release(roots, stage, key)
-            roots.manifest_path(stage, key).unlink()  # from here on it does not exist
-            for root in _ROOTS:
-                remove_tree(roots.object_dir(root, stage, key))
+            remove_artifact(roots, stage, key)
         drop_dangling(roots)
         remove_dead_views(roots)
         num_runs = _rename_in_runs(roots, subjects)
@@ -207,7 +205,7 @@ def _review_keys(roots: Roots, rows: set[tuple[str, int]]) -> frozenset[str]:
 
 def _unlisted(roots: Roots) -> Iterator[Path]:
     """What may quote any document and is no artifact: unfinished work, tracebacks, examples, what can be made again."""
-    for root in _ROOTS:
+    for root in ROOTS:
         yield from (roots.of(root) / "work").glob("*")
         yield from (roots.of(root) / "quarantine").glob("*")
         for folder in (roots.of(root) / "objects").glob("*/*"):

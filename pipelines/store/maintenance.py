@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
-from pipelines.stage import Root
+from pipelines.stage import ROOTS, Root
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.anchors import remember_release
@@ -33,6 +33,7 @@ from pipelines.store.publish import (
     prepare_build,
     publish,
     quarantine,
+    remove_artifact,
     root_manifest_damage,
 )
 from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
@@ -42,7 +43,6 @@ from pipelines.store.statcache import cache_problem
 from pipelines.store.views import drop_dangling
 from pipelines.walks import outermost
 
-_ROOTS: tuple[Root, ...] = ("private", "public")
 LEDGER = "ledger"
 DOCUMENTS = "documents"
 """What `verify` checks beside the artifacts of stages."""
@@ -117,7 +117,7 @@ def _problem(roots: Roots, stage: str, key: str) -> str | None:
 
 def _without_manifest(roots: Roots) -> Iterable[tuple[str, str]]:
     """Artifacts whose manifest is gone. One that a kill left on its way still has its work folder, and is none."""
-    for root in _ROOTS:
+    for root in ROOTS:
         for folder in (roots.of(root) / "objects").glob("*/*"):
             stage, key = folder.parent.name, folder.name
             is_on_its_way = roots.work_dir("private", key).exists()  # asked first: a run may publish it just now
@@ -165,7 +165,7 @@ def gc(
         used = _used(kept_records) | shown_artifacts(roots)
         stale: list[Path] = []
         kept = 0
-        for root in _ROOTS:
+        for root in ROOTS:
             for folder in (roots.of(root) / "objects").glob("*/*"):
                 if (folder.parent.name, folder.name) in used:
                     kept += root == "private"
@@ -180,18 +180,18 @@ def gc(
         stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
         num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
         if not dry_run:
-            for stage, key in listed:  # the manifest goes first: from here on it does not exist
+            for stage, key in listed:
                 if (stage, key) not in used:
                     remember_release(roots, stage, key)
-                    roots.manifest_path(stage, key).unlink()
+                    remove_artifact(roots, stage, key)
             for path in stale:
-                remove_tree(path) if path.is_dir() else path.unlink()
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
             # What the last training had seen is asked for every night (`pipelines.store.due`).
             trained_by = {record.get("trained_by") for record in kept_records}
             for record in records:
                 if record not in kept_records and record["run_id"] not in trained_by:
                     remove_tree(roots.runs / str(record["run_id"]))
-            for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in _ROOTS)):
+            for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in ROOTS)):
                 for temporary in folder.glob(".*.tmp"):
                     temporary.unlink()  # a kill came while it was written
             remove_dead_views(roots)
@@ -244,7 +244,7 @@ def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any
 def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
     """What ``latest/`` shows: (stage, key)."""
     found = set()
-    for root in _ROOTS:
+    for root in ROOTS:
         objects = (roots.of(root) / "objects").resolve()
         for link in (roots.of(root) / "latest").iterdir():
             for path in (link, *(link.iterdir() if link.is_dir() else ())):
@@ -274,7 +274,7 @@ def _old(folder: Path, days: float) -> list[Path]:
 
 def remove_dead_views(roots: Roots) -> None:
     """Removes views that ``latest/`` does not show."""
-    for root in _ROOTS:
+    for root in ROOTS:
         base = roots.of(root)
         live = {link.resolve() for link in (base / "latest").iterdir() if link.is_symlink()}
         for view in (base / "views").glob("*/*"):

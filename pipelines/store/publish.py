@@ -16,7 +16,7 @@ from pathlib import Path
 from pipelines.errors import StoreError
 from pipelines.files import copy_file, fsync_path, read_json, write_json
 from pipelines.graph import GRAPH
-from pipelines.stage import Root
+from pipelines.stage import ROOTS, Root
 from pipelines.store.anchors import remember_release
 from pipelines.store.disk import data_files, make_durable_dir, numbered, remove_tree
 from pipelines.store.manifest import (
@@ -183,6 +183,22 @@ def quarantine(roots: Roots, stage: str, key: str) -> None:
             folder = roots.quarantine if root == "private" else roots.public / "quarantine"
             make_closed(folder)
             source.rename(numbered(folder, f"{stage}-{key[:16]}-{{}}"))
+
+
+def remove_artifact(roots: Roots, stage: str, key: str) -> None:
+    """Removes an artifact: its manifest first, from where on it does not exist, then its folders.
+
+    A kill on the way leaves the work folder, by which `reticent verify` knows that no manifest is missing. The caller
+    holds the store's exclusive lock.
+    """
+    mark = roots.work_dir("private", key)
+    is_ours = not mark.exists()
+    make_closed(mark)
+    roots.manifest_path(stage, key).unlink(missing_ok=True)
+    for root in ROOTS:
+        remove_tree(roots.object_dir(root, stage, key))
+    if is_ours:
+        mark.rmdir()
 
 
 def is_left_over(roots: Roots, key: str) -> bool:

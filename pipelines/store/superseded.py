@@ -16,6 +16,7 @@ from pipelines.store.anchors import release_stages
 from pipelines.store.disk import remove_tree
 from pipelines.store.locks import exclusive_store_lock
 from pipelines.store.maintenance import shown_artifacts
+from pipelines.store.publish import remove_artifact
 from pipelines.store.roots import Roots
 
 
@@ -56,8 +57,7 @@ def remove_superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> int | No
             found = list(superseded(roots, used))
             for stage, key, folder in found:
                 if _publishes(stage):
-                    roots.manifest_path(stage, key).unlink(missing_ok=True)  # from here on it does not exist
-                    remove_tree(roots.object_dir("private", stage, key))
+                    remove_artifact(roots, stage, key)
                 remove_tree(folder)
     except StoreError:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipelines.files import fsync_path
 from pipelines.graph import GRAPH
-from pipelines.stage import Root
+from pipelines.stage import ROOTS, Root
 from pipelines.store import manifest as manifests
 from pipelines.store.disk import remove_tree, replace_link
 from pipelines.store.locks import key_lock
@@ -29,7 +29,6 @@ _FOLDERS: tuple[tuple[str, str, Root, str], ...] = (
     ("public_report", "report", "public", ""),
 )
 """Whole folders shown under ``latest/``: name, stage, root, path inside the artifact."""
-_ROOTS: tuple[Root, ...] = ("private", "public")
 _LOCK = "latest"
 """Held by who changes ``latest/``: a link that a run has just mended must not be dropped."""
 
@@ -52,7 +51,7 @@ def drop_dangling(roots: Roots) -> list[str]:
     """
     dropped = []
     with key_lock(roots.locks, _LOCK):
-        for root in _ROOTS:
+        for root in ROOTS:
             for link in sorted((roots.of(root) / "latest").iterdir()):
                 inside = link.iterdir() if link.is_dir() else ()
                 if not all(path.exists() for path in (link, *inside)):

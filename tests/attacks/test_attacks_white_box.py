@@ -102,9 +102,9 @@ def test_canaries_hide_among_the_records_of_a_model():
         play(dataclasses.replace(game, num_others=59), np.random.default_rng(0), background=background)
 
 
-def test_an_engine_that_counts_other_steps_is_no_subject_of_a_claim(monkeypatch):
+def test_an_engine_that_counts_other_steps_is_no_subject_of_a_claim(patch):
     game = Game(num_canaries=20, expected_batch_size=20, epochs=2, noise_multiplier=1.0)
-    monkeypatch.setattr(white_box.PrivacyEngine, "_count", lambda *_: None)
+    patch(white_box.PrivacyEngine, "_count", lambda *_: None)
     with pytest.raises(PrivacyGateError):
         play(game, np.random.default_rng(0), test_seed=0)
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from support import REPOSITORY
 from support.project import reticent, small_project
-from support.session import made_once
 from support.tiny_token_classifier import write_model
 from toy_data import write_toy_data
 
@@ -71,6 +70,12 @@ TOYS = {
         "benchmarks/audit_plots.py --out {work}",
         writes=("{work}/audit-exposure.svg", "{work}/audit-miss-rates.svg", "{work}/audit-roc.svg"),
     ),
+    "audit_power": Toy(
+        "benchmarks/audit_power.py --runs 1 --trials 100 --out {work}/out.json", writes=("{work}/out.json",)
+    ),
+    "audit_tightness": Toy(
+        "benchmarks/audit_tightness.py --only power --runs 1 --out {work}/out.json", writes=("{work}/out.json",)
+    ),
     "calibrated_policy": Toy("benchmarks/calibrated_policy.py limits --data-dir {data}", says="limits"),
     "dedup": Toy(
         "benchmarks/dedup.py --sentences 4000 --repeats 1 --only Reticent polars --out {work}/out.json",
@@ -123,6 +128,9 @@ TOYS = {
     "nights": Toy(
         "benchmarks/nights.py --nights 3 --files 2 --dialogues 3 --work {work}/nights --out {work}/out.json",
         writes=("{work}/out.json",),
+    ),
+    "miss_rate_worlds": Toy(
+        "benchmarks/miss_rate_worlds.py --repetitions 5 --out {work}/out.json", writes=("{work}/out.json",)
     ),
     "opacus_examples": Toy(
         "benchmarks/opacus_examples.py --examples words --seeds 1 --rounds 1 --write {work}/out.md",
@@ -185,7 +193,6 @@ TOYS = {
     ),
     "vllm_opens": Toy("benchmarks/vllm_opens.py {work}", says="same", needs=("vllm",)),
 }
-TO_COME = {"audit_tightness": "filled in when the branch that changes it has merged; it keeps --only and --runs"}
 
 
 def benchmarks() -> Iterator[str]:
@@ -197,13 +204,15 @@ def benchmarks() -> Iterator[str]:
 
 
 def test_every_benchmark_has_a_run_at_toy_size() -> None:
-    assert sorted([*TOYS, *TO_COME]) == list(benchmarks())
+    assert sorted(TOYS) == list(benchmarks())
 
 
 @pytest.fixture(scope="session")
-def root() -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What benchmarks read and write of the project, copied; the code itself is that of the checkout."""
-    return made_once("benchmarks", _copy)
+    folder = tmp_path_factory.mktemp("benchmarks")
+    _copy(folder)
+    return folder
 
 
 def _copy(folder: Path) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from audit_faults import replaced
 from support.contexts import stage_context
+from support.patches import patching
 
 from pipelines.accounting.events import Composed, NoEvent, NonPrivate, dp_sgd, to_json
 from pipelines.artifacts import Source, Target
@@ -114,19 +115,18 @@ def test_a_fault_in_the_steps_of_the_runs_method_raises_the_alarm_of_a_whole_aud
     assert min(test["p_value"] for test in attacked["tests"]) < 1e-10
 
 
-def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_attacked(tmp_path, monkeypatch):
+def test_a_method_of_another_package_that_cannot_be_played_is_said_not_to_be_attacked(tmp_path):
     def fails(_):
         def prepare(corpus, settings):
             return corpus.vocabulary.encoder  # there is none
 
         return prepare
 
-    monkeypatch.setattr(audit_steps, "is_ours", lambda _: False)
-    with replaced(dpsgd, "prepare", fails):
+    with patching() as patch, replaced(dpsgd, "prepare", fails):
+        patch(audit_steps, "is_ours", lambda _: False)
         found = audited(tmp_path)
     assert found["attacked"] == []
     assert "AttributeError" in found["not_attacked"]["steps"]
-    monkeypatch.undo()
     with pytest.raises(AttributeError), replaced(dpsgd, "prepare", fails):  # our own has to
         audited(tmp_path / "own")
 

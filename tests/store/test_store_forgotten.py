@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from support.patches import patching
 from test_store_ledger import roots
 
 from pipelines.store.acknowledge import acknowledge_damage
@@ -51,13 +52,13 @@ def test_a_removed_or_older_list_is_noticed_and_nothing_is_read(roots: Roots, tm
     assert read_forgotten(roots).holds(roots.secret, SECOND)
 
 
-def test_a_kill_between_the_list_and_its_line_is_made_good(roots: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_between_the_list_and_its_line_is_made_good(roots: Roots) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     for subject in (FIRST, SECOND):
-        with monkeypatch.context() as patch:
-            patch.setattr("pipelines.store.forgotten.append", killed)
+        with patching() as patch:
+            patch("pipelines.store.forgotten", "append", killed)
             with pytest.raises(KeyboardInterrupt):
                 add_forgotten(roots, [subject], [])
         assert read_forgotten(roots).holds(roots.secret, subject)
