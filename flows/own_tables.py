@@ -104,18 +104,17 @@ class RuntimeConfig(StageConfig):
         description="Machines that train one model together, this one among them; the others run `reticent join` "
         "(`docs/scale.md`).",
     )
-    train_address: str | None = Field(
-        None,
-        min_length=1,
-        description="Address of this machine, HOST or HOST:PORT, that the other machines of a training reach it at. It "
-        "listens there alone.",
-    )
     private_interface: str | None = Field(
         None,
         min_length=1,
         max_length=15,
-        description="Network interface of this machine that nobody else reads, as you declare: what crosses machines "
-        "in training goes over it as it is, and claims say so. Default: it is encrypted.",
+        description="Network interface of this machine that nobody else reads, as you declare. Machines that train "
+        "together send sums of private records over it unencrypted, and claims say so. Needed for num_machines.",
+    )
+    private_network: bool = Field(
+        False,
+        description="Declaration that nobody else reaches or reads the network of executor_address. Without it, "
+        "Dask's tcp:// and Ray without a token are refused: whoever reaches them reads the private root.",
     )
     microbatch_size: int = Field(16, ge=1, description="Examples that a training step holds in memory at once.")
     verify: Literal["full", "size"] = Field("full", description="How cached files are checked before use.")
@@ -127,19 +126,24 @@ class RuntimeConfig(StageConfig):
         return self
 
     @model_validator(mode="after")
-    def _address_of_a_training(self) -> RuntimeConfig:
-        if self.num_machines > 1 and self.train_address is None:
-            raise ValueError("num_machines needs train_address, which the other machines reach this one at")
+    def _network_of_an_engine(self) -> RuntimeConfig:
+        address = self.executor_address or "tls://"
+        if self.executor == "dask" and not self.private_network and not address.startswith(("tls://", "inproc://")):
+            raise ValueError(
+                "executor_address is not tls://, and Dask then asks nobody who they are: whoever reaches the scheduler "
+                "reads the private root through its workers, other users of this machine included. Use tls:// with "
+                "certificates (docs/scale.md), or declare with private_network = true that only you reach that network"
+            )
         return self
 
-    @field_validator("train_address")
-    @classmethod
-    def _one_interface(cls, address: str | None) -> str | None:
-        if address is not None:
-            from pipelines.training.machines.wire import parse_address
-
-            parse_address(address)
-        return address
+    @model_validator(mode="after")
+    def _interface_of_a_training(self) -> RuntimeConfig:
+        if self.num_machines > 1 and self.private_interface is None:
+            raise ValueError(
+                "num_machines needs private_interface, the network interface that only the machines of a training can "
+                "read: sums of private records cross it unencrypted. WireGuard makes one (docs/scale.md)"
+            )
+        return self
 
 
 class SweepConfig(StageConfig):
@@ -148,6 +152,12 @@ class SweepConfig(StageConfig):
     methods: tuple[str, ...] = Field((), description="Training methods to compare; jft/light_noise names a variant.")
     repetitions: int = Field(1, ge=1, le=1_000, description="Trainings of each method, with other initial weights.")
 
+
+WITHDRAWN: Mapping[tuple[str, str], str] = {
+    ("runtime", "train_address"): "is gone: machines find each other in the private root. Remove it, and set "
+    "runtime.private_interface to the network interface that only they can read (docs/scale.md)",
+}
+"""Settings of earlier versions, and what to do instead."""
 
 OWN_TABLES: Mapping[str, type[StageConfig]] = {
     "run": RunConfig,

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.own_tables import OWN_TABLES, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
+from flows.own_tables import OWN_TABLES, WITHDRAWN, RunConfig, RuntimeConfig, StoreConfig, SweepConfig
 from pipelines.config import StageConfig
 from pipelines.context import Runtime
 from pipelines.encryption.sources import KeySource
@@ -241,7 +241,9 @@ def _validate(
     table: str, values: dict[str, Any], model: type[StageConfig], sources: _Sources
 ) -> StageConfig | list[str]:
     problems = [
-        f"{sources.where(table, key)}: unknown key {table}.{key}{_nearest(key, model.model_fields)}"
+        f"{sources.where(table, key)}: {table}.{key} {WITHDRAWN[table, key]}"
+        if (table, key) in WITHDRAWN
+        else f"{sources.where(table, key)}: unknown key {table}.{key}{_nearest(key, model.model_fields)}"
         for key in values
         if key not in model.model_fields
     ]

@@ -110,8 +110,8 @@ class Runtime:
     dtype: str = "auto"
     num_processes: int = 1
     num_machines: int = 1
-    train_address: str | None = None
     private_interface: str | None = None
+    private_network: bool = False
     microbatch_size: int = 16
     verify: str = "full"
 

@@ -30,7 +30,7 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
         say: told what happens; never private text.
 
     Raises:
-        ConfigError: fewer GPUs than processes, or no such interface; or as `open_store`.
+        ConfigError: fewer GPUs than processes, no interface declared private, or no such interface; or as `open_store`.
         ExecutorError: the store lies on a file system that machines cannot share.
     """
     check_installation()
@@ -41,17 +41,14 @@ def join_trainings(config: Path, environ: Mapping[str, str], *, say: Callable[[s
     roots = open_store(settings, create=False)
     require_shared(roots, "runtime.num_machines = 1")
     from pipelines.training.devices import check_devices
-    from pipelines.training.machines.guest import Joining, wait_and_join
-    from pipelines.training.machines.team import check_interface
+    from pipelines.training.machines import Joining, wait_and_join
 
     check_devices(runtime.device, runtime.num_processes)
-    check_interface(runtime.private_interface)
     if str(settings.folder) not in sys.path:
         sys.path.append(str(settings.folder))  # where plug-ins named by import path may live
     with private_umask(), temporary_files():
         wait_and_join(
             Joining(
-                root=roots.private,
                 folder=roots.cache / MEETING,
                 count=runtime.num_processes,
                 interface=runtime.private_interface,

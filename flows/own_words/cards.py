@@ -21,6 +21,7 @@ from pipelines.gate.own import HOLE
 from pipelines.mask import MASK
 from pipelines.methods.registry import METHODS
 from pipelines.stages.train_config import TrainConfig
+from pipelines.training.crossings import NOTES, Crossing
 from pipelines.training.data.control import (
     BOS,
     CONVERSATION_END,
@@ -31,7 +32,6 @@ from pipelines.training.data.control import (
     ControlTokens,
 )
 from pipelines.training.description import describe
-from pipelines.training.machines.crossings import NOTES, Crossing
 from pipelines.training.model_card import model_card
 from pipelines.training.models.lstm import LSTMLanguageModel
 from pipelines.training.models.sources import THE_FOLDER, WHEELS

@@ -118,11 +118,6 @@ def spec_and_wait(
     create: bool,
 ) -> tuple[RunSpec, Training | None]:
     """As `make_spec`, and the training after which it is too early for another one (`waits_for`)."""
-    if settings.store_key() is not None and settings.runtime.private_interface and settings.runtime.num_machines > 1:
-        raise ConfigError(
-            "runtime.private_interface: machines then meet in a file that torch writes, which an encrypted store "
-            "cannot hold; leave it out, or use an encrypted disk (store.require_encrypted_fs) and name no key"
-        )
     chosen = wanted(selected, settings.stages)
     if left_out := [name for name in (*forced, *(() if chosen else selected)) if name not in chosen]:
         stage = GRAPH[left_out[0]]

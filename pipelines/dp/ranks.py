@@ -1,8 +1,7 @@
 """Processes that train one model together: each takes its share of the records, and what they find is added up.
 
-They are those of torch's default process group, on one machine or several; without a group there is one. Where the
-group is one machine's alone, `joined` says how its sums are added to those of other machines. A *rank* is the number of
-a process, from 0, as ``torchrun`` counts them.
+They are those of torch's default process group, on one machine or several. Without a group there is one process. A
+*rank* is the number of a process, from 0, as ``torchrun`` counts them.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,39 +21,8 @@ from pipelines.errors import StageError
 IntArray = npt.NDArray[np.int64]
 
 
-class Across(Protocol):
-    """Other machines, where torch's default group is this one's alone. The group's first process calls the methods.
-
-    Attributes:
-        first: the rank of the group's first process among all.
-        count: processes on all machines.
-    """
-
-    @property
-    def first(self) -> int: ...  # noqa: D102
-
-    @property
-    def count(self) -> int: ...  # noqa: D102
-
-    def add_up(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Puts the sum over machines in the place of each tensor, the same bits everywhere."""
-
-    def follow_first(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Puts what the first machine holds in the place of each tensor."""
-
-
-_across: Across | None = None
-
-
-@contextmanager
-def joined(across: Across) -> Iterator[None]:
-    """Torch's default group is one machine's of several, as long as this lasts."""
-    global _across
-    _across = across
-    try:
-        yield
-    finally:
-        _across = None
+class PartnerLostError(Exception):
+    """Another process of the training is gone, or its machine is."""
 
 
 @dataclass(frozen=True)
@@ -64,19 +32,16 @@ class Ranks:
     Attributes:
         rank: its number.
         count: how many there are.
-        across: the other machines, where torch's group is this one's alone.
     """
 
     rank: int = 0
     count: int = 1
-    across: Across | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def here(cls) -> Ranks:
-        """Those of torch's default group, and of other machines that it was joined with."""
+        """Those of torch's default group."""
         if torch.distributed.is_available() and torch.distributed.is_initialized():
-            rank, count = torch.distributed.get_rank(), torch.distributed.get_world_size()
-            return cls(rank, count) if _across is None else cls(_across.first + rank, _across.count, _across)
+            return cls(torch.distributed.get_rank(), torch.distributed.get_world_size())
         return cls()
 
     @property
@@ -89,16 +54,16 @@ class Ranks:
         return rows[self.rank :: self.count]
 
     def add_up(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Puts the sum over all processes in the place of each tensor, the same bits everywhere."""
+        """Puts the sum over all processes in the place of each tensor, the same bits everywhere.
+
+        Raises:
+            PartnerLostError: another process is gone.
+        """
         if self.count == 1:
             return
-        tensors = list(tensors)
-        for work in [torch.distributed.all_reduce(tensor, async_op=True) for tensor in tensors]:
-            work.wait()
-        if self.across is not None:
-            if self.rank == self.across.first:
-                self.across.add_up(tensors)
-            _follow_first_of_group(tensors)
+        with _partners_needed():
+            for work in [torch.distributed.all_reduce(tensor, async_op=True) for tensor in tensors]:
+                work.wait()
 
     def totals(self, values: Sequence[float], device: torch.device) -> list[float]:
         """The sums of numbers over all processes."""
@@ -109,13 +74,16 @@ class Ranks:
         return [float(value) for value in tensor.tolist()]
 
     def follow_first(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Puts what the first process holds in the place of each tensor."""
+        """Puts what the first process holds in the place of each tensor.
+
+        Raises:
+            PartnerLostError: another process is gone.
+        """
         if self.count == 1:
             return
-        tensors = list(tensors)
-        if self.across is not None and self.rank == self.across.first:
-            self.across.follow_first(tensors)
-        _follow_first_of_group(tensors)
+        with _partners_needed():
+            for tensor in tensors:
+                torch.distributed.broadcast(tensor, 0)
 
     def check_agree(self, facts: str, device: torch.device) -> None:
         """Checks that all processes are about to do the same.
@@ -135,9 +103,15 @@ class Ranks:
             )
 
 
-def _follow_first_of_group(tensors: Iterable[torch.Tensor]) -> None:
-    for tensor in tensors:
-        torch.distributed.broadcast(tensor, 0)
+@contextmanager
+def _partners_needed() -> Iterator[None]:
+    """Turns an error of torch's sockets, which may print addresses, into one that says what happened."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise PartnerLostError from None
 
 
 ALONE: Final = Ranks()

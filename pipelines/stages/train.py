@@ -117,8 +117,8 @@ def _train(
     """Trains, alone or with others, and writes what comes of it if this process is the first."""
     from pipelines.dp.ranks import Ranks
     from pipelines.training import outputs
+    from pipelines.training.crossings import crossings_in
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.machines.crossings import crossings_in
     from pipelines.training.run import Run
 
     config: TrainConfig = ctx.configs["train"]

@@ -29,8 +29,8 @@ def redacted_fine_tune(ctx: StageContext) -> dict[str, Any]:
     """The phase, in this process or in each of those that train together; the first one writes."""
     from pipelines.dp.ranks import Ranks
     from pipelines.stages.train import hooks, open_network, read, seed_of, settings_of
+    from pipelines.training.crossings import crossings_in
     from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
-    from pipelines.training.machines.crossings import crossings_in
     from pipelines.training.methods.jft_phase_one import prepare_phase_one
     from pipelines.training.methods.phases import write_phase
 

@@ -11,7 +11,7 @@ from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.stages.train_config import TrainConfig
-    from pipelines.training.machines.host import Machines
+    from pipelines.training.machines import Machines
 
 
 def is_alone(ctx: StageContext) -> bool:
@@ -23,13 +23,13 @@ def check_ranks(ctx: StageContext) -> None:
     """Refuses what could not be trained in so many processes, before any row is read.
 
     Raises:
-        ConfigError: the method takes one process, there are fewer GPUs, or no such interface.
+        ConfigError: the method takes one process, there are fewer GPUs, or no such interface, or none is declared.
     """
     config: TrainConfig = ctx.configs["train"]
     if is_alone(ctx):
         return
     from pipelines.training.devices import check_devices
-    from pipelines.training.machines.team import check_interface
+    from pipelines.training.team import check_interface
 
     if not config.method_spec().shares_steps:
         raise ConfigError(
@@ -51,15 +51,15 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
     """
     if is_alone(ctx):
         return work(ctx, *arguments)
+    from pipelines.training.crossings import note_crossing
     from pipelines.training.devices import is_on_gpu
     from pipelines.training.launch import launch
-    from pipelines.training.machines.crossings import note_crossing
 
     lent, machines = replace(ctx, run=Environment(processes=ctx.run.processes)), _machines(ctx)
     if machines is None:
         ctx.run.progress(0, None, f"starting {ctx.runtime.num_processes} training processes")
     else:
-        note_crossing(ctx.out.scratch, "encrypted" if machines.interface is None else "private_interface")
+        note_crossing(ctx.out.scratch, "private_interface")
         device = "cuda" if is_on_gpu(ctx.runtime.device) else "cpu"  # on all machines the same
         lent = replace(lent, runtime=replace(ctx.runtime, device=device))
     found: dict[str, Any] = launch(
@@ -68,7 +68,6 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
         count=ctx.runtime.num_processes,
         device=ctx.runtime.device,
         progress=ctx.run.progress,
-        scratch=ctx.out.scratch,
         failures=ctx.out.failures,
         machines=machines,
     )
@@ -78,15 +77,14 @@ def on_ranks(ctx: StageContext, work: Callable[..., dict[str, Any]], *arguments:
 def _machines(ctx: StageContext) -> Machines | None:
     if ctx.runtime.num_machines == 1:
         return None
-    from pipelines.training.machines.host import Machines
+    from pipelines.training.machines import Machines
 
-    if ctx.runtime.train_address is None or ctx.run.meeting is None:
-        raise ConfigError("runtime.num_machines needs runtime.train_address, and a store where machines meet")
+    if ctx.run.meeting is None:
+        raise ConfigError("runtime.num_machines needs a store, in whose private root machines meet")
     read = [artifact for artifacts in ctx.inputs.values() for artifact in artifacts]
     folders = [ctx.out.scratch.folder, *(a.folder for a in read), *(a.public_folder for a in read if a.public_folder)]
     return Machines(
         count=ctx.runtime.num_machines,
-        address=ctx.runtime.train_address,
         interface=ctx.runtime.private_interface,
         wait_seconds=ctx.runtime.executor_wait_seconds,
         folder=ctx.run.meeting,

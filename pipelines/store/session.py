@@ -112,7 +112,8 @@ class RunSpec:
             fields.pop(name, None)
         if fields.pop("schema_version", None) != versions.RUN:
             raise StoreError("the run specification was written by another version of reticent; start a new run")
-        fields["runtime"] = Runtime(**fields["runtime"])
+        known = Runtime.__dataclass_fields__  # earlier versions had others
+        fields["runtime"] = Runtime(**{name: value for name, value in fields["runtime"].items() if name in known})
         fields["partitions"] = tuple(
             PartitionPlan(p["name"], tuple(map(_piece, p["pieces"]))) for p in fields["partitions"]
         )

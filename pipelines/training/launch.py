@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import shutil
-import tempfile
-from collections.abc import Callable, Mapping
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pipelines import errors
@@ -24,8 +21,8 @@ from pipelines.artifacts import Target
 from pipelines.context import Progress
 from pipelines.errors import ConfigError, ReticentError, StageError
 from pipelines.training.devices import is_on_gpu
-from pipelines.training.machines.host import Machines, gathered
-from pipelines.training.machines.team import Failure, Share, Team, loopback, watch
+from pipelines.training.machines import Machines, announced, failures_elsewhere, gathered, start_all
+from pipelines.training.team import Failure, Share, Team, loopback
 
 
 def launch(
@@ -35,21 +32,19 @@ def launch(
     count: int,
     device: str,
     progress: Progress,
-    scratch: Target,
     failures: Target,
     machines: Machines | None = None,
 ) -> Any:
     """Runs ``work(*arguments, progress)`` in ``count`` processes here, and in those of other machines.
 
-    They form torch's default group, or one group for each machine with sums over all (`pipelines.dp.ranks`).
+    They form torch's default group.
 
     Args:
         work: a function of a module; every process runs it.
-        arguments: they travel through a pipe, and to other machines in a file of the scratch folder.
+        arguments: they travel through a pipe, and to other machines in a file of the private root.
         count: how many processes on this machine.
         device: ``cpu``, ``cuda`` or ``auto``; process r of a machine takes its r-th GPU.
         progress: told what the first process says; the others' is dropped.
-        scratch: a private folder, which other machines see and find the work in.
         failures: a private folder for tracebacks; made when needed.
         machines: that train together; None for this one alone.
 
@@ -57,36 +52,30 @@ def launch(
         What the first process returned.
 
     Raises:
-        ConfigError: this process may have no children.
+        ConfigError: this process may have no children, or no interface is declared private.
         ExecutorError: other machines did not come, or cannot take part.
         ReticentError: as ``work`` raised it, with the number of the process.
         StageError: a process died, or failed by accident.
     """
     if multiprocessing.current_process().daemon:
         raise ConfigError("runtime.num_processes: a worker of Dask may start no processes of its own; set it to 1")
+    share, look = Share(count=count, total=count, device=device, interface=loopback()), None
     with contextlib.ExitStack() as stack:
-        meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=scratch.folder))
-        stack.callback(shutil.rmtree, meeting, ignore_errors=True)
-        share = Share(count=count, total=count, device=device, meeting=meeting, interface=loopback())
-        listener, others = None, dict[Connection, tuple[int, None]]()
         if machines is not None:
-            host = stack.enter_context(gathered(machines, is_on_gpu(device), progress))
-            share = Share(
-                count=count,
-                total=count + sum(guest.count for guest in host.guests),
-                device="cuda" if is_on_gpu(device) else "cpu",
-                meeting=meeting,
-                interface=machines.interface or loopback(),
-                elsewhere=host.place(0),
+            on_gpu = is_on_gpu(device)
+            folder = stack.enter_context(announced(machines))
+            joined = gathered(folder, machines, on_gpu, progress)
+            share = replace(
+                share,
+                device="cuda" if on_gpu else "cpu",  # on all machines the same
+                interface=str(machines.interface),
+                connect_seconds=machines.wait_seconds,
             )
+            share = start_all(folder, joined, share, work, arguments)
             progress(0, None, f"starting {share.total} training processes on {machines.count} machines")
-            others = host.start(count, share.device, meeting, work, arguments)
-            listener = host.listener if machines.interface is None else None
-        team = stack.enter_context(Team(share, work, arguments, listener))
-        if machines is not None:
-            host.listener.close()  # the first process has its own; whoever comes now comes too late
-        members: Mapping[Connection, tuple[int, BaseProcess | None]] = {**team.running, **others}
-        results, failed = watch(members, progress)
+            look = partial(failures_elsewhere, folder, joined)
+        team = stack.enter_context(Team(share, work, arguments))
+        results, failed = team.watch(progress, look)
     if failed:
         raise _as_error(failed, share.total, failures)
     return results[0]
@@ -106,10 +95,15 @@ def _as_error(failed: list[Failure], count: int, failures: Target) -> ReticentEr
             f"{who} {cause.name}, perhaps for want of memory, and the others were ended with it; run again to go on "
             "from the last checkpoint"
         )
+    if cause.name == "unreachable":
+        return StageError(
+            f"the training processes did not reach each other over runtime.private_interface within {cause.text} s "
+            "(runtime.executor_wait_seconds); check on each machine that the interface is up, that the others answer "
+            "there, and that no firewall is between them; then run again"
+        )
     if cause.kind == "lost":
         return StageError(
-            f"{who} lost its connection to another machine, and all were ended; run again to go on from the last "
-            "checkpoint"
+            f"{who} lost its connection to another one, and all were ended; run again to go on from the last checkpoint"
         )
     for failure in failed:
         if failure.kind == "failed":

@@ -12,8 +12,8 @@ from pipelines.dp.attach import foreign_rules
 from pipelines.dp.rules import FOREIGN_RULES
 from pipelines.errors import StageError
 from pipelines.methods import registry
+from pipelines.training.crossings import NOTES
 from pipelines.training.description import describe
-from pipelines.training.machines.crossings import NOTES
 from pipelines.training.model_card import model_card
 from pipelines.training.models.adaptation import count_parameters
 from pipelines.training.models.lstm import LSTMLanguageModel, save_lstm

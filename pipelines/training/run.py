@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.context import Spent
 from pipelines.methods import registry
+from pipelines.training.crossings import Crossing
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
-from pipelines.training.machines.crossings import Crossing
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.tasks.spec import TaskSettings

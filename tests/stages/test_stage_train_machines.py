@@ -27,7 +27,7 @@ from pipelines.files import read_file
 from pipelines.stages import train
 from pipelines.stages.train import TrainConfig
 from pipelines.store.unlocking import unlock
-from pipelines.training.machines.crossings import NOTES
+from pipelines.training.crossings import NOTES
 
 KEY = "9f3a" * 16
 SCRIPT = Path(__file__).with_name("train_on_machine.py")
@@ -56,9 +56,8 @@ def started(where, *arguments, **variables):
         process.communicate()
 
 
-def machines_of(first, *, is_private=False, **more):
-    interface = {"private_interface": first.interface} if is_private else {}
-    return json.dumps({"num_machines": 2, "train_address": first.address, **interface, **more})
+def machines_of(first, **more):
+    return json.dumps({"num_machines": 2, "private_interface": first.interface, **more})
 
 
 def written(folder):
@@ -74,23 +73,22 @@ def without_notes(ctx):
 
 @needs_namespaces
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "is_private"), [("crt", False), ("crt", True), ("jft direct", False)])
-def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, method, is_private):
+@pytest.mark.parametrize("method", ["crt", "jft direct"])
+def test_two_machines_come_to_what_one_process_comes_to(tmp_path, namespaces, method):
     first, second = namespaces
     folder = tmp_path / "several"
     folder.mkdir()
-    own = [second.interface] if is_private else []
     changes = json.dumps({**EXACT, "num_processes": 1})
     with (
-        started(second, SCRIPT, "join", folder, 2, *own),
-        started(first, SCRIPT, "host", folder, method, changes, machines_of(first, is_private=is_private)) as host,
+        started(second, SCRIPT, "join", folder, 2, second.interface),
+        started(first, SCRIPT, "host", folder, method, changes, machines_of(first)) as host,
     ):
         _, error = host.communicate(timeout=300)
     assert host.returncode == 0, error
     assert (folder / "kept").exists(), "train_on_machine.py has each step keep a checkpoint"
     one, several = run(tmp_path / "one", corpus(tmp_path / "corpus"), method, **EXACT), written(folder / "run")
     assert without_notes(one) == without_notes(several)
-    told = NOTES["private_interface" if is_private else "encrypted"]
+    told = NOTES["private_interface"]
     assert [note for note in NOTES.values() if note in read(several, "events.json")["assumption_notes"]] == [told]
     assert facts(one)[::2] == facts(several)[::2]
     for left, right in zip(read(one, "curves.json")["epochs"], read(several, "curves.json")["epochs"], strict=True):
@@ -110,7 +108,7 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
     first, second = namespaces
     changes = json.dumps({**FAST, "num_processes": 1})
     with (
-        started(second, SCRIPT, "join", tmp_path, 2) as guest,
+        started(second, SCRIPT, "join", tmp_path, 2, second.interface) as guest,
         started(first, SCRIPT, "host", tmp_path, "crt", changes, machines_of(first), victim) as host,
     ):
         _, error = host.communicate(timeout=300)
@@ -145,7 +143,9 @@ def test_when_one_dies_all_end_and_another_number_goes_on(tmp_path, namespaces, 
             assert steps[0] > int((tmp_path / "died_after").read_text())
     whole = run(tmp_path / "whole", corpus(tmp_path / "other"), "crt", **FAST)
     assert [*facts(ctx)[::2], without_notes(ctx)] == [*facts(whole)[::2], without_notes(whole)]
-    assert NOTES["encrypted"] in read(ctx, "events.json")["assumption_notes"]  # its sums have crossed all the same
+    assert (
+        NOTES["private_interface"] in read(ctx, "events.json")["assumption_notes"]
+    )  # its sums have crossed all the same
 
 
 @needs_namespaces
@@ -164,7 +164,15 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
         settings = {f"RETICENT__RUNTIME__{key.upper()}": str(value) for key, value in (
             json.loads(machines_of(first, num_processes=1)) if name == "several" else {}
         ).items()}  # fmt: skip
-        with started(second, "-m", "flows.cli", "join", config, RETICENT__RUNTIME__NUM_PROCESSES="2") as guest:
+        with started(
+            second,
+            "-m",
+            "flows.cli",
+            "join",
+            config,
+            RETICENT__RUNTIME__NUM_PROCESSES="2",
+            RETICENT__RUNTIME__PRIVATE_INTERFACE=second.interface,
+        ) as guest:
             first_words = guest.stdout.readline()  # of a machine that is there first
             assert first_words.startswith("waiting for the store")
             with started(first, "-m", "flows.cli", "run", config, **variables, **settings) as host:
@@ -187,8 +195,8 @@ def test_a_run_and_a_machine_that_joins(tmp_path, namespaces):
         found[name] = read_file(claims).decode()
         leave(private)
         spent[name] = group["num_releases"], group["epsilon"]
-    assert NOTES["encrypted"] in found["several"]
-    assert NOTES["encrypted"] not in found["alone"]
+    assert NOTES["private_interface"] in found["several"]
+    assert NOTES["private_interface"] not in found["alone"]
     assert spent["alone"] == spent["several"] == (1, spent["alone"][1])
     assert spent["alone"][1] > 0
 
@@ -199,6 +207,8 @@ def test_what_cannot_be_shared_between_machines_is_refused_before_a_row_is_read(
         return stage_context("train", tmp_path, configs, runtime=Runtime(device="cpu", num_machines=2, **runtime))
 
     with pytest.raises(ConfigError, match=r"sdpsgd_lstm trains in one process.*runtime\.num_machines = 1"):
-        train.run(context(method="sdpsgd_lstm", train_address="127.0.0.1"))
+        train.run(context(method="sdpsgd_lstm", private_interface="lo"))
     with pytest.raises(ConfigError, match="there is no interface none7 here"):
-        train.run(context(train_address="127.0.0.1", private_interface="none7"))
+        train.run(context(private_interface="none7"))
+    with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"):
+        train.run(context())

@@ -50,7 +50,6 @@ def test_two_processes_come_to_what_one_comes_to(tmp_path, name):
     assert said[1] == said[2]  # each step once
     assert read(one, "events.json") == read(two, "events.json")
     assert facts(one) == facts(two)
-    assert not list((tmp_path / "2" / "scratch").glob("meeting-*"))
     if "light_noise" in name:
         return  # its phase 1 finds a noise of its own, which no two trainings share
     for left, right in zip(read(one, "curves.json")["epochs"], read(two, "curves.json")["epochs"], strict=True):

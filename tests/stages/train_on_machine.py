@@ -1,7 +1,7 @@
 """One machine of a training through the stage.
 
     train_on_machine.py host FOLDER METHOD CHANGES MACHINES [VICTIM]
-    train_on_machine.py join FOLDER COUNT [INTERFACE]
+    train_on_machine.py join FOLDER COUNT INTERFACE
 
 ``CHANGES`` are settings, ``MACHINES`` those of the run, as JSON. A checkpoint is kept after every step. After half of
 the steps of the last stage the VICTIM is killed: ``host``, ``machine``, which has joined, or one of the processes, by
@@ -22,7 +22,7 @@ from test_stage_train_methods import corpus, run
 
 from pipelines.errors import ReticentError
 from pipelines.training.checkpoint import Checkpoints
-from pipelines.training.machines.guest import Joining, wait_and_join
+from pipelines.training.machines import Joining, wait_and_join
 
 # In training processes too, which import this file. The mark says that one of them kept a checkpoint.
 patch_for_process(Checkpoints, "save_if_due", lambda self, state: self.save(state()), mark=f"{sys.argv[2]}/kept")
@@ -59,11 +59,10 @@ def host(folder, method, changes, machines, victim=None):
         sys.exit(error.exit_code)
 
 
-def join(folder, count, interface=None):
+def join(folder, count, interface):
     (folder / "machine").write_text(str(os.getpid()))
-    invitations = folder / "run" / "trainings"
-    say = partial(print, flush=True)
-    wait_and_join(Joining(root=folder, folder=invitations, count=int(count), interface=interface, say=say))
+    trainings = folder / "run" / "trainings"
+    wait_and_join(Joining(folder=trainings, count=int(count), interface=interface, say=partial(print, flush=True)))
 
 
 if __name__ == "__main__":

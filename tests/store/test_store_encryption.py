@@ -15,7 +15,6 @@ import pytest
 from support.patches import Patch
 from support.toy import Toy, drive, ran, states
 
-from flows.commands.plan import plan_document
 from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.encryption.ring import FILE, WrongKeyError
@@ -334,16 +333,6 @@ def test_what_stages_can_make_again_is_not_kept(sealed: Toy, key: KeySource) -> 
     """Libraries would open it by its path (`pipelines.store.execute`)."""
     sealed.edit("count", "def run(ctx):", "def run(ctx):\n    assert ctx.out.cache is None")
     run(sealed, key)
-
-
-def test_machines_that_would_meet_in_a_plain_file_are_refused_by_plan(tmp_path: Path, key: KeySource) -> None:
-    (tmp_path / "text.txt").write_text("A sentence.\n")
-    (tmp_path / "reticent.toml").write_text(
-        f'[store]\nkey_file = "{key.file}"\n[corpus]\ninputs = ["text.txt"]\n[runtime]\nnum_machines = 2\n'
-        'train_address = "localhost"\nprivate_interface = "lo"\n'
-    )
-    with pytest.raises(ConfigError, match="a file that torch writes, which an encrypted store cannot hold"):
-        plan_document(tmp_path / "reticent.toml", {}, read=True)
 
 
 def test_one_place_for_the_key_is_named(tmp_path: Path) -> None:

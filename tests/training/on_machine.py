@@ -1,24 +1,33 @@
-"""One machine of a training without a stage: on_machine.py ROLE FOLDER ORDER [INTERFACE].
+"""One machine of a training without a stage: on_machine.py ROLE FOLDER ORDER INTERFACE.
 
 ``host`` prints what came of it and exits as the command line does; ``join`` takes part until it is killed.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
 
 import torch
-from support.namespaces import ADDRESSES
 
 from pipelines.artifacts import Target
 from pipelines.dp.ranks import Ranks
 from pipelines.errors import ReticentError
 from pipelines.training.launch import launch
-from pipelines.training.machines.guest import Joining, wait_and_join
-from pipelines.training.machines.host import Machines
+from pipelines.training.machines import Joining, Machines, wait_and_join
 
 SECRET = b"Zebulon was seen on the wire. "
 SIZE = 3_000  # so that it is not cut into pieces of one packet only
+
+
+def own_listeners():
+    """Local addresses, in hexadecimal, at which sockets of this process listen."""
+    own = {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+                yield fields[1]
 
 
 def work(order, folder, progress):
@@ -29,8 +38,7 @@ def work(order, folder, progress):
         sums[: len(SECRET) * 4] = torch.frombuffer(bytearray(SECRET * 16), dtype=torch.float32)
     ranks.add_up([sums])
     ranks.check_agree("the same", sums.device)
-    listening = [Path(f"/proc/self/net/{name}").read_text() for name in ("tcp", "tcp6")]
-    (folder / f"listening-{ranks.rank}").write_text("".join(listening))
+    (folder / f"listening-{ranks.rank}").write_text("\n".join(own_listeners()))
     progress(1, 2, "added up")
     if order == "wait":
         while True:
@@ -40,30 +48,17 @@ def work(order, folder, progress):
 
 
 def main():
-    role, folder, order, *interface = sys.argv[1], Path(sys.argv[2]), sys.argv[3], *sys.argv[4:]
-    invitations = folder / "trainings"
+    role, folder, order, interface = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4]
+    trainings = folder / "trainings"
     if role == "join":
-        wait_and_join(
-            Joining(
-                root=folder,
-                folder=invitations,
-                count=1,
-                interface=next(iter(interface), None),
-                say=lambda t: print(t, flush=True),
-            )
-        )
+        wait_and_join(Joining(folder=trainings, count=1, interface=interface, say=lambda text: print(text, flush=True)))
     machines = Machines(
-        count=2,
-        address=ADDRESSES[0],
-        interface=next(iter(interface), None),
-        wait_seconds=60,
-        folder=invitations,
-        needed=(str(folder),),
-    )
+        count=2, interface=interface, wait_seconds=60, folder=trainings, needed=(str(folder),),
+    )  # fmt: skip
     try:
         found = launch(
             work, (order, folder), count=1, device="cpu", progress=lambda *said: print(*said, flush=True),
-            scratch=Target(folder=folder), failures=Target(folder=folder / "failures"), machines=machines,
+            failures=Target(folder=folder / "failures"), machines=machines,
         )  # fmt: skip
         print("found", *found)
     except ReticentError as error:

@@ -1,232 +1,131 @@
-"""Machines that train together: who may join, what they must share, how sums cross, and what is said of it."""
+"""Machines that train together: who may join, what they must share, what is listened at, and what is said of it."""
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
-import ssl
 import stat
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from support import child_environment
 from support.patches import Patch
 
 from flows.commands.join import join_trainings
-from flows.own_tables import RuntimeConfig
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.artifacts import Target
 from pipelines.errors import ConfigError, ExecutorError, StageError
-from pipelines.training import launch
-from pipelines.training.machines import crossings, guest, host, invitation, team, wire
-from pipelines.training.machines.guest import Joining, wait_and_join
-from pipelines.training.machines.host import Machines, gathered
-from pipelines.training.machines.sums import MachineSums
-from pipelines.training.machines.team import Failure, check_interface
-from pipelines.training.machines.wire import Link, LostError
+from pipelines.training import crossings, launch, machines, team
+from pipelines.training.machines import Joining, Machines, announced, gathered, wait_and_join
+from pipelines.training.team import Failure, check_interface
+
+SCRIPT = Path(__file__).with_name("on_machine.py")
 
 
-@pytest.fixture
-def pem() -> bytes:
-    return wire.make_certificate()
+def settings(folder: Path, runtime: str) -> Path:
+    config = folder / "reticent.toml"
+    config.write_text(f'[corpus]\ninputs = ["corpus"]\n[runtime]\n{runtime}\n')
+    return config
 
 
-@pytest.fixture
-def links(pem: bytes) -> Iterator[tuple[Link, Link]]:
-    """The two ends of a connection."""
-    with wire.listen("127.0.0.1") as listener, ThreadPoolExecutor(1) as pool:
-        there = pool.submit(wire.accept, listener, pem)
-        here = wire.connect(*listener.getsockname()[:2], pem)
-        accepted = there.result(10)
-        assert accepted is not None
-        yield accepted, here
-        for link in (accepted, here):
-            link.close()
-
-
-def test_whoever_lacks_the_certificate_is_not_let_in_nor_joined(pem: bytes) -> None:
-    for shown in (wire.make_certificate(), None):
-        with wire.listen("127.0.0.1") as listener, ThreadPoolExecutor(1) as pool:
-            there = pool.submit(wire.accept, listener, pem)
-            where = listener.getsockname()[:2]
-            if shown is not None:
-                with pytest.raises(LostError):
-                    wire.connect(*where, shown)
-            else:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-                with context.wrap_socket(socket.create_connection(where)) as stranger, pytest.raises(ssl.SSLError):
-                    stranger.recv(1)  # no certificate was shown
-            assert there.result(10) is None
-
-
-def test_who_says_nothing_is_let_go(pem: bytes, patch: Patch) -> None:
-    patch.constant(wire, "HELLO_SECONDS", 0.1)
-    with wire.listen("127.0.0.1") as listener, socket.create_connection(listener.getsockname()[:2]):
-        assert wire.accept(listener, pem) is None
-
-
-def test_messages_arrive_whole_and_an_end_is_noticed(links: tuple[Link, Link]) -> None:
-    there, here = links
-    here.send_json({"machine": 1})
-    here.send(b"ab", memoryview(bytes(range(256))))
-    assert there.receive_json() == {"machine": 1}
-    parts = bytearray(200), bytearray(58)
-    there.receive_into(*map(memoryview, parts))
-    assert bytes(parts[0] + parts[1]) == b"ab" + bytes(range(256))
-    here.send(b"abc")
-    with pytest.raises(LostError):  # of another length: the ends are out of step
-        there.receive_into(memoryview(bytearray(2)))
-    here.close()
-    with pytest.raises(LostError):
-        there.receive_json()
-
-
-@pytest.mark.parametrize("address", ["0.0.0.0", "[::]:80", "a:b", "", "tls://a", "u@h", "0.0.0.0:5"])
-def test_addresses_that_are_none_or_stand_for_all_interfaces_are_refused(address: str) -> None:
-    with pytest.raises(ValueError):
-        RuntimeConfig(num_machines=2, train_address=address)
-
-
-def test_settings() -> None:
-    assert wire.parse_address("10.0.0.1") == ("10.0.0.1", 0)
-    assert wire.parse_address("node-a:7070") == ("node-a", 7070)
-    assert wire.parse_address("[fd00::1]:7070") == ("fd00::1", 7070)
-    with pytest.raises(ValueError, match="needs train_address"):
-        RuntimeConfig(num_machines=2)
+def test_an_interface_must_be_declared(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs private_interface, the network interface"):
+        load_settings(settings(tmp_path, "num_machines = 2"), {})
+    with pytest.raises(ConfigError, match=r"line 4: runtime\.train_address is gone: .*set runtime\.private_interface"):
+        load_settings(settings(tmp_path, 'train_address = "10.0.0.1"'), {})
+    load_settings(settings(tmp_path, 'num_machines = 2\nprivate_interface = "lo"'), {})
     check_interface("lo")
-    check_interface(None)
     with pytest.raises(ConfigError, match="no interface none7 here; there are lo"):
         check_interface("none7")
-    with pytest.raises(ConfigError, match=r"nothing can listen at 203\.0\.113\.9 here"):
-        wire.listen("203.0.113.9")
-
-
-def on_threads(*work: Callable[[], Any]) -> list[Any]:
-    with ThreadPoolExecutor(len(work)) as pool:
-        futures: list[Future[Any]] = [pool.submit(one) for one in work]
-        return [future.result(20) for future in futures]
-
-
-def test_sums_over_machines_are_the_same_bits_everywhere(links: tuple[Link, Link]) -> None:
-    there, here = links
-    torch.manual_seed(0)
-    own = [[torch.randn(3, 4).t(), torch.tensor(1.5, dtype=torch.float64), torch.zeros(0)] for _ in range(2)]
-    expected = [a + b for a, b in zip(*own, strict=True)]
-    machines = [
-        MachineSums(first=0, count=4, to_others=(there,)),
-        MachineSums(first=2, count=4, to_first=here),
-    ]
-    on_threads(*(lambda m=m, t=t: m.add_up(t) for m, t in zip(machines, own, strict=True)))  # type: ignore[misc]
-    for tensors in own:
-        assert all(torch.equal(a, b) for a, b in zip(tensors, expected, strict=True))
-    own[1][0].zero_()
-    on_threads(*(lambda m=m, t=t: m.follow_first(t) for m, t in zip(machines, own, strict=True)))  # type: ignore[misc]
-    assert torch.equal(own[1][0], expected[0])
-    machines[1].close()
-    with pytest.raises(LostError):
-        machines[0].add_up(own[0])
+    with pytest.raises(ConfigError, match=r"needs runtime\.private_interface: gloo and NCCL send"):
+        check_interface(None)
+    with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"):
+        wait_and_join(Joining(folder=tmp_path, count=1, interface=None, say=print))
+    alone = announced(Machines(count=2, interface=None, wait_seconds=1, folder=tmp_path / "trainings"))
+    with pytest.raises(ConfigError, match=r"needs runtime\.private_interface"), alone:
+        pass
+    assert not (tmp_path / "trainings").exists()
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Machines:
+def two(tmp_path: Path) -> Machines:
     return Machines(
-        count=2, address="127.0.0.1", interface=None, wait_seconds=20, folder=tmp_path / "trainings",
-        needed=(str(tmp_path),),
+        count=2, interface="lo", wait_seconds=20, folder=tmp_path / "trainings", needed=(str(tmp_path),)
     )  # fmt: skip
 
 
-def meet(machines: Machines, patch: Patch, interface: str | None = None) -> list[str]:
+def meet(two: Machines, patch: Patch) -> list[str]:
     """What the machine that joins says, when the first one ends as soon as it is there."""
     said: list[str] = []
     is_over = threading.Event()
-    patch.constant(guest, "LOOK_SECONDS", 0.02)
-    joining = Joining(root=machines.folder, folder=machines.folder, count=3, interface=interface, say=said.append)
+    patch.constant(machines, "LOOK_SECONDS", 0.02)
+    joining = Joining(folder=two.folder, count=3, interface="lo", say=said.append)
     thread = threading.Thread(target=wait_and_join, args=(joining, is_over.is_set))
     thread.start()
     try:
-        with gathered(machines, False, lambda *told: None) as found:
-            assert {stat.S_IMODE(path.stat().st_mode) for path in machines.folder.iterdir()} == {0o600}
-            assert [(one.count, bool(one.name)) for one in found.guests] == [(3, True)]
+        with announced(two) as folder:
+            (found,) = gathered(folder, two, False, lambda *told: None)
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+            assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+            assert found["processes"] == 3
             said.append("gathered")
     finally:
+        until(lambda: len(said) > 2 or not thread.is_alive())
         is_over.set()
         thread.join(20)
-        assert not list(machines.folder.iterdir())
+        assert not list(two.folder.iterdir())
     return said
 
 
-def test_a_machine_with_all_that_is_needed_joins(machines: Machines, patch: Patch) -> None:
-    machines.folder.mkdir()
-    for name in ("dead.lock", "dead.json"):  # of a training that was killed
-        (machines.folder / name).write_text("{}")
-    said = meet(machines, patch)
+def test_a_machine_with_all_that_is_needed_joins(two: Machines, patch: Patch) -> None:
+    dead = two.folder / "dead"  # a training that was killed: its file of addresses is not used again
+    dead.mkdir(parents=True)
+    for name in ("training.lock", "training.json", "store"):
+        (dead / name).write_text("{}")
+    said = meet(two, patch)
     assert said[:2] == ["waiting for a training", "joined a training; waiting for the other machines"]
-    assert said[2:] == ["gathered", "the training ended without this machine"]
+    assert said[2:] == ["gathered", "the training ended without this machine; the flow's machine says why"]
 
 
-def test_each_thing_that_a_machine_lacks_is_named(machines: Machines, patch: Patch) -> None:
-    def refused(machines: Machines) -> str:
-        with pytest.raises(ExecutorError, match="cannot take part in this training") as error:
-            meet(machines, patch)
-        return str(error.value)
-
-    assert "does not see /nowhere; all machines must mount one file system" in refused(
-        replace(machines, needed=("/nowhere",))
-    )
-    assert "no runtime.private_interface" in refused(replace(machines, interface="lo"))
-    patch(host, "installed", lambda: {**invitation.installed(), "torch": "1.0"})
-    assert f"torch {torch.__version__} in place of 1.0" in refused(machines)
-    alone = gathered(replace(machines, wait_seconds=0), False, lambda *told: None)
-    with pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"), alone:
-        pass
-
-
-def test_what_a_machine_does_not_do_though_it_is_told_to(tmp_path: Path, pem: bytes) -> None:
-    joining = Joining(root=tmp_path, folder=tmp_path, count=1, interface=None, say=print)
-    invited = invitation.Invitation(token="t", pem=pem, host="h", port=1, needed=())
-
-    def answer(**order: Any) -> str:
-        return guest._train(joining, invited, None, {"meeting": str(tmp_path), **order})  # type: ignore[arg-type]
-
-    assert "no runtime.private_interface is set here" in answer(is_private=True)
-    for elsewhere in ("/tmp", f"{tmp_path}/../other"):
-        assert "a folder that is not of this store" in answer(is_private=False, meeting=elsewhere)
-    assert pem.decode() not in repr(invited)
+def test_each_thing_that_a_machine_lacks_is_named(two: Machines, patch: Patch) -> None:
+    with pytest.raises(ExecutorError, match="does not see /nowhere; all machines must mount one file system"):
+        meet(replace(two, needed=("/nowhere",)), monkeypatch)
+    here = {"machine": "m", "processes": 2, "gpus": 1, "installed": machines.installed(), "missing": None}
+    assert machines._problem(here, on_gpu=False) is None
+    assert "1 GPUs are to be seen there" in str(machines._problem(here, on_gpu=True))
+    other = {**here, "installed": {**machines.installed(), "torch": "1.0"}}
+    assert f"torch 1.0 in place of {torch.__version__}" in str(machines._problem(other, on_gpu=False))
+    with announced(two) as folder, pytest.raises(ExecutorError, match="1 of 2 machines were there within 0 s"):
+        gathered(folder, replace(two, wait_seconds=0), False, lambda *told: None)
 
 
 def test_who_failed_is_told_before_who_lost_its_partner(tmp_path: Path) -> None:
     folder = Target(folder=tmp_path)
-    lost = Failure(0, "lost", "LostError")
+    lost = Failure(0, "lost", "PartnerLostError")
     error = launch._as_error([lost, Failure(2, "died", "was ended by SIGKILL", machine="node-b")], 4, folder)
     assert "training process 2 (of 4, from 0, on node-b) was ended by SIGKILL" in str(error)
     error = launch._as_error([lost], 4, folder)
     assert isinstance(error, StageError)
-    assert "lost its connection to another machine" in str(error)
+    assert "lost its connection to another one" in str(error)
 
 
-def test_a_machine_is_heard_as_a_process_is(links: tuple[Link, Link]) -> None:
-    there, here = links
-    pipe = team.pipe_of(there, 2, "node-b")
-    failure = Failure(3, "failed", "ValueError", "Traceback")
-    team.tell(here, failure)
-    assert team.watch({pipe: (2, None)}, print) == ({}, [replace(failure, machine="node-b")])
-    here.close()
-    _, (gone,) = team.watch({pipe: (2, None)}, print)
-    assert (gone.kind, gone.name) == ("died", "was lost with its machine")
-
-
-def test_how_sums_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
+def test_what_crossed_is_remembered_over_attempts(tmp_path: Path) -> None:
     scratch = Target(folder=tmp_path)
     assert crossings.crossings_in(scratch) == ()
     crossings.note_crossing(scratch, "private_interface")
-    crossings.note_crossing(scratch, "encrypted")
-    assert crossings.crossings_in(scratch) == ("encrypted", "private_interface")
+    assert crossings.crossings_in(scratch) == ("private_interface",)
+    (tmp_path / "crossings.json").write_text('["encrypted"]')  # of version 0.2
+    assert crossings.crossings_in(scratch) == ("encrypted",)
     (tmp_path / "crossings.json").write_text("{")
     assert crossings.crossings_in(scratch) == ("encrypted", "private_interface")  # the worst is supposed
     (tmp_path / "crossings.json").unlink()
@@ -239,8 +138,7 @@ class _OverError(Exception):
 
 def test_a_machine_may_be_there_before_the_store(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("9f3a" * 16)
-    config = tmp_path / "reticent.toml"
-    config.write_text('[store]\nkey_file = "key"\n[corpus]\ninputs = ["corpus"]\n')
+    config = settings(tmp_path, 'private_interface = "lo"\n[store]\nkey_file = "key"')
     told: list[str] = []
 
     def say(text: str) -> None:
@@ -257,3 +155,68 @@ def test_a_machine_may_be_there_before_the_store(tmp_path: Path) -> None:
     with pytest.raises(_OverError):
         join_trainings(config, {}, say=say)
     assert told[2:] == ["waiting for a training"]
+
+
+@contextmanager
+def started(role: str, folder: Path, order: str) -> Iterator[subprocess.Popen[str]]:
+    """A machine: a tree of processes of its own, with loopback declared private."""
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), role, str(folder), order, "lo"],
+        env=child_environment(OMP_NUM_THREADS="1"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(what: object, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ports_of(process: subprocess.Popen[str]) -> set[int]:
+    """Ports at which the training processes of a machine listen; all of them at loopback."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    own, found = set(), set()
+    for child in children:
+        for path in Path(f"/proc/{child}/fd").iterdir():
+            with suppress(OSError):
+                own.add(os.readlink(path))
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in own:
+            assert fields[1].startswith("0100007F:")
+            found.add(int(fields[1].split(":")[1], 16))
+    return found
+
+
+@pytest.mark.slow
+def test_idle_connections_keep_no_machine_out(tmp_path: Path) -> None:
+    with ExitStack() as stack, started("host", tmp_path, "add") as host, started("join", tmp_path, "add") as guest:
+        until(lambda: list(tmp_path.glob("trainings/*/machine-*.json")))
+        os.kill(guest.pid, signal.SIGSTOP)  # the honest machine comes after the others
+        until(lambda: ports_of(host) or host.poll() is not None)
+        for port in ports_of(host):
+            for _ in range(8):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        assert ports_of(host)
+        os.kill(guest.pid, signal.SIGCONT)
+        out, error = host.communicate(timeout=90)
+        assert host.returncode == 0, out + error
+        assert "found" in out
+        assert not list((tmp_path / "trainings").iterdir())
+
+
+@pytest.mark.slow
+def test_a_machine_that_is_not_reached_ends_the_training_in_time(tmp_path: Path) -> None:
+    share = team.Share(
+        count=1, total=2, device="cpu", interface="lo", store=tmp_path / "store", connect_seconds=1.0
+    )  # fmt: skip
+    with team.Team(share, print, ()) as alone:  # nobody comes
+        _, (failure,) = alone.watch(lambda *said: None, list)
+    error = launch._as_error([failure], 2, Target(folder=tmp_path))
+    assert "did not reach each other over runtime.private_interface within 1 s" in str(error)

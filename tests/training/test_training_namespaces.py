@@ -48,38 +48,31 @@ def started(where: Namespace, *arguments: str | Path) -> Iterator[subprocess.Pop
         process.communicate()
 
 
-@pytest.mark.parametrize("is_private", [False, True])
-def test_what_crosses_and_who_listens(
-    tmp_path: Path, namespaces: tuple[Namespace, Namespace], is_private: bool
-) -> None:
+def test_what_crosses_and_who_listens(tmp_path: Path, namespaces: tuple[Namespace, Namespace]) -> None:
     first, second = namespaces
-    interfaces = ([first.interface], [second.interface]) if is_private else ([], [])
     captured = tmp_path / "captured"
     with started(first, "-c", SNIFFER, first.interface, captured) as sniffer:
         assert sniffer.stdout is not None
         assert sniffer.stdout.readline() == b"here\n"
         with (
-            started(second, SCRIPT, "join", tmp_path, "add", *interfaces[1]),
-            started(first, SCRIPT, "host", tmp_path, "add", *interfaces[0]) as host,
+            started(second, SCRIPT, "join", tmp_path, "add", second.interface),
+            started(first, SCRIPT, "host", tmp_path, "add", first.interface) as host,
         ):
             out, error = host.communicate(timeout=120)
     assert host.returncode == 0, error.decode()
     *said, found = out.decode().splitlines()
     assert (said[-1], found) == ("1 2 added up", f"found {len(SECRET) * 4:.1f} 2")
-    packets = captured.read_bytes()
-    assert len(packets) > 12_000
-    assert (SECRET in packets) == is_private  # so that a search that finds nothing means something
+    assert SECRET in captured.read_bytes()  # what a claim says of the interface is true
     assert b"Traceback" not in error
-    addresses = set()
-    for rank in (0, 1):
-        for line in (tmp_path / f"listening-{rank}").read_text().splitlines():
-            fields = line.split()
-            if fields[3:4] == ["0A"]:  # listens
-                host_part = fields[1].split(":")[0]
-                assert len(host_part) == 8, "over IPv6, where none was asked for"
-                addresses.add(".".join(str(byte) for byte in reversed(bytes.fromhex(host_part))))
-    assert addresses <= ({*ADDRESSES} if is_private else {"127.0.0.1", ADDRESSES[0]}), addresses
-    assert addresses
+    addresses = {listening(line) for rank in (0, 1) for line in (tmp_path / f"listening-{rank}").read_text().split()}
+    assert addresses == {*ADDRESSES}
+
+
+def listening(line: str) -> str:
+    """The address of a line of /proc/net/tcp."""
+    address = line.split(":")[0]
+    assert len(address) == 8, "over IPv6, where none was asked for"
+    return ".".join(str(byte) for byte in reversed(bytes.fromhex(address)))
 
 
 def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
@@ -87,8 +80,8 @@ def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
 ) -> None:
     first, second = namespaces
     with (
-        started(second, SCRIPT, "join", tmp_path, "wait") as guest,
-        started(first, SCRIPT, "host", tmp_path, "wait") as host,
+        started(second, SCRIPT, "join", tmp_path, "wait", second.interface) as guest,
+        started(first, SCRIPT, "host", tmp_path, "wait", first.interface) as host,
     ):
         assert host.stdout is not None
         while b"added up" not in (line := host.stdout.readline()):
@@ -101,7 +94,7 @@ def test_a_cable_that_is_pulled_ends_all_in_bounded_time(
             second.ip("link", "set", second.interface, "up")
         assert time.monotonic() - pulled < 60
         assert host.returncode == StageError.exit_code
-        assert b"run again to go on from the last checkpoint" in error
+        assert b"lost its connection to another one" in error
         assert b"Traceback" not in error
         assert guest.stdout is not None
         while b"waiting for the other" not in guest.stdout.readline():

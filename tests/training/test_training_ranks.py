@@ -154,11 +154,11 @@ def launched(tmp_path, order):
     try:
         found = launch.launch(
             work, (order,), count=2, device="cpu", progress=lambda *told: said.append(told),
-            scratch=Target(folder=tmp_path), failures=Target(folder=tmp_path / "failures"),
+            failures=Target(folder=tmp_path / "failures"),
         )  # fmt: skip
     finally:
         assert said == [(0, 2, "at work")]  # of the first process alone
-        assert not list(tmp_path.glob("meeting-*"))
+        assert not list(tmp_path.glob("rendezvous-*"))
     return found
 
 
@@ -185,4 +185,4 @@ def test_a_worker_that_may_have_no_children_is_told(tmp_path, patch):
     patch(launch.multiprocessing, "current_process", lambda: type("Dask", (), {"daemon": True}))
     folder = Target(folder=tmp_path)
     with pytest.raises(ConfigError, match="set it to 1"):
-        launch.launch(work, (), count=2, device="cpu", progress=print, scratch=folder, failures=folder)
+        launch.launch(work, (), count=2, device="cpu", progress=print, failures=folder)

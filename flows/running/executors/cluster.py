@@ -63,6 +63,7 @@ class Cluster(ABC):
         self._run = run
         runtime = open_session(run).spec.runtime
         self.address, self.workers = runtime.executor_address, runtime.workers
+        self.is_network_private = runtime.private_network
         self._timeout, self.wait_seconds = runtime.partition_timeout_seconds, runtime.executor_wait_seconds
         self._meeting: _Meeting | None = None
         self._lock = threading.Lock()

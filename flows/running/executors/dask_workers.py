@@ -62,8 +62,7 @@ class DaskWorkers(Cluster):
                 if time.monotonic() > deadline or isinstance(error, ValueError | TypeError):
                     raise ExecutorError(
                         f"{self.whose()} cannot be reached ({type(error).__name__}); what was finished is kept. Is the "
-                        "scheduler running, and is runtime.executor_address its address, tcp://HOST:PORT or "
-                        "tls://HOST:PORT?"
+                        "scheduler running, and is runtime.executor_address its address, tls://HOST:PORT?"
                     ) from None
                 time.sleep(1.0)
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -12,7 +13,7 @@ from typing import Any, Final
 from flows.running.executors.cluster import Cluster
 from flows.running.executors.ray_driver import Call, drive
 from flows.running.executors.worker import Terms
-from pipelines.errors import ExecutorError
+from pipelines.errors import ConfigError, ExecutorError
 from pipelines.processes import ignore_interrupts
 from pipelines.store.workers import Answer, Request
 
@@ -39,7 +40,18 @@ class RayWorkers(Cluster):
         return self._process is not None and self._process.is_alive()
 
     def join(self) -> None:
-        """Starts the client's process, which connects; another one where it could not."""
+        """Starts the client's process, which connects; another one where it could not.
+
+        Raises:
+            ConfigError: the cluster asks for no token, and its network is not declared private.
+            ExecutorError: it cannot be reached.
+        """
+        if self.address and not self.is_network_private and os.environ.get("RAY_AUTH_MODE") != "token":
+            raise ConfigError(
+                "runtime.executor_address: without RAY_AUTH_MODE=token in the environment Ray asks nobody who they "
+                "are, and whoever reaches it reads the private root through its workers. Set it on all nodes and here "
+                "(docs/scale.md), or declare with runtime.private_network = true that only you reach that network"
+            )
         deadline = time.monotonic() + self.wait_seconds
         while (kind := self._connect()) is not None:
             self.leave()

@@ -14,9 +14,9 @@ from pipelines.artifacts import Source, Target
 from pipelines.errors import StageError
 from pipelines.files import read_file, write_atomic
 from pipelines.training.checkpoint import load_trained, trained_weights
+from pipelines.training.crossings import Crossing
 from pipelines.training.data.corpus import TrainingCorpus
 from pipelines.training.loop import Outcome
-from pipelines.training.machines.crossings import Crossing
 from pipelines.training.methods.base import Account
 from pipelines.training.scoring.evaluation import Evaluation
 

@@ -1,1 +1,0 @@
-"""Training on several machines: how they meet, what crosses between them, and how one that fails ends all."""

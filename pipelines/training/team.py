@@ -1,0 +1,301 @@
+"""The training processes of one machine: started together, heard, and ended together.
+
+Nothing that they are told stands in an argument or in the environment. What they raise comes back through a pipe. None
+outlives the process that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import torch
+
+from pipelines import errors
+from pipelines.context import Progress, silent
+from pipelines.dp.ranks import PartnerLostError
+from pipelines.encryption import places
+from pipelines.errors import ConfigError, ReticentError
+from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
+
+GRACE_SECONDS: Final = 2.0
+"""Time in which the others are heard after one process has failed. The first word is often that of a process that lost
+its partner, and not of the one that failed."""
+LOOK_SECONDS: Final = 1.0
+"""Time between two looks at the other machines."""
+DEAD_SECONDS: Final = 30
+"""Time without an answer from another machine's kernel after which a connection is lost."""
+_PATIENCE: Final = timedelta(days=30)
+"""How long a process waits for another, which may be evaluating. One that died is noticed here, not by waiting."""
+
+Kind = Literal["refused", "died", "failed", "lost"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a process ended, if not by finishing.
+
+    Attributes:
+        rank: its number.
+        kind: ``refused`` with an error of ours, ``died`` without a word, ``failed`` with any other error, or ``lost``
+            another process.
+        name: class of our error, name of the signal, or class of the other error.
+        text: message or traceback.
+        machine: where it ran, if there are several.
+    """
+
+    rank: int
+    kind: Kind
+    name: str
+    text: str = ""
+    machine: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """The processes of one machine among all of a training.
+
+    Attributes:
+        first: rank of its first process.
+        count: number of its processes.
+        total: number of processes on all machines.
+        device: ``cpu``, ``cuda`` or ``auto``. The r-th process of a machine takes its r-th GPU.
+        interface: network interface that torch's sockets are bound to.
+        store: file that all machines see, in which torch's processes find each other's addresses. None if this machine
+            is alone: then the file is in its own temporary folder.
+        connect_seconds: time in which all processes must have found each other. Only for several machines.
+    """
+
+    first: int = 0
+    count: int
+    total: int
+    device: str
+    interface: str
+    store: Path | None = None
+    connect_seconds: float = 0.0
+
+
+class Team:
+    """The processes of this machine, from `__enter__` on. Those that are still there at the end are killed.
+
+    Attributes:
+        share: which processes.
+        running: rank and process, by the pipe that the process speaks through.
+    """
+
+    def __init__(self, share: Share, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Every process runs ``work(*arguments, progress)``.
+
+        Args:
+            share: which processes.
+            work: a function of a module.
+            arguments: they travel through a pipe.
+        """
+        self.share, self._work, self._arguments = share, work, arguments
+        self.running: dict[Connection, tuple[int, BaseProcess]] = {}
+
+    def __enter__(self) -> Team:
+        context = multiprocessing.get_context("spawn")
+        self._rendezvous = Path(tempfile.mkdtemp(prefix="rendezvous-"))
+        store = self.share.store or self._rendezvous / "store"
+        for local in range(self.share.count):
+            ours, theirs = context.Pipe(duplex=False)
+            rank = self.share.first + local
+            arguments = (local, self.share, store, places.entered(), theirs, self._work, self._arguments)
+            process = context.Process(target=_main, args=arguments, daemon=True, name=f"rank {rank}")
+            with ignore_interrupts():
+                process.start()
+            theirs.close()  # so that the pipe ends when the process does
+            self.running[ours] = (rank, process)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        processes = [process for _, process in self.running.values()]
+        for process in processes:
+            process.kill()  # there is nothing to save: checkpoints are whole at any moment
+        for process in processes:
+            process.join()
+        for pipe in self.running:
+            pipe.close()
+        shutil.rmtree(self._rendezvous, ignore_errors=True)
+
+    def watch(
+        self, progress: Progress, look: Callable[[], list[Failure]] | None = None
+    ) -> tuple[dict[int, Any], list[Failure]]:
+        """Listens until all processes are done, or one has failed and the others were heard.
+
+        Args:
+            progress: told what the first process says.
+            look: returns how processes of other machines ended. None if this machine is alone.
+
+        Returns:
+            What each process returned, by rank; how those that did not finish ended.
+        """
+        running, results, failed = dict(self.running), dict[int, Any](), list[Failure]()
+        deadline, connected = None, set[int]()
+        late = time.monotonic() + self.share.connect_seconds
+        while running:
+            now = time.monotonic()
+            timeout = None if deadline is None else max(0.0, deadline - now)
+            if look is not None:
+                timeout = LOOK_SECONDS if timeout is None else min(timeout, LOOK_SECONDS)
+            for pipe in multiprocessing.connection.wait([*running], timeout):
+                assert isinstance(pipe, Connection)  # noqa: S101  # nothing else is waited for
+                rank, process = running[pipe]
+                try:
+                    kind, said = pipe.recv()
+                except (EOFError, OSError):
+                    kind, said = "failure", Failure(rank, "died", _way_to_end(process))
+                if kind == "progress":
+                    progress(*said)
+                elif kind == "connected":
+                    connected.add(rank)
+                else:
+                    del running[pipe]
+                    if kind == "done":
+                        results[rank] = said
+                    else:
+                        failed.append(said)
+            if look is not None and running:
+                failed += [failure for failure in look() if failure not in failed]
+                if len(connected) < self.share.count and time.monotonic() > late and not failed:
+                    failed.append(Failure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}"))
+            if failed:
+                deadline = deadline or time.monotonic() + GRACE_SECONDS
+                if time.monotonic() >= deadline:
+                    break
+        return results, failed
+
+
+def _way_to_end(process: BaseProcess) -> str:
+    process.join()
+    if process.exitcode is not None and process.exitcode < 0:
+        return f"was ended by {signal.Signals(-process.exitcode).name}"
+    return f"ended with exit code {process.exitcode}"
+
+
+def _main(
+    local: int,
+    share: Share,
+    store: Path,
+    opened: Mapping[str, places.Place],
+    pipe: Connection,
+    work: Callable[..., Any],
+    arguments: tuple[Any, ...],
+) -> None:
+    """What one of the processes does."""
+    die_with_parent()
+    withhold_library_messages()
+    places.take_over(opened)
+    rank = share.first + local
+
+    def report(done: int, total: int | None, message: str = "") -> None:
+        pipe.send(("progress", (done, total, message)))
+
+    try:
+        with _group(local, share, store):
+            pipe.send(("connected", None))
+            result = work(*arguments, report if rank == 0 else silent)
+        pipe.send(("done", result if rank == 0 else None))
+        return
+    except PartnerLostError:
+        failure = Failure(rank, "lost", "PartnerLostError")
+    except ReticentError as error:
+        name = next(kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+        failure = Failure(rank, "refused", name, str(error))
+    except Exception as error:
+        failure = Failure(rank, "failed", type(error).__name__, traceback.format_exc())
+    pipe.send(("failure", failure))
+    pipe.close()
+    os._exit(1)  # leaving the group in order would wait for the others
+
+
+@contextlib.contextmanager
+def _group(local: int, share: Share, store: Path) -> Iterator[None]:
+    """Torch's default group over all machines: NCCL between GPUs, gloo between CPUs."""
+    from pipelines.training.devices import is_on_gpu
+
+    on_gpu = is_on_gpu(share.device)
+    if on_gpu:
+        torch.cuda.set_device(local)  # what "cuda" means from here on; before anything else is put on the first GPU
+    else:
+        torch.set_num_threads(max(1, torch.get_num_threads() // share.count))
+    os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = share.interface
+    if share.store is not None:
+        os.environ["NCCL_SOCKET_IFNAME"] = f"={share.interface}"  # not whatever begins like it
+        os.environ["NCCL_NET"] = "Socket"  # InfiniBand and other fabrics would pass by the interface
+    try:
+        torch.distributed.init_process_group(
+            "nccl" if on_gpu else "gloo",
+            store=torch.distributed.FileStore(str(store), share.total),  # type: ignore[attr-defined]
+            rank=share.first + local,
+            world_size=share.total,
+            timeout=_PATIENCE,
+            device_id=torch.device("cuda", local) if on_gpu else None,
+        )
+        torch.distributed.barrier()
+    except RuntimeError:
+        raise PartnerLostError from None
+    if share.store is not None:
+        _notice_the_dead()
+    yield
+    try:
+        torch.distributed.barrier()  # who is done first stays until the others need nothing more
+    except RuntimeError:
+        raise PartnerLostError from None
+    torch.distributed.destroy_process_group()
+
+
+def _notice_the_dead() -> None:
+    """Lets the kernel end torch's connections to a machine that is gone without a word. Gloo would wait for ever."""
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208  (names, not paths)
+        try:
+            found = socket.socket(fileno=os.dup(int(name)))
+        except OSError:  # not a socket, or closed by now
+            continue
+        with found, contextlib.suppress(OSError):
+            if found.family in (socket.AF_INET, socket.AF_INET6) and found.type == socket.SOCK_STREAM:
+                found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, DEAD_SECONDS // 3)
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, DEAD_SECONDS // 6)
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+                found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, DEAD_SECONDS * 1_000)
+
+
+def check_interface(name: str | None) -> None:
+    """Refuses an interface that this machine does not have, or none.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    names = [known for _, known in socket.if_nameindex()]
+    if name is None:
+        raise ConfigError(
+            "training on several machines needs runtime.private_interface: gloo and NCCL send sums of private records "
+            "unencrypted. Name the network interface that only the machines of the training can read (WireGuard makes "
+            f"one, docs/scale.md); this machine has {', '.join(names)}"
+        )
+    if name not in names:
+        raise ConfigError(f"runtime.private_interface: there is no interface {name} here; there are {', '.join(names)}")
+
+
+def loopback() -> str:
+    """The name of the interface that no other machine can reach."""
+    names = [name for _, name in socket.if_nameindex()]
+    return next((name for name in names if name.startswith("lo")), "lo")
