@@ -193,7 +193,7 @@ def _run(
         planned_steps=1,
         sample_rate=0.1,
         noise_multiplier=1.0,
-        outcome=SimpleNamespace(num_steps=1),
+        outcome=SimpleNamespace(num_steps=1, num_comparisons=1),
         before=_SCORED,
         context_length=128,
         warnings=warnings_about(

@@ -99,7 +99,7 @@ def test_a_machine_with_all_that_is_needed_joins(two: Machines, patch: Patch) ->
 
 def test_each_thing_that_a_machine_lacks_is_named(two: Machines, patch: Patch) -> None:
     with pytest.raises(ExecutorError, match="does not see /nowhere; all machines must mount one file system"):
-        meet(replace(two, needed=("/nowhere",)), monkeypatch)
+        meet(replace(two, needed=("/nowhere",)), patch)
     here = {"machine": "m", "processes": 2, "gpus": 1, "installed": machines.installed(), "missing": None}
     assert machines._problem(here, on_gpu=False) is None
     assert "1 GPUs are to be seen there" in str(machines._problem(here, on_gpu=True))
