@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from pipelines.dp.batch import Batch
 from pipelines.dp.clipping import AdaptiveClipping
 from pipelines.dp.compositions import Composition
 from pipelines.dp.errors import IsolationError
@@ -71,27 +71,6 @@ def noisy_step(
         parameter.grad = None
 
 
-@dataclass
-class _Batch:
-    """The physical batch that the loop is at work on.
-
-    Attributes:
-        num_records: records in it.
-        rng: of its step; None for a batch that is compared only.
-        is_last: whether a step is due after it.
-        is_begun: whether its losses were handed over.
-        is_added: whether they were accepted.
-        is_stepped: whether ``step()`` was called after it.
-    """
-
-    num_records: int
-    rng: np.random.Generator | None
-    is_last: bool
-    is_begun: bool = False
-    is_added: bool = False
-    is_stepped: bool = False
-
-
 class PrivateOptimizer(torch.optim.Optimizer):
     """Wraps an optimizer for a loop over `pipelines.dp.sampling.PoissonLoader`.
 
@@ -136,7 +115,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._expected_batch_size = expected_batch_size
         self._before_step = before_step
         self._ranks = ranks
-        self._batch: _Batch | None = None
+        self._batch: Batch | None = None
         self._probe: IsolationProbe | None = None
         self._first_probe: IsolationProbe | None = None
         self._is_coupled = False
@@ -264,7 +243,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             )
         if self._probe is not None and self._probe.position is not None:
             raise PrivacyGateError("no step is taken before examples were compared; begin the loop again")
-        self._batch = _Batch(num_records, rng, is_last)
+        self._batch = Batch(num_records, rng, is_last)
         self._engine.start(num_records)
 
     def start_probe(
@@ -293,7 +272,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
             return None
         with self._noting_coupling():
             number = self._probe.begin()
-        self._batch = _Batch(self._probe.size(number), None, is_last=False)
+        self._batch = Batch(self._probe.size(number), None, is_last=False)
         return number
 
     @contextlib.contextmanager
@@ -325,7 +304,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         batch = self._batch
         if batch is None:
             return
-        _check_added(batch)
+        batch.check_added()
         if not batch.is_stepped and (batch.is_last or batch.rng is None):
             raise PrivacyGateError("call optimizer.step() after every batch of a private loader")
 
@@ -386,7 +365,7 @@ class PrivateOptimizer(torch.optim.Optimizer):
         batch = self._batch
         if batch is None or batch.is_stepped:
             raise PrivacyGateError("step() goes with a batch of the private loader, once each")
-        _check_added(batch)
+        batch.check_added()
         self._rates.see(self.param_groups)
         batch.is_stepped = True
         if batch.is_last and batch.rng is not None:
@@ -408,12 +387,3 @@ class PrivateOptimizer(torch.optim.Optimizer):
         self._opt_called = True  # schedulers of torch ask for it, and the loader takes steps of empty samples
         for hook in list(self._optimizer_step_post_hooks.values()):
             hook(self, (), {})
-
-
-def _check_added(batch: _Batch) -> None:
-    if not batch.is_added:
-        raise PrivacyGateError(
-            "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every batch, in "
-            "place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
-            "because of one record (a loss that is not finite, for one), that record takes away what the others do"
-        )
