@@ -228,13 +228,13 @@ def _train(joining: Joining, folder: Path, order: dict[str, Any], first: int) ->
     def look() -> list[Failure]:
         return [] if _is_held(folder / _LOCK) else [gone]
 
+    def tell(failure: Failure) -> None:
+        with contextlib.suppress(FileNotFoundError):  # the training has ended
+            write_json(folder / f"failure-{failure.rank}.json", asdict(failure) | {"machine": platform.node()})
+
     joining.say(f"training: processes {first} to {first + share.count - 1} of {share.total}, from 0")
     with Team(share, work, arguments) as team:
-        results, failed = team.watch(silent, look)
-    with contextlib.suppress(FileNotFoundError):
-        for failure in failed:
-            if failure != gone:
-                write_json(folder / f"failure-{failure.rank}.json", asdict(failure) | {"machine": platform.node()})
+        results, failed = team.watch(silent, look, tell)
     while _is_held(folder / _LOCK):  # the lock of this machine says until then that it is there
         time.sleep(LOOK_SECONDS / 4)
     if len(results) == share.count:

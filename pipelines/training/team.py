@@ -136,13 +136,17 @@ class Team:
         shutil.rmtree(self._rendezvous, ignore_errors=True)
 
     def watch(
-        self, progress: Progress, look: Callable[[], list[Failure]] | None = None
+        self,
+        progress: Progress,
+        look: Callable[[], list[Failure]] | None = None,
+        hear: Callable[[Failure], None] = lambda failure: None,
     ) -> tuple[dict[int, Any], list[Failure]]:
         """Listens until all processes are done, or one has failed and the others were heard.
 
         Args:
             progress: told what the first process says.
             look: returns how processes of other machines ended. None if this machine is alone.
+            hear: told of each failure on this machine at once.
 
         Returns:
             What each process returned, by rank; how those that did not finish ended.
@@ -150,7 +154,7 @@ class Team:
         running, results, failed = dict(self.running), dict[int, Any](), list[Failure]()
         deadline, connected = None, set[int]()
         late = time.monotonic() + self.share.connect_seconds
-        while running:
+        while running or (failed and look is not None):
             now = time.monotonic()
             timeout = None if deadline is None else max(0.0, deadline - now)
             if look is not None:
@@ -171,8 +175,9 @@ class Team:
                     if kind == "done":
                         results[rank] = said
                     else:
+                        hear(said)
                         failed.append(said)
-            if look is not None and running:
+            if look is not None and (running or failed):
                 failed += [failure for failure in look() if failure not in failed]
                 if len(connected) < self.share.count and time.monotonic() > late and not failed:
                     failed.append(Failure(self.share.first, "lost", "unreachable", f"{self.share.connect_seconds:g}"))

@@ -50,16 +50,19 @@ def processes() -> Iterator[str]:
 class Dask:
     """A scheduler and two workers, each started as a user would, in a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.address = f"tcp://127.0.0.1:{free_port()}"
+    def __init__(self, folder: Path, protocol: str = "tcp", **environment: str) -> None:
+        self.folder, self.environment = folder, environment
+        self.address = f"{protocol}://127.0.0.1:{free_port()}"
         self._stack = ExitStack()
         self.scheduler = self._scheduler()
         self.workers = [self._worker(name) for name in ("one", "two")]
 
     def _scheduler(self) -> subprocess.Popen[bytes]:
-        host, port = self.address.removeprefix("tcp://").split(":")
-        return self._start("scheduler", "--host", host, "--port", port, "--no-dashboard")
+        host, port = self.address.partition("://")[2].split(":")
+        return self._start("scheduler", "--host", host, "--port", port, "--no-dashboard", *self._protocol())
+
+    def _protocol(self) -> list[str]:
+        return ["--protocol", self.address.partition(":")[0]]
 
     def _worker(self, name: str) -> subprocess.Popen[bytes]:
         return self._start("worker", self.address, "--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard")
@@ -70,7 +73,7 @@ class Dask:
         process = subprocess.Popen(
             [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY), **self.environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
@@ -90,12 +93,30 @@ class Dask:
         self._stack.close()
 
 
+def certificate(folder: Path) -> dict[str, str]:
+    """Variables by which scheduler, workers and flow have one certificate, and accept no other (docs/scale.md)."""
+    from distributed.security import Security
+
+    made = Security.temporary()
+    folder.mkdir()
+    names = {"CA_FILE": "tls_ca_file"}
+    for role in ("CLIENT", "SCHEDULER", "WORKER"):
+        names |= {f"{role}__{kind.upper()}": f"tls_{role.lower()}_{kind}" for kind in ("cert", "key")}
+    variables = {"DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True"}
+    for variable, name in names.items():
+        path = folder / name
+        path.write_text(getattr(made, name))
+        variables[f"DASK_DISTRIBUTED__COMM__TLS__{variable}"] = str(path)
+    return variables
+
+
 @needs_dask
 def test_a_worker_that_is_killed_costs_its_partition_only(tmp_path: Path) -> None:
-    with Dask(tmp_path / "dask") as dask:
+    variables = certificate(tmp_path / "tls")
+    with Dask(tmp_path / "dask", "tls", **variables) as dask:
         config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
         (config.parent / "wait").touch()
-        run = drive(config)
+        run = drive(config, **variables)
         until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
         dask.workers[0].send_signal(signal.SIGKILL)
         (config.parent / "wait").unlink()
@@ -107,7 +128,9 @@ def test_a_worker_that_is_killed_costs_its_partition_only(tmp_path: Path) -> Non
 @needs_dask
 def test_a_scheduler_that_is_killed_and_comes_back_is_joined_again(tmp_path: Path) -> None:
     with Dask(tmp_path / "dask") as dask:
-        config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
+        config = project(
+            tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"\nprivate_network = true'
+        )
         (config.parent / "wait").touch()
         run = drive(config)
         until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
@@ -122,7 +145,9 @@ def test_a_scheduler_that_is_killed_and_comes_back_is_joined_again(tmp_path: Pat
 @needs_dask
 def test_a_cluster_that_is_gone_ends_the_run_with_a_reason_and_the_next_run_goes_on(tmp_path: Path) -> None:
     with Dask(tmp_path / "dask") as dask:
-        config = project(tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"')
+        config = project(
+            tmp_path / "p", f'executor = "dask"\nexecutor_address = "{dask.address}"\nprivate_network = true'
+        )
         (config.parent / "wait").touch()
         run = drive(config, RETICENT__RUNTIME__EXECUTOR_WAIT_SECONDS="3")
         until(lambda: len(list(config.parent.glob("begun-*"))) == 2)
@@ -131,7 +156,12 @@ def test_a_cluster_that_is_gone_ends_the_run_with_a_reason_and_the_next_run_goes
     assert error.startswith(f"Dask at {dask.address} cannot be reached")
     assert "Traceback" not in error
     (config.parent / "wait").unlink()
-    config.write_text(config.read_text().replace('executor = "dask"', "").replace("executor_address", "# "))
+    config.write_text(
+        config.read_text()
+        .replace('executor = "dask"', "")
+        .replace("executor_address", "# ")
+        .replace("private_network", "# ")
+    )
     states = completed(drive(config))
     assert states["split"] == states["dedup_mask"] == ["cached"] * PARTITIONS
     assert states["redact"] == ["completed"] * PARTITIONS

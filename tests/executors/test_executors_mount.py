@@ -140,7 +140,9 @@ def test_workers_of_another_machine_from_a_wheel(
     local = project(tmp_path / "local", "")
     completed(drive(local))
     with Workers(two, wheel, tmp_path / "elsewhere") as workers:
-        made = project(tmp_path / "made", f'executor = "dask"\nexecutor_address = "{workers.address}"')
+        made = project(
+            tmp_path / "made", f'executor = "dask"\nexecutor_address = "{workers.address}"\nprivate_network = true'
+        )
         (made.parent / "wait").touch()
         place(made.parent, one, config)
         num_workers = 2

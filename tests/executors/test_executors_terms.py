@@ -13,9 +13,11 @@ import pytest
 from support.patches import Patch, patching
 from support.toy import Toy, drive, states, use_toy_graph
 
+from flows.own_tables import RuntimeConfig
 from flows.running.executors import choosing, worker
 from flows.running.executors import cluster as worker_cluster
 from flows.running.executors.cluster import Cluster
+from flows.running.executors.ray_workers import RayWorkers
 from flows.running.executors.worker import Terms, build_partition, check_worker
 from pipelines.context import Runtime
 from pipelines.encryption import places
@@ -222,6 +224,31 @@ def test_another_executor_builds_nothing_anew(toy: Toy) -> None:
     drive(toy.session())
     toy.runtime = Runtime(executor="dask", executor_address="tls://nowhere:1", partition_timeout_seconds=1)
     assert set(states(drive(toy.session())).values()) == {"cached"}
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "127.0.0.1:1", "ws://h:1", "TLS.example:1"])
+def test_dask_without_certificates_is_refused_unless_its_network_is_declared_private(address: str) -> None:
+    with pytest.raises(ValueError, match=r"Use tls:// with certificates .* private_network = true"):
+        RuntimeConfig(executor="dask", executor_address=address)
+    RuntimeConfig(executor="dask", executor_address=address, private_network=True)
+    for other in ("tls://127.0.0.1:1", None):
+        RuntimeConfig(executor="dask", executor_address=other)
+
+
+def test_ray_without_a_token_is_refused_unless_its_network_is_declared_private(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, patch: Patch
+) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    patch(RayWorkers, "_connect", lambda self: None)
+    for is_private, mode in ((False, ""), (True, ""), (False, "token")):
+        toy.runtime = Runtime(executor="ray", executor_address="127.0.0.1:1", private_network=is_private)
+        workers = RayWorkers(str(save_spec(make_session(toy.spec()))))
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+        if is_private or mode:
+            workers.join()
+        else:
+            with pytest.raises(ConfigError, match="RAY_AUTH_MODE=token"):
+                workers.join()
 
 
 def test_an_engine_that_is_not_installed_is_refused(toy: Toy, patch: Patch) -> None:
