@@ -38,6 +38,6 @@ class Batch:
         if not self.is_added:
             raise PrivacyGateError(
                 "a batch was left out: call optimizer.backward(losses), with one loss for each record, for every "
-                "batch, in place of losses.mean().backward() and before optimizer.step(). If a batch is skipped because of "
-                "one record (a loss that is not finite, for one), that record takes away what the others do"
+                "batch, in place of losses.mean().backward() and before optimizer.step(). If a batch is skipped "
+                "because of one record (a loss that is not finite, for one), that record takes away what the others do"
             )
