@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -212,7 +212,9 @@ class _Run:
 
     def join(self, programme: Sequence[Segment]) -> None:
         """Starts where the first process starts, and sees to it that all mean the same training."""
-        facts = [repr(part) for part in (self.recipe, self.plan, self.at, [asdict(s) for s in programme])]
+        # The noise is calibrated by each process, and processors round its last digits in other ways.
+        recipe = replace(self.recipe, noise_multiplier=float(f"{self.recipe.noise_multiplier:.6g}"))
+        facts = [repr(part) for part in (recipe, self.plan, self.at, [asdict(s) for s in programme])]
         facts += [f"{len(part)} {int(part.num_targets.sum())}" for part in (self.plain, self.noised)]
         self.ranks.check_agree("/".join(facts), self.device)
         self.ranks.follow_first(parameter.data for parameter in self.model.parameters())

@@ -104,7 +104,7 @@ def test_a_training_that_takes_other_steps_is_no_subject_of_a_claim():
 
 
 def test_a_fault_that_patches_nothing_fails():
-    with pytest.raises(AssertionError, match="nothing called"), replaced(loop, "noisy_step", lambda step: step):
+    with pytest.raises(AssertionError, match="never called"), replaced(loop, "noisy_step", lambda step: step):
         pass
 
 
