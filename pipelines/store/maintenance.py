@@ -174,7 +174,9 @@ def gc(
             stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
         # The mark of a removal that was killed on its way (`remove_artifact`).
-        stale += [f for f in (roots.private / "work").glob("*") if f.is_dir() and f not in stale and not any(f.iterdir())]
+        stale += [
+            f for f in (roots.private / "work").glob("*") if f.is_dir() and f not in stale and not any(f.iterdir())
+        ]
         stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
         stale += _old(roots.cache / MADE_AGAIN, work_days)

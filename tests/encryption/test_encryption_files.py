@@ -265,6 +265,7 @@ NOT_PRIVATE = {
     "pipelines/miss_rate/learnt.py": "lists beside a policy's model",
     "pipelines/dp/callback.py": "checkpoints of somebody else's training loop",
     "pipelines/training/models/converted.py": "models from elsewhere; an encrypted store keeps none converted",
+    "pipelines/attacks/attack_training.py": "made-up records only; no text of anybody",
     "pipelines/training/models/saving.py": "a folder lent by memory_files",
     "pipelines/training/models/network.py": "a folder lent by memory_files",
     "pipelines/training/models/lstm.py": "a folder lent by memory_files",
