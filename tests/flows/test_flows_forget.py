@@ -222,7 +222,7 @@ def test_reviews_of_it_are_removed_and_those_of_sentences_that_stand_elsewhere_a
     assert len(read_decisions(reviews_path(roots))) == 2
 
 
-@pytest.mark.parametrize("step", ["remove_artifact", "remember_release", "drop_dangling", "_rename_in_runs"])
+@pytest.mark.parametrize("step", ["remember_release", "drop_dangling", "_rename_in_runs"])
 def test_a_kill_in_the_middle_is_made_good_by_another_call(project: Path, step: str) -> None:
     roots = roots_of(project)
     strings = {*only_in(project.parent / "corpus", FILE), FILE}
