@@ -251,6 +251,12 @@ def test_ray_without_a_token_is_refused_unless_its_network_is_declared_private(
                 workers.join()
 
 
+def test_a_run_of_an_earlier_version_with_settings_that_are_gone_is_read(toy: Toy) -> None:
+    document = toy.spec().to_json()
+    document["runtime"] |= {"train_address": "10.0.0.1"}
+    assert type(toy.spec()).from_json(document).runtime == toy.spec().runtime
+
+
 def test_an_engine_that_is_not_installed_is_refused(toy: Toy, patch: Patch) -> None:
     toy.runtime = Runtime(executor="ray")
     run = str(save_spec(make_session(toy.spec())))
