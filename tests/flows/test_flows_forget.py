@@ -25,7 +25,7 @@ from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions, sentence_key
-from pipelines.store import forgetting, runs
+from pipelines.store import forgetting, publish, runs
 from pipelines.store.forgetting import MODELS
 from pipelines.store.ledger_file import LedgerError
 from pipelines.store.locks import store_lock
@@ -222,7 +222,7 @@ def test_reviews_of_it_are_removed_and_those_of_sentences_that_stand_elsewhere_a
     assert len(read_decisions(reviews_path(roots))) == 2
 
 
-@pytest.mark.parametrize("step", ["remember_release", "drop_dangling", "_rename_in_runs"])
+@pytest.mark.parametrize("step", ["remove_tree", "remember_release", "drop_dangling", "_rename_in_runs"])
 def test_a_kill_in_the_middle_is_made_good_by_another_call(project: Path, step: str) -> None:
     roots = roots_of(project)
     strings = {*only_in(project.parent / "corpus", FILE), FILE}
@@ -231,16 +231,19 @@ def test_a_kill_in_the_middle_is_made_good_by_another_call(project: Path, step: 
     def killed(*arguments: Any, **options: Any) -> Any:
         calls.append(arguments)
         if len(calls) == 7 or step in ("drop_dangling", "_rename_in_runs"):
-            if step == "remove_artifact":
+            if step == "remove_tree":
                 next(path for path in arguments[0].rglob("*") if path.is_file()).unlink()
             raise KeyboardInterrupt
         return whole(*arguments, **options)
 
-    whole = getattr(forgetting, step)
+    module = publish if step == "remove_tree" else forgetting  # within `publish.remove_artifact`
+    whole = getattr(module, step)
     with patching() as patch:
-        patch(forgetting, step, killed)
+        patch(module, step, killed)
         with pytest.raises(KeyboardInterrupt):
             forget_document(project, {}, [FILE], dry_run=False)
+    if step == "remove_tree":  # the artifact on its way out is no damage
+        assert [c for c in verify(roots) if c.problem] == []
     assert places(roots, strings)
     done = forget_document(project, {}, [FILE], dry_run=False)
     assert places(roots, strings) == set()
