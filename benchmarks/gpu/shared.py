@@ -123,7 +123,6 @@ def launched(place: Place) -> dict[str, Any]:
         count=count,
         device=place.device,
         progress=lambda *_: None,
-        scratch=Target(folder=place.scratch),
         failures=Target(folder=place.scratch / "failures"),
     )
     return {**_figures(found, place), "gpus": count if place.device == "cuda" else 0}

@@ -138,8 +138,7 @@ def secrets_of(seed):
 def test_processes_that_train_together_are_played_together(tmp_path, is_broken):
     place = Target(folder=tmp_path)
     played = launch(
-        on_ranks, (7, tmp_path, is_broken), count=2, device="cpu", progress=lambda *_: None, scratch=place,
-        failures=place,
+        on_ranks, (7, tmp_path, is_broken), count=2, device="cpu", progress=lambda *_: None, failures=place
     )  # fmt: skip
     assert raises_alarm(played) == is_broken, played.conformance
     if is_broken:  # neighbours are of different processes: each enters with the other
