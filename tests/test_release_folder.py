@@ -22,14 +22,18 @@ FILES = ("README.md", "config.json", "weights.safetensors", "public/part-00000.p
 ABOUT = {"kind": "model", "released": "2026-11-23", "made_with": "reticent"}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def signed_release(tmp_path: Path) -> Path:
     made = tmp_path / "release"
     (made / "public").mkdir(parents=True)
     for name in FILES:
         (made / name).write_text(f"what {name} says")
     sign_folder(made, ABOUT, signing_key(SECRET))
     return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return signed_release(tmp_path)
 
 
 def differs(folder: Path) -> tuple[list[str], list[str], list[str], bool]:

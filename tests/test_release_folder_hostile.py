@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.patches import Patch
-from test_release_folder import ABOUT, FILES, SECRET, called
+from test_release_folder import ABOUT, SECRET, called, signed_release
 
 from pipelines import release_folder
 from pipelines.errors import ConfigError
@@ -21,12 +21,7 @@ from pipelines.signatures import signing_key
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "release"
-    (made / "public").mkdir(parents=True)
-    for name in FILES:
-        (made / name).write_text(f"what {name} says")
-    sign_folder(made, ABOUT, signing_key(SECRET))
-    return made
+    return signed_release(tmp_path)
 
 
 def _instead(make: Callable[[Path], object]) -> Callable[[Path], str]:

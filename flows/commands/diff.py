@@ -7,7 +7,6 @@ settings that may quote private text are hidden, unless the user asks for them.
 from __future__ import annotations
 
 import hashlib
-import math
 import typing
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from flows.settings import load_settings
 from pipelines.context import pseudonym
 from pipelines.files import canonical_json, read_json
 from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.report.numbers import same_figures
 from pipelines.store import manifest as manifests
 from pipelines.store import runs
 from pipelines.store.manifest import Manifest
@@ -39,8 +39,6 @@ _UTILITY = (
     "num_steps",
     "num_parameters",
 )
-_ROUNDING = 1e-6
-"""Relative difference up to which two figures are the same: processors and libraries round in other places."""
 _CLAIM = ("epsilon", "delta", "epsilon_unamplified", "is_guarantee", "refused", "together")
 
 
@@ -282,7 +280,7 @@ def _claims(roots: Roots, one: _Run, two: _Run) -> list[dict[str, Any]]:
             "group_size": key[1],
             "before": old.get(key),
             "after": new.get(key),
-            "changed": _differ(old.get(key), new.get(key)),
+            "changed": not same_figures(old.get(key), new.get(key)),
         }
         for key in dict.fromkeys([*old, *new])
     ]
@@ -347,19 +345,8 @@ def changed_pairs(pairs: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [
         f"{n}: {_value(p['before'])} → {_value(p['after'])}"
         for n, p in pairs.items()
-        if _differ(p["before"], p["after"])
+        if not same_figures(p["before"], p["after"])
     ]
-
-
-def _differ(before: Any, after: Any) -> bool:
-    """Tells whether two values differ by more than the rounding of another processor or library."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return before.keys() != after.keys() or any(_differ(before[name], after[name]) for name in before)
-    if isinstance(before, list) and isinstance(after, list):
-        return len(before) != len(after) or any(map(_differ, before, after))
-    if isinstance(before, float) and isinstance(after, float):
-        return not math.isclose(before, after, rel_tol=_ROUNDING)
-    return bool(before != after)
 
 
 def _claim_line(claim: Mapping[str, Any]) -> str:

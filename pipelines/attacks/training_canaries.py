@@ -8,6 +8,7 @@ After clipping, each of its K coordinates is the clipping norm over the square r
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Final
 
 import numpy as np
@@ -89,7 +90,7 @@ class CanaryWeights(nn.Module):
         return np.asarray(torch.stack(found).cpu().double().numpy())
 
 
-class Witness:
+class Witness(ABC):
     """Follows a training, step by step, through its killed and resumed runs, and scores canaries by what it released.
 
     Args:
@@ -122,13 +123,13 @@ class Witness:
         """A noised step begins."""
         self._num_begun = step + 1
 
+    @abstractmethod
     def told(self, *_: object) -> None:
         """The training says that a step is done; see `pipelines.training.methods.base.Hooks`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make_model(self) -> nn.Module:
-        """A model at the start of a run."""
-        raise NotImplementedError
+        """Makes a model at the start of a run."""
 
     def clock(self) -> float:
         """For the checkpoints: the time has come to save one once so many steps are done."""

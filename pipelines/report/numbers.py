@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any, Final, Literal
 
@@ -12,11 +13,24 @@ NOT_MEASURED: Final = "not measured"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ROUNDING: Final = {"nearest": ROUND_HALF_EVEN, "up": ROUND_CEILING, "down": ROUND_FLOOR}
 _SMALLEST_PLAIN = Decimal("0.001")
+_SAME: Final = 1e-6
+"""Relative difference up to which two figures are the same: processors and libraries round in other places."""
 
 
 def is_number(value: Any) -> bool:
     """True for a finite int or float; False for None, bool, NaN, infinities and everything else."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def same_figures(one: Any, other: Any) -> bool:
+    """Tells whether two JSON documents are equal, floats up to the rounding of another processor or library."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same_figures(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same_figures, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_SAME)
+    return bool(one == other)
 
 
 def count(value: Any) -> str:

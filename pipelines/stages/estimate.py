@@ -161,6 +161,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
     from pipelines.miss_rate.judgements import HumanJudge, review_judged, screened_rows
     from pipelines.miss_rate.large import Large, find_large
     from pipelines.miss_rate.learnt import DRAW_ANEW, Learnt, read_learnt
+    from pipelines.miss_rate.review import ReviewTable
     from pipelines.miss_rate.review_log import ballots_of, read_decisions, sentence_key
     from pipelines.miss_rate.sampling import TRAIN_FOLD, Partition
     from pipelines.miss_rate.tables import SAMPLE, STABILITY
@@ -196,14 +197,9 @@ def run(ctx: StageContext) -> dict[str, Any]:
     partitions = [
         Partition(a.partition or "", a, redacted[a.partition], stability.get(a.partition)) for a in ctx.inputs["split"]
     ]
-    if source == "gold":
-        table = review_all(
-            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, learnt, ctx.run.progress
-        )
-        labelled = Labelled(
-            is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
-        )
-        figures = measured(
+
+    def figures_of(table: ReviewTable, labelled: Labelled, weights: Weights) -> dict[str, Any]:
+        return measured(
             table,
             source=source,
             is_census=is_census,
@@ -212,6 +208,15 @@ def run(ctx: StageContext) -> dict[str, Any]:
             large=None if weights.with_large else large,
             num_population=num_population,
         )
+
+    if source == "gold":
+        table = review_all(
+            sample.table(SAMPLE), partitions, num_replicates, weights, config.map_labels, learnt, ctx.run.progress
+        )
+        labelled = Labelled(
+            is_whole=covered.is_whole, share=covered.share, num_left_out=learnt.num_left_out if learnt.keys else None
+        )
+        figures = figures_of(table, labelled, weights)
     elif source == "none":
         figures = not_measured(
             num_sampled_sentences=sampling["num_distinct_sentences"],
@@ -252,15 +257,7 @@ def run(ctx: StageContext) -> dict[str, Any]:
             num_left_out=learnt.num_left_out if learnt.keys else None,
             num_unreviewed_large=num_unreviewed_large if source == "human" else None,
         )
-        figures = measured(
-            table,
-            source=source,
-            is_census=is_census,
-            confidence=config.confidence,
-            labelled=labelled,
-            large=None if weights.with_large else large,
-            num_population=num_population,
-        )
+        figures = figures_of(table, labelled, weights)
     if learnt.num_left_out and not figures["num_kept_sentences"] and not figures["num_unreviewed_sentences"]:
         figures = not_measured(
             num_sampled_sentences=0, is_census=False, confidence=config.confidence, reason=f"not measured: {DRAW_ANEW}"

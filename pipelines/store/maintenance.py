@@ -173,10 +173,6 @@ def gc(
                     stale.append(folder)
             stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
             stale += (roots.of(root) / "quarantine").glob("*")
-        # The mark of a removal that was killed on its way (`remove_artifact`).
-        stale += [
-            f for f in (roots.private / "work").glob("*") if f.is_dir() and f not in stale and not any(f.iterdir())
-        ]
         stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
         stale += _old(roots.private / "failures", failure_days)
         stale += _old(roots.cache / MADE_AGAIN, work_days)
@@ -260,9 +256,16 @@ def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
 
 
 def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> list[Path]:
-    """Work folders that a kill left behind after publishing, and those that nothing went on with for long."""
+    """Finds work folders that a kill left behind, and those that nothing went on with for long.
+
+    A kill comes after publishing, or on the way out of the store, where an empty folder stays (`remove_artifact`).
+    """
     work = roots.of(root) / "work"
-    done = [f for f in work.iterdir() if f.name in published and is_left_over(roots, f.name)]
+    done = [
+        f
+        for f in work.iterdir()
+        if (f.name in published and is_left_over(roots, f.name)) or (f.is_dir() and not any(f.iterdir()))
+    ]
     return [*done, *(f for f in _old(work, days) if f not in done)]
 
 

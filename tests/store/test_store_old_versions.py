@@ -15,7 +15,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from support.figures import close
 from support.old_stores import (
     BEFORE,
     COMMITS,
@@ -31,6 +30,7 @@ from support.old_stores import (
 )
 
 from pipelines.errors import PrivacyGateError
+from pipelines.report.numbers import same_figures
 from pipelines.store import versions
 from pipelines.store.ledger import append, ledger_dir, locked, read_documents
 from pipelines.store.ledger_file import FILE, OLDER
@@ -119,7 +119,7 @@ def test_the_ledger_says_what_it_said(old: tuple[str, Path]) -> None:
     rows = [
         {name: row[name] for name in old_row} for row, old_row in zip(now["releases"], then["releases"], strict=True)
     ]
-    assert close(rows, then["releases"])
+    assert same_figures(rows, then["releases"])
     for group, old_group in zip(now["groups"], then["groups"], strict=True):
         assert (group["num_releases"], group["delta"]) == (old_group["num_releases"], old_group["delta"])
         assert group["epsilon"] == (old_group["epsilon"] and pytest.approx(old_group["epsilon"], rel=1e-3))

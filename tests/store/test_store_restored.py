@@ -12,6 +12,7 @@ from test_store_ledger_edits import make_release, reopen
 from pipelines.errors import PrivacyGateError
 from pipelines.store.acknowledge import acknowledge_damage
 from pipelines.store.home import home_of, is_here
+from pipelines.store.ledger import read_ledger
 from pipelines.store.ledger_file import LedgerError
 from pipelines.store.maintenance import verify
 from pipelines.store.moving import acknowledge_copy, move_in
@@ -120,3 +121,5 @@ def test_a_state_folder_that_cannot_be_written_costs_the_witness_only(folder: Pa
     (folder.parent / "file").write_text("")
     move_in(opened(folder, "file"))
     make_release(opened(folder, "file"), 2)
+    assert len(read_ledger(opened(folder, "file"))) == 3
+    assert (folder.parent / "file").read_text() == ""

@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from support.figures import close
 from support.old_stores import (
     BEFORE,
     FIRST,
@@ -26,6 +25,7 @@ from flows.running.spec import begin
 from flows.running.unchanged import finish_unchanged
 from pipelines.files import read_json
 from pipelines.graph import GRAPH
+from pipelines.report.numbers import same_figures
 from reticent import open_run
 
 UP_TO_TRAIN = tuple(GRAPH)[: list(GRAPH).index("train") + 1]
@@ -141,8 +141,8 @@ def test_a_run_on_a_store_of_the_last_commit_enters_nothing_into_the_ledger(befo
     assert all(line["documents"] for line in ledger_of(before) if line["type"] == "documents")
     told = said(BEFORE)["ledger"]["releases"]
     rows = document("ledger", before / "crt.toml")["releases"]
-    assert close([{name: row[name] for name in old_row} for row, old_row in zip(rows, told, strict=True)], told)
-    assert close(claims_of(before, "latest"), claims_of(before, run_of(before, RUNS["crt"])))
+    assert same_figures([{name: row[name] for name in old_row} for row, old_row in zip(rows, told, strict=True)], told)
+    assert same_figures(claims_of(before, "latest"), claims_of(before, run_of(before, RUNS["crt"])))
     found = {name: action for name, (action, _) in actions(before / "crt.toml").items() if action != "hit"}
     assert found == {"train": "stale"}  # made by other code
     assert finish_unchanged(begin(before / "crt.toml", {})) is not None
@@ -168,7 +168,7 @@ def test_claims_on_a_model_of_the_first_version_are_made_anew_and_refused_where_
     new = {claim["notion"]: claim for claim in claims_of(first, "latest")}
     assert all(claim["is_guarantee"] for claim in old.values())
     assert old["bayesian_confidentiality"]["epsilon"] == old["group_confidentiality"]["epsilon"] == 0
-    assert close(new["dp_private_set"]["epsilon"], old["dp_private_set"]["epsilon"])
+    assert same_figures(new["dp_private_set"]["epsilon"], old["dp_private_set"]["epsilon"])
     assert new["dp_private_set"]["together"]["refused"]  # entries of 0.1.0 do not say what else was read
     for notion in new.keys() - {"dp_private_set"}:
         assert new[notion]["refused"], notion
