@@ -59,9 +59,9 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.policies.detectors.classifier_training import train_classifier
 from pipelines.policies.judging.apply import Redactor, RedactorSpec
 from pipelines.policies.judging.texts import TextJudge
-from pipelines.store import runs
-from pipelines.store.overlays import make_overlay
-from pipelines.store.session import child_of, make_session, save_spec
+from pipelines.store.objects import runs
+from pipelines.store.objects.overlays import make_overlay
+from pipelines.store.objects.session import child_of, make_session, save_spec
 from pipelines.training.encoded import Record
 from pipelines.training.trained import TrainedModel, open_trained
 

@@ -88,7 +88,7 @@ def measure(folder: Path, way: str, in_partition: int) -> dict[str, Any]:
     from pipelines.gate.files import search_folder
     from pipelines.gate.search import Hits
     from pipelines.gate.tables import GATE_INDEX
-    from pipelines.stages import gate
+    from pipelines.stages.prepare import gate
 
     parts = sorted(folder.glob("p*"))
     num_strings = len(parts) * in_partition // 4

@@ -123,8 +123,8 @@ def build(config: Path, stages: Sequence[str]) -> dict[str, float]:
     from flows.running.spec import begin
     from pipelines.graph import GRAPH
     from pipelines.stage import OUTSIDE
-    from pipelines.store.outcome import PartitionKeys
-    from pipelines.store.session import open_session
+    from pipelines.store.objects.session import open_session
+    from pipelines.store.place.outcome import PartitionKeys
     from tasks.builders import builder_of
 
     began = time.perf_counter()

@@ -61,7 +61,7 @@ def input_bytes(folder: Path) -> int:
 def copy_instead_of_splitting(folder: Path) -> None:
     """Has this process copy where it would split, if a project is one of copies."""
     if (folder / ORIGINAL).exists():
-        from pipelines.stages import split
+        from pipelines.stages.prepare import split
 
         split.run = copier(Path((folder / ORIGINAL).read_text("utf-8")))
 

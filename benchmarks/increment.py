@@ -23,8 +23,8 @@ from flows.running.spec import PREPARATION, begin
 from pipelines.corpus.customersim import simulate
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store.outcome import Outcome, PartitionKeys
-from pipelines.store.session import open_session
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import Outcome, PartitionKeys
 from tasks.builders import builder_of
 
 SETTINGS = """

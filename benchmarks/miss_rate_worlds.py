@@ -4,7 +4,7 @@
 
 Each world is a corpus of 100,000 sentences: how long each is, how many of its words hold a capital or a digit, its
 secrets, and which are missed. A review of n sentences is drawn by the design of `pipelines.miss_rate.sampling` (simple
-random replicates, and a large part of a quarter of their size), and bounded as `pipelines.stages.estimate` does it. The
+random replicates, and a large part of a quarter of their size), and bounded as the stage `estimate` does it. The
 old design, n simple random sentences and the Korn-Graubard bound, stands beside it; so does what is printed while the
 large part is not reviewed. A width is the mean of the bound; the ratio compares the same number of read sentences.
 

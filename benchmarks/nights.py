@@ -32,7 +32,7 @@ from flows.commands.ledger import ledger_document
 from flows.running.spec import PREPARATION, open_store
 from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
-from pipelines.store.maintenance import gc, verify
+from pipelines.store.upkeep.maintenance import gc, verify
 
 TRAIN = """
 [train]

@@ -28,7 +28,7 @@ from flows.environment import DEFAULTS
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.corpus.datasets import linearise
-from pipelines.store import runs
+from pipelines.store.objects import runs
 from pipelines.training.scoring.tables import GENERATED
 from pipelines.training.scoring.text_metrics import bleu, rouge_l, score_texts
 

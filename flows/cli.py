@@ -78,7 +78,7 @@ def _code_of(error: BaseException) -> int:
 
 def _disk_failed(error: OSError) -> int:
     from pipelines.errors import StoreError
-    from pipelines.store.disk import DISK_ERRORS, disk_error
+    from pipelines.store.place.disk import DISK_ERRORS, disk_error
 
     if error.errno not in DISK_ERRORS:
         return _unexpected(error)

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.config import StageConfig
-from pipelines.store.mirror import url_problem
+from pipelines.store.upkeep.mirror import url_problem
 
 
 class RunConfig(StageConfig):

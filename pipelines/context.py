@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 from pipelines.artifacts import Artifact, Folder, Output, Source
 
 Purpose = Literal["release", "audit", "comparison"]
-"""What a run is for. All but a release are child runs, which publish nothing (`pipelines.store.session.child_of`)."""
+"""The purpose of a run. All but a release are child runs, which publish nothing."""
 
 
 class Progress(Protocol):
@@ -173,8 +173,8 @@ class Environment:
         ledger: where releases are accounted for; only for a stage that the graph declares as one.
         processes: how many processes this execution may keep busy; more than 1 where there are fewer partitions than
             workers.
-        search: searches files that will be public as the store does before it publishes (`pipelines.store.gating`), so
-            that a stage can stop before it does the long part of its work.
+        search: searches files that will be public as the store does before it publishes
+            (`pipelines.store.objects.public_search`). So a stage can stop before it does the long part of its work.
         meeting: private; where machines that train together find each other. None where there are none.
     """
 

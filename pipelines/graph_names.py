@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 STAGES = "pipelines.stages"
-CORPUS = f"{STAGES}.split:CorpusConfig"
-SPLIT = f"{STAGES}.split:SplitConfig"
-DEDUP = f"{STAGES}.dedup:DedupConfig"
-REDACT = f"{STAGES}.redact:RedactConfig"
-SAMPLE = f"{STAGES}.sample:SampleConfig"
-ESTIMATE = f"{STAGES}.estimate:EstimateConfig"
-GATE = f"{STAGES}.gate:GateConfig"
-SHARD = f"{STAGES}.shard:ShardConfig"
-TRAIN = f"{STAGES}.train_config:TrainConfig"
-GUARANTEE = f"{STAGES}.guarantee:GuaranteeConfig"
-AUDIT = f"{STAGES}.audit_config:AuditConfig"
-REPORT = f"{STAGES}.report:ReportConfig"
-SYNTHESIZE = f"{STAGES}.synthesize_config:SynthesizeConfig"
+CORPUS = f"{STAGES}.prepare.split:CorpusConfig"
+SPLIT = f"{STAGES}.prepare.split:SplitConfig"
+DEDUP = f"{STAGES}.prepare.dedup:DedupConfig"
+REDACT = f"{STAGES}.prepare.redact:RedactConfig"
+SAMPLE = f"{STAGES}.prepare.sample:SampleConfig"
+ESTIMATE = f"{STAGES}.prepare.estimate:EstimateConfig"
+GATE = f"{STAGES}.prepare.gate:GateConfig"
+SHARD = f"{STAGES}.prepare.shard:ShardConfig"
+TRAIN = f"{STAGES}.train.config:TrainConfig"
+GUARANTEE = f"{STAGES}.train.guarantee:GuaranteeConfig"
+AUDIT = f"{STAGES}.audit.config:AuditConfig"
+REPORT = f"{STAGES}.train.report:ReportConfig"
+SYNTHESIZE = f"{STAGES}.synthesize.config:SynthesizeConfig"
 
 MODEL_PACKAGES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 TRAINING_PACKAGES = (*MODEL_PACKAGES, "dp-accounting")

@@ -1,6 +1,6 @@
 """Signatures that anybody can check: Ed25519 (RFC 8032), by a key that follows from the store's secret.
 
-The seals and digests of a store are keyed by its secret, so nobody else can check them (`pipelines.store.seals`). What
+The seals and digests of a store are keyed by its secret, so nobody else can check them. What
 leaves the house is signed with a private key instead, whose public half goes with it. The key is derived from the
 secret (`pipelines.context.derived_key`): whoever holds the secret can sign, nobody else can, and there is no other key
 to keep or to lose. A public key tells nothing of the secret.

@@ -23,7 +23,7 @@ RELEASES = "releases"
 """The pseudo-stage that stands for the releases of the store that may share a record (`reticent ledger`)."""
 
 OVERLAY = "overlay"
-"""The pseudo-stage that stands for rows that a child run trains on, or leaves out (`pipelines.store.overlays`)."""
+"""The pseudo-stage that stands for rows that a child run trains on, or leaves out."""
 
 LEFT_OUT = "left_out"
 """The pseudo-stage that stands for the files beside the corpus that are not read, by suffix."""

@@ -29,10 +29,10 @@ from pipelines.files import read_json
 from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.graph_names import FIGURES
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.ledger import read_ledger
-from pipelines.store.roots import Roots, open_roots
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import Roots, open_roots
 
 if TYPE_CHECKING:
     import polars as pl

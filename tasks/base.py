@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed
 
 from pipelines.errors import StoreError
-from pipelines.store.outcome import PartitionKeys
+from pipelines.store.place.outcome import PartitionKeys
 from tasks.builders import builder_of, progress_of
 
 _PASSING_ERRNO = frozenset(

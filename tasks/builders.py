@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pipelines.context import Progress, silent
-from pipelines.store.workers import Builder, Executor
+from pipelines.store.building.workers import Builder, Executor
 
 StageProgress = Callable[[str, int, int | None, str], None]
 """(stage, done, total, message)."""

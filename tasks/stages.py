@@ -8,7 +8,7 @@ from typing import Any
 from prefect import State, Task
 
 from pipelines.graph import GRAPH
-from pipelines.store.outcome import PartitionKeys
+from pipelines.store.place.outcome import PartitionKeys
 from tasks.base import OPTIONS, build
 
 

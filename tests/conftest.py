@@ -18,7 +18,7 @@ from support import REPOSITORY, rewriting, session
 from support.losses import remember_losses
 from support.patches import Patch, patching
 
-from pipelines.store import code
+from pipelines.store.objects import code
 
 # No test is timed: a first call that compiles or loads a library is no failure.
 settings.register_profile("reticent", deadline=None)

@@ -36,8 +36,8 @@ from pipelines.miss_rate.learnt import LEARNT, write_learnt
 from pipelines.miss_rate.review_items import Item, judged_secrets
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, ballots_of, read_decisions, sentence_key
 from pipelines.policies.tables import REDACTED
-from pipelines.store.reviews import reviews_path
-from pipelines.store.roots import Roots
+from pipelines.store.objects.reviews import reviews_path
+from pipelines.store.place.roots import Roots
 
 POLICIES = ("addresses", "high_entity", "identifiers")
 KINDS = {

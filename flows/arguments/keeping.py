@@ -26,8 +26,8 @@ def verify(
     """
     from flows.running.spec import open_store
     from flows.settings import load_settings
-    from pipelines.store.maintenance import DOCUMENTS, LEDGER
-    from pipelines.store.maintenance import verify as verify_store
+    from pipelines.store.upkeep.maintenance import DOCUMENTS, LEDGER
+    from pipelines.store.upkeep.maintenance import verify as verify_store
 
     checked = verify_store(open_store(load_settings(config, os.environ), create=repair), repair=repair)
     damaged = [{"stage": c.stage, "key": c.key, "problem": c.problem} for c in checked if c.problem]
@@ -51,7 +51,7 @@ def gc(
     """Remove what no recent run used, quarantine, examples of `run --sample`, old records of failed work."""
     from flows.running.spec import open_store
     from flows.settings import load_settings
-    from pipelines.store.maintenance import gc as collect
+    from pipelines.store.upkeep.maintenance import gc as collect
 
     done = collect(open_store(load_settings(config, os.environ)), keep_runs=keep_runs, dry_run=dry_run)
     verb = "would remove" if dry_run else "removed"
@@ -68,7 +68,7 @@ def adopt(
 ) -> None:
     """Keep an expensive artifact although its code changed; lineage records it."""
     from flows.commands.plan import open_planning
-    from pipelines.store.maintenance import adopt as adopt_artifact
+    from pipelines.store.upkeep.maintenance import adopt as adopt_artifact
 
     session = open_planning(config, os.environ)
     new = adopt_artifact(session, stage, key)
@@ -96,7 +96,7 @@ def retire(config: ConfigArgument = DEFAULT_CONFIG, as_json: JsonOption = False)
     """Let this store train no more, because a copy of it goes on elsewhere; prints the proof that the copy asks for."""
     from flows.running.spec import open_store
     from flows.settings import load_settings
-    from pipelines.store.moving import retire as retire_store
+    from pipelines.store.ledger.relocation import retire as retire_store
 
     done = retire_store(open_store(load_settings(config, os.environ)))
     text = (

@@ -11,8 +11,8 @@ from flows.running.auditing import AuditAlarm, settle
 from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, load_settings
 from pipelines.errors import StageError
-from pipelines.store import runs
-from pipelines.store.unlocking import in_plain
+from pipelines.store.objects import runs
+from pipelines.store.place.unlocking import in_plain
 
 CONTRACT = ("exposure", "membership", "extraction", "domains", "epsilon_lower", "epsilon_claimed", "alarm")
 

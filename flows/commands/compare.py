@@ -22,10 +22,10 @@ from flows.settings import ENV_PREFIX, Settings, idle_settings, load_settings
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.files import finite, write_atomic, write_json
 from pipelines.methods.registry import METHODS, PROTECTIONS, RULES, method
-from pipelines.store import runs
-from pipelines.store.manifest import load
-from pipelines.store.roots import Roots
-from pipelines.store.unlocking import in_plain
+from pipelines.store.objects import runs
+from pipelines.store.objects.manifest import load
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.unlocking import in_plain
 
 if TYPE_CHECKING:
     from pipelines.report.comparison_charts import Figure

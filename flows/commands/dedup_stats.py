@@ -11,8 +11,8 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.graph_names import FIGURES
-from pipelines.store import runs
-from pipelines.store.roots import Roots
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import Roots
 
 _COUNTS = ("num_sentences", "num_in_scope", "num_duplicates", "num_in_other")
 _ROW = ["doc_id", "sentence_index"]

@@ -20,10 +20,10 @@ from pipelines.context import pseudonym
 from pipelines.files import canonical_json, read_json
 from pipelines.graph import GRAPH, config_class, config_references
 from pipelines.report.numbers import same_figures
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.manifest import Manifest
-from pipelines.store.roots import Roots
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.objects.manifest import Manifest
+from pipelines.store.place.roots import Roots
 
 _PLAIN_FIELDS = frozenset({"redact.policies", "redact.conservative", "redact.model", "split.language"})
 """Settings that hold words, but only names of things that ship with the program or are installed."""

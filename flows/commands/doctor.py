@@ -16,11 +16,11 @@ from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
-from pipelines.store import runs
-from pipelines.store.encrypted_fs import encryption_of
-from pipelines.store.file_system import mount_of, nearest, require_usable
-from pipelines.store.home import problem_of
-from pipelines.store.ledger import read_ledger
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.objects import runs
+from pipelines.store.place.encrypted_fs import encryption_of
+from pipelines.store.place.file_system import mount_of, nearest, require_usable
+from pipelines.store.place.location import problem_of
 from pipelines.walks import wanted
 
 State = Literal["ok", "warning", "failed"]

@@ -12,9 +12,9 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import copy_file
-from pipelines.store.disk import remove_tree
-from pipelines.store.locks import store_lock
-from pipelines.store.roots import Roots, private_umask
+from pipelines.store.place.disk import remove_tree
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import Roots, private_umask
 
 
 def export_document(config: Path, environ: Mapping[str, str], name: str, out: Path) -> dict[str, Any]:

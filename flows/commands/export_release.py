@@ -26,11 +26,11 @@ from pipelines.release_folder import sign_folder
 from pipelines.report.cards import synthetic_section
 from pipelines.report.claims import headline_claim
 from pipelines.signatures import signing_key
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.disk import remove_tree
-from pipelines.store.locks import store_lock
-from pipelines.store.roots import Roots
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.place.disk import remove_tree
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import Roots
 
 Kind = Literal["model", "dataset"]
 KINDS: Final[tuple[Kind, ...]] = ("model", "dataset")

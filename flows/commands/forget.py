@@ -10,12 +10,12 @@ from flows.running.spec import open_store
 from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import list_files
 from pipelines.errors import ConfigError, InputError
-from pipelines.store import runs
-from pipelines.store.forgetting import Found, Ref, counts, documents_called, find, forget, known_files
-from pipelines.store.forgotten import Subject, read_forgotten
-from pipelines.store.ledger import read_ledger
-from pipelines.store.releases import adopted_models
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.ledger.releases import adopted_models
+from pipelines.store.objects import runs
+from pipelines.store.objects.forgotten import Subject, read_forgotten
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.forgetting import Found, Ref, counts, documents_called, find, forget, known_files
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release

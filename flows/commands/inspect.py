@@ -13,8 +13,8 @@ from pipelines.errors import ConfigError
 from pipelines.frames import scan
 from pipelines.graph import GRAPH
 from pipelines.stage import Table
-from pipelines.store.roots import Roots
-from pipelines.store.unlocking import is_encrypted
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.unlocking import is_encrypted
 
 _SECRET_COLUMNS = frozenset(
     {"text", "given", "references", "source_file", "source_id", "speaker", "label", "domain", "string"}

@@ -13,8 +13,8 @@ from flows.running.installation import check_installation
 from flows.running.spec import open_store
 from flows.running.temporary import temporary_files
 from flows.settings import load_settings
-from pipelines.store.identity import FILE
-from pipelines.store.roots import MEETING, private_umask
+from pipelines.store.place.identity import FILE
+from pipelines.store.place.roots import MEETING, private_umask
 
 _LOOK_SECONDS: Final = 1.0
 

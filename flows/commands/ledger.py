@@ -15,12 +15,12 @@ from pipelines.accounting.claim_documents import credit_of
 from pipelines.accounting.withdrawn import refusal
 from pipelines.errors import ConfigError, PrivacyGateError
 from pipelines.files import finite
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.ledger import copies_of
-from pipelines.store.moving import accept_retired, acknowledge_copy
-from pipelines.store.roots import Roots
-from pipelines.store.sign_offs import page_state, signatures
+from pipelines.store.ledger.ledger import copies_of
+from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy
+from pipelines.store.ledger.sign_offs import page_state, signatures
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import Roots
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release, Scope
@@ -107,14 +107,14 @@ def num_more(releases: Sequence[Release], budget: float | None, delta: float | N
 
 
 def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
-    """Begins a damaged ledger anew (`pipelines.store.acknowledge`); what came of it, and the same for people.
+    """Begins a damaged ledger anew (`pipelines.store.ledger.recovery`); what came of it, and the same for people.
 
     Raises:
         ConfigError: nothing is damaged.
         StoreError: a run is using the store.
     """
-    from pipelines.store.acknowledge import acknowledge_damage
-    from pipelines.store.roots import open_roots
+    from pipelines.store.ledger.recovery import acknowledge_damage
+    from pipelines.store.place.roots import open_roots
 
     settings = load_settings(config, environ)
     roots = open_roots(*settings.roots(), is_checked=False, store_key=settings.store_key(), state=state_folder())
@@ -123,7 +123,7 @@ def acknowledge(config: Path, environ: Mapping[str, str], reason: str) -> tuple[
 
 
 def acknowledge_copies(config: Path, environ: Mapping[str, str], reason: str) -> tuple[dict[str, Any], str]:
-    """Enters that a copy of the store may spend as well (`pipelines.store.moving`).
+    """Enters that a copy of the store may spend as well (`pipelines.store.ledger.relocation`).
 
     Raises:
         ConfigError: no reason is given.
@@ -137,7 +137,7 @@ def acknowledge_copies(config: Path, environ: Mapping[str, str], reason: str) ->
 
 
 def accept(config: Path, environ: Mapping[str, str], proof: str) -> tuple[dict[str, Any], str]:
-    """Lets a copy go on whose first root was retired (`pipelines.store.moving`).
+    """Lets a copy go on whose first root was retired (`pipelines.store.ledger.relocation`).
 
     Raises:
         ConfigError: this is no copy.

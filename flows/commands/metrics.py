@@ -14,9 +14,9 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.files import write_atomic
-from pipelines.store import runs
-from pipelines.store.ledger import locked, read_documents
-from pipelines.store.roots import Roots
+from pipelines.store.objects import runs
+from pipelines.store.objects.ledger_lines import locked, read_documents
+from pipelines.store.place.roots import Roots
 
 _FIGURES: Mapping[str, tuple[str, str]] = {
     "num_documents": ("documents", "Documents of the corpus."),

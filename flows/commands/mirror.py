@@ -16,7 +16,7 @@ def mirror_document(config: Path, environ: Mapping[str, str], progress: Progress
 
     Raises:
         ConfigError: the settings name no place.
-        StoreError: as `pipelines.store.mirror.mirror`.
+        StoreError: as `pipelines.store.upkeep.mirror.mirror`.
     """
     done = mirror_published(load_settings(config, environ), progress)
     if done is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from flows.commands.plan import last_run
 from pipelines.errors import InputError
-from pipelines.store.unlocking import is_encrypted, private_root_of
+from pipelines.store.place.unlocking import is_encrypted, private_root_of
 
 
 def open_document(config: Path, environ: Mapping[str, str], *, public: bool, browser: bool) -> dict[str, Any]:

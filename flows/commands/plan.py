@@ -12,14 +12,14 @@ from flows.settings import Settings, load_settings
 from pipelines.corpus.listing import left_out_text
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.store import runs
-from pipelines.store.home import problem_of
-from pipelines.store.inputs import CorpusState
-from pipelines.store.ledger import read_ledger
-from pipelines.store.plan import check_settings, make_plan
-from pipelines.store.roots import Roots
-from pipelines.store.session import Session, make_session
-from pipelines.store.unlocking import is_encrypted, private_root_of
+from pipelines.store.building.plan import check_settings, make_plan
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.objects import runs
+from pipelines.store.objects.inputs import CorpusState
+from pipelines.store.objects.session import Session, make_session
+from pipelines.store.place.location import problem_of
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.unlocking import is_encrypted, private_root_of
 
 _UNDER_WAY = {"unfinished": ": it is under way, or was killed"}
 HELD = "a string stands in them that is masked elsewhere (`reticent inspect gate --show-text`)"

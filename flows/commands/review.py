@@ -27,8 +27,8 @@ from pipelines.miss_rate.sampling import Partition
 from pipelines.miss_rate.tables import SAMPLE
 from pipelines.policies.held import HELD
 from pipelines.policies.labels import ReviewLabels
-from pipelines.store.reviews import reviews_path
-from pipelines.store.roots import Roots, private_umask
+from pipelines.store.objects.reviews import reviews_path
+from pipelines.store.place.roots import Roots, private_umask
 
 _NAME = re.compile(r"[\w .@-]{1,64}")
 _BY_SUFFIX = {".csv": "csv", ".json": "label-studio"}

@@ -12,14 +12,14 @@ from pipelines.encryption.ring import WrongKeyError, open_ring
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import read_json
-from pipelines.store.rotation import rotate
-from pipelines.store.unlocking import ring_path
+from pipelines.store.place.rotation import rotate
+from pipelines.store.place.unlocking import ring_path
 
 
 def rotate_document(
     config: Path, environ: Mapping[str, str], *, file: Path | None, env: str | None, reencrypt: bool
 ) -> dict[str, Any]:
-    """Gives the store of the settings another key (`pipelines.store.rotation.rotate`).
+    """Gives the store of the settings another key (`pipelines.store.place.rotation.rotate`).
 
     Args:
         file, env: where the new key is; one of them.

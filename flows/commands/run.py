@@ -18,8 +18,8 @@ from flows.settings import Settings, load_settings
 from pipelines.context import Purpose
 from pipelines.errors import ConfigError, StoreError
 from pipelines.graph import GRAPH
-from pipelines.store.runs import new_run_id
-from pipelines.store.session import RunSpec, child_of, make_session, save_spec
+from pipelines.store.objects.runs import new_run_id
+from pipelines.store.objects.session import RunSpec, child_of, make_session, save_spec
 from pipelines.walks import wanted
 
 
@@ -77,7 +77,7 @@ def child_run(
     overlay: str | None = None,
     selected: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Runs a child of a run (`pipelines.store.session.child_of`) and returns its record.
+    """Runs a child of a run (`pipelines.store.objects.session.child_of`) and returns its record.
 
     Raises:
         ReticentError: as `child_of` and the stages raise it; what was finished before is kept.

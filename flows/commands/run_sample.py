@@ -22,9 +22,9 @@ from pipelines.context import Progress, pseudonym, silent
 from pipelines.corpus.items import Document
 from pipelines.errors import ConfigError, InputError
 from pipelines.files import write_atomic
-from pipelines.store.inputs import CorpusState
-from pipelines.store.roots import FIRST_LOOK, Roots, private_umask
-from pipelines.store.unlocking import in_plain, is_encrypted
+from pipelines.store.objects.inputs import CorpusState
+from pipelines.store.place.roots import FIRST_LOOK, Roots, private_umask
+from pipelines.store.place.unlocking import in_plain, is_encrypted
 
 _MIN_DOCUMENTS = 50
 _MAX_TOKENS = 60_000

@@ -11,7 +11,7 @@ from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError
 from pipelines.graph_names import FIGURES
-from pipelines.store import runs
+from pipelines.store.objects import runs
 
 
 def sample_document(config: Path, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pipelines.errors import ConfigError
 from pipelines.frames import scan
 from pipelines.mask import MASK
 from pipelines.printable import printable
-from pipelines.store.roots import Roots
+from pipelines.store.place.roots import Roots
 
 DUPLICATE = "DUPLICATE"
 FAILED = "FAILED_CLOSED"

@@ -14,12 +14,12 @@ from flows.running.spending import cost_of
 from flows.settings import Settings, load_settings
 from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.files import finite, read_file, write_atomic
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.ledger import copies_of
-from pipelines.store.locks import store_lock
-from pipelines.store.roots import Roots, private_umask
-from pipelines.store.sign_offs import enter_signature, page_path, signatures
+from pipelines.store.ledger.ledger import copies_of
+from pipelines.store.ledger.sign_offs import enter_signature, page_path, signatures
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import Roots, private_umask
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release

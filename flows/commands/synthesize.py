@@ -10,8 +10,8 @@ from flows.commands.run import run_job
 from flows.running.spec import open_store
 from flows.settings import ENV_PREFIX, load_settings
 from pipelines.errors import StageError
-from pipelines.store import runs
-from pipelines.store.roots import Roots
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import Roots
 
 _TOLD = ("num_rows", "num_filtered", "notion", "epsilon", "delta", "is_guarantee", "not_guaranteed_because")
 

@@ -165,7 +165,7 @@ def _of_reviews(config: Path, environ: Mapping[str, str], noted: Noted) -> list[
     from flows.settings import load_settings
     from pipelines.miss_rate.review_log import ballots_of, read_decisions
     from pipelines.policies.learning.examples import make_example
-    from pipelines.store.reviews import reviews_path
+    from pipelines.store.objects.reviews import reviews_path
 
     learnt = []
     last: Any = load_settings(config, environ).stages["sample"]

@@ -15,8 +15,8 @@ from typing import Any
 from flows.environment import on_server
 from flows.running.progress import never_in_the_way
 from pipelines.graph import GRAPH
-from pipelines.store import manifest as manifests
-from pipelines.store.session import Session, open_session
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects.session import Session, open_session
 
 SUMMARY_KEY = "reticent-summary"
 STAGES_KEY = "reticent-stages"

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.store.ledger import append, locked, read_documents
-from pipelines.store.ledger_file import AUDITED, AUDITS_SETTLED
-from pipelines.store.roots import Roots
-from pipelines.store.session import Session, open_session
+from pipelines.store.objects.ledger_lines import append, locked, read_documents
+from pipelines.store.objects.session import Session, open_session
+from pipelines.store.place.ledger_file import AUDITED, AUDITS_SETTLED
+from pipelines.store.place.roots import Roots
 
 if TYPE_CHECKING:
     from pipelines.attacks.nights import Nights

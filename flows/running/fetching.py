@@ -10,9 +10,9 @@ from flows.running.temporary import temporary_files
 from flows.settings import Settings
 from pipelines.graph_names import FIGURES
 from pipelines.stage import Stage
-from pipelines.store.execute import execute
-from pipelines.store.outcome import PartitionKeys
-from pipelines.store.session import Session, make_session
+from pipelines.store.building.execute import execute
+from pipelines.store.objects.session import Session, make_session
+from pipelines.store.place.outcome import PartitionKeys
 from pipelines.walks import upstream, walk
 
 Keys = dict[str, PartitionKeys]

@@ -23,14 +23,14 @@ from flows.server.guard import refuse_foreign_run
 from flows.settings import load_settings
 from pipelines.corpus.rejection import check_rejected, check_trainable
 from pipelines.errors import InputError, ReticentError, StoreError
-from pipelines.store import runs
-from pipelines.store.due import Kept, kept_release
-from pipelines.store.locks import store_lock
-from pipelines.store.plan import check_settings, make_plan
-from pipelines.store.roots import private_umask
-from pipelines.store.session import open_session
-from pipelines.store.superseded import remove_superseded
-from pipelines.store.views import publish_views
+from pipelines.store.building.plan import check_settings, make_plan
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import private_umask
+from pipelines.store.upkeep.public_cleanup import remove_superseded
+from pipelines.store.upkeep.training_schedule import Kept, kept_release
+from pipelines.store.upkeep.views import publish_views
 from tasks.builders import StageProgress, activate, deactivate
 
 _begun: set[str] = set()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from flows.running.spec import open_store
 from flows.settings import Settings
 from pipelines.context import Progress, silent
-from pipelines.store.mirror import Mirrored, mirror
+from pipelines.store.upkeep.mirror import Mirrored, mirror
 
 
 def mirror_published(settings: Settings, progress: Progress = silent) -> Mirrored | None:
     """Makes `store.mirror_url` a copy of the public root; None where the settings name none.
 
     Raises:
-        ConfigError, StoreError: as `pipelines.store.mirror.mirror`.
+        ConfigError, StoreError: as `pipelines.store.upkeep.mirror.mirror`.
     """
     if settings.store.mirror_url is None:
         return None

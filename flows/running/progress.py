@@ -17,7 +17,7 @@ from flows.printing import steer
 from flows.verbosity import is_quiet, is_verbose
 from pipelines.graph import GRAPH
 from pipelines.printable import printable
-from pipelines.store.workers import PARTITIONS
+from pipelines.store.building.workers import PARTITIONS
 from tasks.builders import StageProgress
 
 _INTERVAL_SECONDS = 0.1

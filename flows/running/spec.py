@@ -12,20 +12,20 @@ from flows.settings import Settings, load_settings
 from pipelines.context import Progress, silent
 from pipelines.errors import ConfigError
 from pipelines.graph import GRAPH
-from pipelines.stages.audit_config import OF_DOMAINS
-from pipelines.store import runs
-from pipelines.store.due import Training, last_training, training_before_forgetting
-from pipelines.store.encrypted_fs import require_encrypted
-from pipelines.store.file_system import require_usable
-from pipelines.store.forgotten import enter_list, read_forgotten
-from pipelines.store.inputs import CorpusRequest, CorpusState, corpus_state
-from pipelines.store.ledger import enter_older
-from pipelines.store.mirror import require_protocol
-from pipelines.store.moving import move_in
-from pipelines.store.reviews import review_state
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.session import RunSpec, make_session, save_spec
-from pipelines.store.statcache import StatCache
+from pipelines.stages.audit.config import OF_DOMAINS
+from pipelines.store.ledger.ledger import enter_older
+from pipelines.store.ledger.relocation import move_in
+from pipelines.store.objects import runs
+from pipelines.store.objects.forgotten import enter_list, read_forgotten
+from pipelines.store.objects.inputs import CorpusRequest, CorpusState, corpus_state
+from pipelines.store.objects.reviews import review_state
+from pipelines.store.objects.session import RunSpec, make_session, save_spec
+from pipelines.store.place.encrypted_fs import require_encrypted
+from pipelines.store.place.file_system import require_usable
+from pipelines.store.place.roots import Roots, open_roots
+from pipelines.store.place.statcache import StatCache
+from pipelines.store.upkeep.mirror import require_protocol
+from pipelines.store.upkeep.training_schedule import Training, last_training, training_before_forgetting
 from pipelines.walks import downstream, wanted
 
 EVERYTHING: tuple[str, ...] = tuple(GRAPH)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from flows.settings import Settings
 from pipelines.context import Releases
-from pipelines.store import runs
-from pipelines.store.ledger import read_ledger
-from pipelines.store.ledger_check import check_releases
-from pipelines.store.releases import adopted_models
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.check import check_releases
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.ledger.releases import adopted_models
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import Roots
 
 if TYPE_CHECKING:
     from pipelines.accounting.ledger import Release

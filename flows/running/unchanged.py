@@ -14,12 +14,12 @@ from flows.running.lifecycle import fail, finish, require_usable_input
 from flows.running.temporary import temporary_files
 from pipelines.errors import ConfigError
 from pipelines.stage import Stage
-from pipelines.store.execute import probe
-from pipelines.store.locks import store_lock
-from pipelines.store.lookup import key_of
-from pipelines.store.outcome import Outcome, PartitionKeys
-from pipelines.store.roots import private_umask
-from pipelines.store.session import Session, open_session
+from pipelines.store.building.execute import probe
+from pipelines.store.building.lookup import key_of
+from pipelines.store.objects.session import Session, open_session
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.outcome import Outcome, PartitionKeys
+from pipelines.store.place.roots import private_umask
 from pipelines.walks import walk
 
 

@@ -8,9 +8,9 @@ from typing import Any
 from prefect import Task
 
 from pipelines.graph import GRAPH
-from pipelines.store import runs
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import open_session
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import Outcome
 
 Outputs = tuple[Outcome, ...]
 """What became of a stage, one outcome per partition, in corpus order."""

@@ -26,14 +26,14 @@ State = Literal["published", "in_training", "abandoned"]
 Scope = Literal["overlap", "store"]
 
 TABLE: Final = "public_rows"
-"""The method of an entry that is no model but a table of public rows (`pipelines.store.published_tables`)."""
+"""The method of an entry that is no model but a table of public rows (`pipelines.store.building.published_tables`)."""
 
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSet:
-    """Which documents a release read (`pipelines.store.documents`).
+    """Which documents a release read (`pipelines.store.ledger.documents`).
 
     Attributes:
         corpus: identifies the text of all its documents; equal for equal corpora.

@@ -1,7 +1,7 @@
 """Which folders hold sealed files only, in this process: the private roots of encrypted stores that were opened.
 
 Whoever opens a file below such a folder, by `pipelines.files`, reads and writes plaintext, and the disk has none. A
-root is entered here before anything of it is read, by `pipelines.store.unlocking`.
+root is entered here before anything of it is read, by `pipelines.store.place.unlocking`.
 """
 
 from __future__ import annotations

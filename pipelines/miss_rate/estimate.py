@@ -127,7 +127,7 @@ def measured(
         num_population: training sentences; needed with ``large``.
 
     Returns:
-        Flat JSON values; their meaning is given in `pipelines.stages.estimate`.
+        Flat JSON values; their meaning is given in `pipelines.stages.prepare.estimate`.
     """
     secrets, escapes, tokens = _secrets(table), _escapes(table), _tokens(table)
     unmasked = ClusteredCounts.of(table.missed_secrets, table.secrets, weights=table.weights)

@@ -1,6 +1,6 @@
 """Masked strings that stand in synthetic rows: what the gate would find there. Private: counted on private text.
 
-The gate does not search the table before it is published (`pipelines.stages.synthesize`). A find is no proof of a leak:
+The gate does not search the table before the stage `synthesize` publishes it. A find is no proof of a leak:
 a model that never saw the text writes common names, too. So the same is counted in what it writes at its start weights.
 """
 

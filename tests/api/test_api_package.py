@@ -13,8 +13,8 @@ from support.imports import loaded_after
 
 import reticent
 from pipelines.graph import GRAPH
-from pipelines.store.code import CodeDigests
-from pipelines.store.statcache import StatCache
+from pipelines.store.objects.code import CodeDigests
+from pipelines.store.place.statcache import StatCache
 from reticent._deprecation import deprecated
 
 HEAVY = (

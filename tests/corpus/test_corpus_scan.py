@@ -15,7 +15,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.corpus.readers import read_documents
 from pipelines.corpus.scan import FileIndex, PieceIndex, group, index_file, scan
 from pipelines.errors import InputError
-from pipelines.store.keys import source_digest
+from pipelines.store.objects.keys import source_digest
 
 SECRET = b"s" * 32
 

@@ -19,10 +19,10 @@ from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.errors import ConfigError, DamagedFileError, StoreError
 from pipelines.files import read_file, write_atomic
-from pipelines.store import rotation, unlocking
-from pipelines.store.roots import Roots
-from pipelines.store.rotation import rotate
-from pipelines.store.unlocking import in_plain
+from pipelines.store.place import rotation, unlocking
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.rotation import rotate
+from pipelines.store.place.unlocking import in_plain
 
 OLD, NEW = "ab" * 32, "cd" * 32
 TEXT = b"Call Hartmann. " * 9000

@@ -24,7 +24,7 @@ from support.project import SECRET, prefect_home, reticent, small_project
 import reticent as api
 from pipelines.encryption.ring import FILE
 from pipelines.encryption.sealed import HEADER_BYTES, MAGIC
-from pipelines.store.manifest import MANIFEST
+from pipelines.store.objects.manifest import MANIFEST
 
 KEY, OTHER = "9f3a" * 16, "77" * 32
 _WINDOW = 24

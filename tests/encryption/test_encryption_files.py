@@ -34,7 +34,7 @@ from pipelines.files import (
     write_json,
 )
 from pipelines.frames import scan
-from pipelines.store.disk import DAMAGED, digest_file, sha256_file, size_of
+from pipelines.store.place.disk import DAMAGED, digest_file, sha256_file, size_of
 from pipelines.tables import ROW, schema
 from pipelines.training.checkpoint import Checkpoints
 from pipelines.training.data.ragged import RaggedWriter
@@ -272,7 +272,7 @@ NOT_PRIVATE = {
     "pipelines/training/model_folder.py": "a folder lent by memory_files",
     "pipelines/training/description.py": "a folder lent by memory_files",
     "pipelines/training/outputs.py": "a folder lent by memory_files",
-    "pipelines/stages/train.py": "a folder lent by memory_files",
+    "pipelines/stages/train/train.py": "a folder lent by memory_files",
     "pipelines/training/team.py": "where processes of one machine meet; it holds addresses",
     "pipelines/training/machines.py": "locks, which are empty, and where machines meet; it holds addresses",
     "pipelines/training/data/ragged.py": "maps plain files only",
@@ -285,18 +285,18 @@ NOT_PRIVATE = {
     "pipelines/files.py": "the one place that opens files",
     "pipelines/memory_files.py": "links to files in memory",
     "pipelines/encryption/": "reads the store key; seals",
-    "pipelines/store/mirror.py": "what is published",
+    "pipelines/store/upkeep/mirror.py": "what is published",
     "pipelines/release_folder.py": "what is published, in a folder outside of the store",
     "pipelines/training/plain_loading.py": "likewise",
-    "pipelines/store/locks.py": "locks, which are empty",
-    "pipelines/store/ledger.py": "a lock, which is empty",
-    "pipelines/store/code.py": "source code",
-    "pipelines/store/file_system.py": "tries the disk with files of one byte",
-    "pipelines/store/encrypted_fs.py": "asks the system",
-    "pipelines/store/overlays.py": "a folder in the private root, filled by artifacts",
-    "pipelines/store/maintenance.py": "copies sealed files as they are, inside one root",
-    "pipelines/store/rotation.py": "seals sealed files anew",
-    "pipelines/store/unlocking.py": "looks whether a file is sealed",
+    "pipelines/store/place/locks.py": "locks, which are empty",
+    "pipelines/store/objects/ledger_lines.py": "a lock, which is empty",
+    "pipelines/store/objects/code.py": "source code",
+    "pipelines/store/place/file_system.py": "tries the disk with files of one byte",
+    "pipelines/store/place/encrypted_fs.py": "asks the system",
+    "pipelines/store/objects/overlays.py": "a folder in the private root, filled by artifacts",
+    "pipelines/store/upkeep/maintenance.py": "copies sealed files as they are, inside one root",
+    "pipelines/store/place/rotation.py": "seals sealed files anew",
+    "pipelines/store/place/unlocking.py": "looks whether a file is sealed",
 }
 """Who else opens files, and why none of them lies in the private root in plain."""
 

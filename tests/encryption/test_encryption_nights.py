@@ -21,8 +21,9 @@ from flows.settings import load_settings
 from pipelines.encryption import places
 from pipelines.encryption.sealed import MAGIC
 from pipelines.errors import ConfigError
-from pipelines.store import runs, session, unlocking
-from pipelines.store.roots import Roots
+from pipelines.store.objects import runs, session
+from pipelines.store.place import unlocking
+from pipelines.store.place.roots import Roots
 
 pytestmark = pytest.mark.slow
 

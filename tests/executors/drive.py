@@ -15,8 +15,8 @@ from flows.running.spec import PREPARATION, begin
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store.outcome import PartitionKeys
-from pipelines.store.session import open_session
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import PartitionKeys
 from tasks.builders import builder_of
 
 

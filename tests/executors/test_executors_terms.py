@@ -23,12 +23,12 @@ from pipelines.context import Runtime
 from pipelines.encryption import places
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, ExecutorError, StageError
-from pipelines.store import unlocking
-from pipelines.store.file_system import Mount
-from pipelines.store.lookup import key_of
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import make_session, open_session, read_session, save_spec
-from pipelines.store.workers import Request
+from pipelines.store.building.lookup import key_of
+from pipelines.store.building.workers import Request
+from pipelines.store.objects.session import make_session, open_session, read_session, save_spec
+from pipelines.store.place import unlocking
+from pipelines.store.place.file_system import Mount
+from pipelines.store.place.outcome import Outcome
 
 
 class InThisProcess(Cluster):

@@ -21,8 +21,8 @@ from flows.running.spec import begin
 from pipelines.errors import ReticentError
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, Stage
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import open_session
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import Outcome
 from pipelines.walks import usual
 from tasks.builders import builder_of
 

@@ -15,10 +15,11 @@ from support.patches import Patch, patching
 from support.toy import Toy, drive, ran
 
 from pipelines.files import write_json
-from pipelines.store import runs, statcache
-from pipelines.store.maintenance import gc
-from pipelines.store.statcache import StatCache
-from pipelines.store.views import publish_views
+from pipelines.store.objects import runs
+from pipelines.store.place import statcache
+from pipelines.store.place.statcache import StatCache
+from pipelines.store.upkeep.maintenance import gc
+from pipelines.store.upkeep.views import publish_views
 
 SECOND = 1_000_000_000
 

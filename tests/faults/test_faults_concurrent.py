@@ -14,9 +14,9 @@ from support.project import small_project
 from support.toy import STAGES, drive, use_toy_graph
 
 from pipelines.accounting.ledger import TABLE
-from pipelines.store.ledger import read_ledger
-from pipelines.store.maintenance import verify
-from pipelines.store.roots import open_roots
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.place.roots import open_roots
+from pipelines.store.upkeep.maintenance import verify
 from pipelines.walks import usual
 
 DRIVER = Path(__file__).with_name("driver.py")

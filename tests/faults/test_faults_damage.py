@@ -17,14 +17,14 @@ from flows.running.spec import TRAINING
 from pipelines.accounting.ledger import TABLE
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store import manifest as manifests
-from pipelines.store.execute import execute
-from pipelines.store.lookup import find
-from pipelines.store.maintenance import verify
-from pipelines.store.outcome import Outcome, PartitionKeys
-from pipelines.store.roots import Roots
-from pipelines.store.session import Session, open_session, read_session
-from pipelines.store.views import drop_dangling, publish_views
+from pipelines.store.building.execute import execute
+from pipelines.store.building.lookup import find
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects.session import Session, open_session, read_session
+from pipelines.store.place.outcome import Outcome, PartitionKeys
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import verify
+from pipelines.store.upkeep.views import drop_dangling, publish_views
 from pipelines.walks import usual
 
 

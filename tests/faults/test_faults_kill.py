@@ -24,8 +24,8 @@ from support.project import NOISED_MODEL, warm_commands
 from flows.running.spec import TRAINING
 from pipelines.corpus.customersim import write_customersim
 from pipelines.graph import GRAPH
-from pipelines.store import manifest as manifests
-from pipelines.store.roots import open_roots
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.place.roots import open_roots
 from pipelines.walks import usual
 
 DRIVER = Path(__file__).with_name("driver.py")

@@ -14,15 +14,15 @@ import pytest
 from support.toy import Toy, drive, ran
 
 from pipelines.errors import StoreError
-from pipelines.store.execute import execute
-from pipelines.store.locks import exclusive_store_lock, key_lock, store_lock
-from pipelines.store.maintenance import gc
-from pipelines.store.statcache import StatCache
+from pipelines.store.building.execute import execute
+from pipelines.store.place.locks import exclusive_store_lock, key_lock, store_lock
+from pipelines.store.place.statcache import StatCache
+from pipelines.store.upkeep.maintenance import gc
 
 HOLDER = """
 import sys
 from pathlib import Path
-from pipelines.store.locks import key_lock, store_lock
+from pipelines.store.place.locks import key_lock, store_lock
 root, key = Path(sys.argv[1]), sys.argv[2]
 with store_lock(root), key_lock(root / "locks", key):
     print("held", flush=True)
@@ -40,7 +40,7 @@ def _hold(root: Path, key: str) -> subprocess.Popen[str]:
 
 
 def _letters_key(toy: Toy) -> str:
-    from pipelines.store.lookup import key_of
+    from pipelines.store.building.lookup import key_of
 
     session = toy.session()
     return key_of(session, "letters", "p-a", {})[0]

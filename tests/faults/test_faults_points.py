@@ -19,10 +19,10 @@ from inject import die, full_disk, read_only, striking
 from support.toy import Toy, drive, ran, use_toy_graph
 
 from pipelines.errors import StoreError
-from pipelines.store import runs
-from pipelines.store.maintenance import adopt, gc, verify
-from pipelines.store.session import Session
-from pipelines.store.views import publish_views
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import Session
+from pipelines.store.upkeep.maintenance import adopt, gc, verify
+from pipelines.store.upkeep.views import publish_views
 
 CRASHED = 3
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from support.project import free_port, small_project
 
-from pipelines.store.maintenance import verify
-from pipelines.store.roots import open_roots
+from pipelines.store.place.roots import open_roots
+from pipelines.store.upkeep.maintenance import verify
 
 
 class PrefectServer:

@@ -102,7 +102,7 @@ def test_the_files_to_touch_are_there() -> None:
 
 
 def test_rooms() -> None:
-    assert [room_of(m) for m in ("flows.cli", "pipelines.store.keys", "pipelines.graph", "pipelines")] == [
+    assert [room_of(m) for m in ("flows.cli", "pipelines.store.objects.keys", "pipelines.graph", "pipelines")] == [
         "flows",
         "store",
         "base",

@@ -26,12 +26,12 @@ from pipelines.attacks.exposure import Rank
 from pipelines.attacks.nights import Nights
 from pipelines.attacks.patterns import Pattern
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.stages.audit_canaries import Rankings, among_strangers
-from pipelines.stages.audit_canary_table import drawn
-from pipelines.store import runs
-from pipelines.store.ledger import locked, read_documents
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import open_session
+from pipelines.stages.audit.canaries import Rankings, among_strangers
+from pipelines.stages.audit.canary_table import drawn
+from pipelines.store.objects import runs
+from pipelines.store.objects.ledger_lines import locked, read_documents
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.outcome import Outcome
 
 pytestmark = pytest.mark.slow  # one audit for all of them; CI runs it
 SMALL = {

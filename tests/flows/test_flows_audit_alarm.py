@@ -17,8 +17,8 @@ from test_flows_audit import SMALL
 
 from flows.running.spec import open_store
 from flows.settings import load_settings
-from pipelines.store import runs
-from pipelines.store.ledger import locked, read_documents
+from pipelines.store.objects import runs
+from pipelines.store.objects.ledger_lines import locked, read_documents
 
 CLI = "from flows.cli import main; main()"
 # Ends as the command does, unless nothing called what is replaced.

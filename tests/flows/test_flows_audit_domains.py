@@ -28,8 +28,10 @@ from flows.settings import load_settings
 from pipelines.artifacts import Source, Target
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError
-from pipelines.stages import audit_domain_models, audit_domains, audit_training
-from pipelines.stages.audit_training import train_each_without
+from pipelines.stages.audit import domain_models as audit_domain_models
+from pipelines.stages.audit import domains as audit_domains
+from pipelines.stages.audit import training as audit_training
+from pipelines.stages.audit.training import train_each_without
 from pipelines.training.encoded import Record
 
 KEYWORDS = 'keywords = {travel = ["seat"], media = ["cable"]}\n'
@@ -172,8 +174,8 @@ def test_the_stage_tells_rates_and_c_of_every_ordered_pair_and_no_text(tmp_path:
     both, *single = ([Record(texts=[SAID[d]], speakers=["USR"]) for d in ds] for ds in (SAID, ["media"], ["travel"]))
     models = {"train": trained_on(both, 60), "reference-1": trained_on(single[0], 40)}
     models["reference-0"] = trained_on(single[1], 40)
-    patch("pipelines.stages.audit_opening", "open_audited", lambda ctx, stage: models[stage])
-    patch("pipelines.stages.audit_opening", "open_reference", lambda ctx, stage, folder: models[folder])
+    patch("pipelines.stages.audit.opening", "open_audited", lambda ctx, stage: models[stage])
+    patch("pipelines.stages.audit.opening", "open_reference", lambda ctx, stage, folder: models[folder])
     references = Target(folder=tmp_path / "references")
     references.folder.mkdir()
     with references.table(audit_domain_models.REFERENCES) as writer:

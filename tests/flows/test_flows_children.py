@@ -23,11 +23,11 @@ from pipelines.artifacts import Source
 from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError, StoreError
 from pipelines.files import read_json
-from pipelines.store import runs
-from pipelines.store.maintenance import gc
-from pipelines.store.overlays import make_overlay
-from pipelines.store.roots import Roots
-from pipelines.store.session import RunSpec, child_of, make_session, save_spec
+from pipelines.store.objects import runs
+from pipelines.store.objects.overlays import make_overlay
+from pipelines.store.objects.session import RunSpec, child_of, make_session, save_spec
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import gc
 from pipelines.training.data.overlay import AddedRow
 
 

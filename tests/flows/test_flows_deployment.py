@@ -254,8 +254,8 @@ from prefect import flow
 import tasks.base
 from tasks.stages import split
 from pipelines.errors import InputError
-from pipelines.store.outcome import Outcome
-from pipelines.store.disk import disk_error
+from pipelines.store.place.outcome import Outcome
+from pipelines.store.place.disk import disk_error
 
 errors = {"passing": [disk_error(OSError(errno.EIO, "x"))] * 2, "lasting": [InputError("no such file")]}
 calls = dict.fromkeys(errors, 0)

@@ -25,13 +25,14 @@ from pipelines.corpus.tables import DOCUMENTS, SENTENCES
 from pipelines.errors import ConfigError, InputError, StoreError
 from pipelines.files import read_json
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions, sentence_key
-from pipelines.store import forgetting, publish, runs
-from pipelines.store.forgetting import MODELS
-from pipelines.store.ledger_file import LedgerError
-from pipelines.store.locks import store_lock
-from pipelines.store.maintenance import gc, verify
-from pipelines.store.reviews import reviews_path
-from pipelines.store.roots import Roots
+from pipelines.store.objects import publish, runs
+from pipelines.store.objects.reviews import reviews_path
+from pipelines.store.place.ledger_file import LedgerError
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep import forgetting
+from pipelines.store.upkeep.forgetting import MODELS
+from pipelines.store.upkeep.maintenance import gc, verify
 
 FILE = "night-00.jsonl"
 

@@ -12,7 +12,7 @@ from increment import built, contents, drive, write_project
 from flows.commands.diff import diff_document
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE, SOURCE
-from pipelines.store.outcome import Outcome
+from pipelines.store.place.outcome import Outcome
 
 FILES = 10
 PREPARED = ("split", "dedup_keys", "dedup_mask", "redact", "shard")

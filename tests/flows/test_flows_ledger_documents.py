@@ -15,7 +15,7 @@ from flows.settings import load_settings
 from pipelines.accounting.accountants import epsilon
 from pipelines.accounting.events import Composed
 from pipelines.errors import PrivacyGateError
-from pipelines.store.ledger import read_ledger
+from pipelines.store.ledger.ledger import read_ledger
 
 
 @pytest.mark.slow

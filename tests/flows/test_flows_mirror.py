@@ -21,8 +21,8 @@ from flows.commands.mirror import mirror_document
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, StoreError
-from pipelines.store.mirror import LATEST, mirror, require_protocol
-from pipelines.store.roots import Roots
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.mirror import LATEST, mirror, require_protocol
 
 URL = "memory://bucket/folder"
 

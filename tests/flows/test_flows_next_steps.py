@@ -8,7 +8,7 @@ import pytest
 
 from flows.commands.redact import redactor_spec, settings_options
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StoreError
-from pipelines.store.roots import open_roots
+from pipelines.store.place.roots import open_roots
 
 
 def test_options_of_redact_are_answered_with_an_example(tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ from flows.commands.plan import plan_document
 from flows.running.spec import begin, open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.store import file_system, runs
+from pipelines.store.objects import runs
+from pipelines.store.place import file_system
 
 
 def gauges(config: Path, environ: dict[str, str] | None = None) -> dict[str, dict[tuple[str, ...], float]]:

@@ -12,7 +12,7 @@ import pytest
 from support.project import reticent, small_project, warm_commands
 from support.warm_cli import READING, WRITING
 
-from pipelines.store.roots import open_roots
+from pipelines.store.place.roots import open_roots
 
 ANNE, BEN = 54_321, 54_322
 CONFIG = "reticent.toml"

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.errors import ConfigError, InputError, PrivacyGateError, StageError, StoreError
 from pipelines.processes import worker_pool
-from pipelines.store.disk import disk_error
+from pipelines.store.place.disk import disk_error
 
 
 @pytest.mark.parametrize(

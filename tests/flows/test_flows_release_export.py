@@ -26,9 +26,10 @@ from pipelines.errors import ConfigError, PrivacyGateError, StoreError
 from pipelines.graph import GRAPH
 from pipelines.release_folder import verify_folder
 from pipelines.signatures import own_fingerprint
-from pipelines.store import runs
-from pipelines.store.ledger import append, document_of, locked, published, read_ledger
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.ledger import document_of, published, read_ledger
+from pipelines.store.objects import runs
+from pipelines.store.objects.ledger_lines import append, locked
+from pipelines.store.place.roots import Roots
 
 OF_VLLM = ("GPT2LMHeadModel", "LlamaForCausalLM")
 """Architectures of ours that vLLM's registry of models names, as `transformers` writes them."""

@@ -20,10 +20,10 @@ from flows.commands.plan import run_text
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.store import manifest as manifests
-from pipelines.store.ledger import read_ledger
-from pipelines.store.ledger_file import LedgerError
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.place.ledger_file import LedgerError
+from pipelines.store.place.roots import Roots
 
 pytestmark = pytest.mark.slow  # one run after the other, each with a server of its own
 

@@ -20,11 +20,12 @@ from flows.commands.sign import sign_document
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.store import runs
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.ledger import append, document_of, locked, published, read_ledger
-from pipelines.store.ledger_file import LedgerError
-from pipelines.store.sign_offs import signatures
+from pipelines.store.ledger.ledger import document_of, published, read_ledger
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.ledger.sign_offs import signatures
+from pipelines.store.objects import runs
+from pipelines.store.objects.ledger_lines import append, locked
+from pipelines.store.place.ledger_file import LedgerError
 
 
 @pytest.fixture

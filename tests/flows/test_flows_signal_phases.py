@@ -124,7 +124,7 @@ IMPORTS = [
     (("--help",), "typer"),
     (("plan",), "flows.arguments.job"),
     (("plan",), "flows.commands.plan"),
-    (("status",), "pipelines.store.plan"),
+    (("status",), "pipelines.store.building.plan"),
     (("inspect", "redact"), "flows.commands.inspect"),
     (("review", "--status"), "flows.commands.review"),
     (("run",), "prefect"),
@@ -220,7 +220,7 @@ def _served(folder: Path) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["pipelines.stages.redact", "pipelines.report.render"])
+@pytest.mark.parametrize("stage", ["pipelines.stages.prepare.redact", "pipelines.report.render"])
 @CODES
 def test_while_stages_are_built(tmp_path: Path, stage: str, number: signal.Signals, code: int) -> None:
     """In a worker process, where the parent waits for the result, and in a thread of Prefect's in this process."""

@@ -18,8 +18,8 @@ from pipelines.corpus.tables import SENTENCES
 from pipelines.errors import ConfigError, InputError
 from pipelines.miss_rate.learnt import LEARNT, read_learnt
 from pipelines.miss_rate.review_log import Decision, DecisionLog, Secret, sentence_key
-from pipelines.stages.redact import RedactConfig
-from pipelines.store.reviews import reviews_path
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.store.objects.reviews import reviews_path
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from flows.running.unchanged import finish_unchanged
 from flows.settings import load_settings
 from pipelines.errors import InputError
 from pipelines.graph import GRAPH
-from pipelines.store import runs
-from pipelines.store.maintenance import verify
-from pipelines.store.session import child_of, make_session, open_session, save_spec
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import child_of, make_session, open_session, save_spec
+from pipelines.store.upkeep.maintenance import verify
 from pipelines.walks import usual
 
 DIGITS = {"RETICENT__REDACT__POLICIES": '["digits"]', "RETICENT__CORPUS__MAX_REJECTED_FRACTION": "0.5"}

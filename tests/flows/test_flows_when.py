@@ -22,9 +22,10 @@ from flows.running.spec import RELEASED, open_store
 from flows.settings import load_settings
 from pipelines.corpus.customersim import simulate
 from pipelines.errors import ConfigError
-from pipelines.store import due, runs
-from pipelines.store.due import changed_share
-from pipelines.store.maintenance import gc
+from pipelines.store.objects import runs
+from pipelines.store.upkeep import training_schedule as due
+from pipelines.store.upkeep.maintenance import gc
+from pipelines.store.upkeep.training_schedule import changed_share
 
 WHEN = "RETICENT__TRAIN__WHEN"
 

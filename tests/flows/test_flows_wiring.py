@@ -13,7 +13,7 @@ from support.patches import Patch
 from flows.running import wiring
 from pipelines.graph import GRAPH
 from pipelines.stage import OUTSIDE
-from pipelines.store.outcome import Outcome
+from pipelines.store.place.outcome import Outcome
 from tasks import stages
 
 

@@ -9,7 +9,7 @@ from support.contexts import artifact, stage_context
 from support.tables import DEFAULTS, read_table, table_writer
 
 from pipelines.mask import MASK
-from pipelines.stages import gate, gate_strings, shard
+from pipelines.stages.prepare import gate, gate_strings, shard
 
 TOKEN = re.compile(r"\S+")
 

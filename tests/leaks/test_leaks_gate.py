@@ -25,10 +25,10 @@ from pipelines.gate.strings import Choice, StringIndex, fragments, masked_string
 from pipelines.graph import GRAPH
 from pipelines.policies.tables import REDACTED
 from pipelines.processes import withhold_library_messages
-from pipelines.stages import gate, gate_strings
-from pipelines.stages.gate import GateConfig
-from pipelines.store.gating import search_public_files
-from pipelines.store.plan import explain
+from pipelines.stages.prepare import gate, gate_strings
+from pipelines.stages.prepare.gate import GateConfig
+from pipelines.store.building.plan import explain
+from pipelines.store.objects.public_search import search_public_files
 
 WORDS = st.text("abAB1é ", min_size=1, max_size=12)
 

@@ -17,10 +17,10 @@ from pipelines.policies.judging.apply import Redactor
 from pipelines.policies.judging.judge import Request
 from pipelines.policies.protocol import DocumentPolicy, PolicyOptions, PolicySpec, Sentence, Span
 from pipelines.report import words
-from pipelines.stages.dedup import DedupConfig
-from pipelines.stages.redact import RedactConfig
-from pipelines.store.code import CodeDigests
-from pipelines.store.statcache import StatCache
+from pipelines.stages.prepare.dedup import DedupConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.store.objects.code import CodeDigests
+from pipelines.store.place.statcache import StatCache
 
 TEXT = "mary jones of 12 Main Street, Springfield, is called 5551234567 or ab12 34 one two three four, blue horse"
 
@@ -201,4 +201,4 @@ def test_word_lists_count_as_code_of_what_reads_them(tmp_path):
     assert "common_words.toml" not in files("pipelines.policies.detectors.digits")
     assert "common_words.toml" not in files("pipelines.policies.english.wrong_language")
     assert "templates.toml" in files("pipelines.corpus.customersim")
-    assert "templates.toml" not in files("pipelines.stages.split")
+    assert "templates.toml" not in files("pipelines.stages.prepare.split")

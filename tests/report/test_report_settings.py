@@ -12,9 +12,9 @@ from pydantic import Field
 
 from pipelines.config import StageConfig
 from pipelines.report.settings import shown_settings
-from pipelines.stages.redact import RedactConfig
-from pipelines.stages.split import CorpusConfig
-from pipelines.stages.train import TrainConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.stages.train.train import TrainConfig
 
 SECRET = "ACME-4711"
 

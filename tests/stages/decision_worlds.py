@@ -25,12 +25,12 @@ from pipelines.methods.registry import METHODS
 from pipelines.miss_rate.rates import miss_rate_of
 from pipelines.policies.english.wrong_language import check_text
 from pipelines.policies.protocol import Span
-from pipelines.stages import split as split_stage
-from pipelines.stages.dedup import DedupConfig
-from pipelines.stages.gate import GateConfig
-from pipelines.stages.redact import RedactConfig
-from pipelines.stages.split import CorpusConfig, SplitConfig
-from pipelines.store.due import changed_share
+from pipelines.stages.prepare import split as split_stage
+from pipelines.stages.prepare.dedup import DedupConfig
+from pipelines.stages.prepare.gate import GateConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
+from pipelines.store.upkeep.training_schedule import changed_share
 from pipelines.training.data.encoding import RecordEncoder
 from pipelines.training.data.record_unit import RecordUnit
 from pipelines.training.models.losses import example_losses

@@ -16,12 +16,12 @@ from pipelines.corpus.split import Splitter
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.policies.held import HELD
-from pipelines.stages.dedup import DedupConfig
-from pipelines.stages.estimate import EstimateConfig
-from pipelines.stages.redact import RedactConfig
-from pipelines.stages.sample import SampleConfig
-from pipelines.stages.shard import ShardConfig
-from pipelines.stages.split import CorpusConfig, SplitConfig
+from pipelines.stages.prepare.dedup import DedupConfig
+from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.stages.prepare.sample import SampleConfig
+from pipelines.stages.prepare.shard import ShardConfig
+from pipelines.stages.prepare.split import CorpusConfig, SplitConfig
 from pipelines.tables import TableWriter
 
 _SECRET = re.compile(r"\[([^\]]+)\]\{([A-Z0-9_]+)\}")

@@ -11,10 +11,10 @@ import pytest
 from support.old_stores import run_stages
 from support.patches import Patch
 
-import pipelines.stages.dedup_buckets as dedup_buckets
+import pipelines.stages.prepare.dedup_buckets as dedup_buckets
 from pipelines.dedup.hash_ranges import MAX_BUCKETS, bucket_names, items_per_bucket, prefixes, usual_buckets
 from pipelines.errors import StageError
-from pipelines.store.session import open_session
+from pipelines.store.objects.session import open_session
 
 STAGES = ("split", "dedup_keys", "dedup_buckets", "dedup_resolve", "dedup_mask")
 TEXTS = [f"Parcel {n * n % 37} is late." for n in range(60)]

@@ -13,8 +13,8 @@ from pipelines.errors import InputError, StageError
 from pipelines.miss_rate.learnt import write_learnt
 from pipelines.miss_rate.rates import false_negative_rate_of, worst_label_of
 from pipelines.miss_rate.review_log import sentence_key
-from pipelines.stages.estimate import EstimateConfig, run
-from pipelines.stages.redact import RedactConfig
+from pipelines.stages.prepare.estimate import EstimateConfig, run
+from pipelines.stages.prepare.redact import RedactConfig
 
 REPLICATES = 2
 

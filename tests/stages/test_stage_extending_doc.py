@@ -19,9 +19,9 @@ from pipelines.errors import ConfigError
 from pipelines.methods import registry as methods
 from pipelines.methods.registry import rule_of
 from pipelines.plugins import installed
-from pipelines.stages.train_config import TrainConfig
-from pipelines.store.code import CodeDigests
-from pipelines.store.statcache import StatCache
+from pipelines.stages.train.config import TrainConfig
+from pipelines.store.objects.code import CodeDigests
+from pipelines.store.place.statcache import StatCache
 from pipelines.training.trained import open_trained
 
 SEES_ALL = CorpusFacts(dedup_stability=1, dedup_reason="none", has_conservative=True)

@@ -12,14 +12,14 @@ from support.training_events import EVENTS
 
 from pipelines.miss_rate.breakdown import MU_OF_ONE_LABEL
 from pipelines.miss_rate.estimate import MU, not_measured
-from pipelines.stages.dedup import DedupConfig
-from pipelines.stages.gate import GateConfig
-from pipelines.stages.guarantee import GuaranteeConfig, run
-from pipelines.stages.redact import RedactConfig
-from pipelines.stages.report import ReportConfig
-from pipelines.stages.shard import ShardConfig
-from pipelines.stages.split import SplitConfig
-from pipelines.stages.train_config import TrainConfig
+from pipelines.stages.prepare.dedup import DedupConfig
+from pipelines.stages.prepare.gate import GateConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.stages.prepare.shard import ShardConfig
+from pipelines.stages.prepare.split import SplitConfig
+from pipelines.stages.train.config import TrainConfig
+from pipelines.stages.train.guarantee import GuaranteeConfig, run
+from pipelines.stages.train.report import ReportConfig
 
 RATE = {"value": 0.05, "upper": 0.1, "confidence": 0.95}
 ESTIMATE = {
@@ -266,7 +266,9 @@ def test_groups_are_checked_and_sorted():
 
 
 def test_stage_modules_are_cheap_to_import():
-    loaded = loaded_after("import pipelines.stages.sample, pipelines.stages.estimate, pipelines.stages.guarantee")
+    loaded = loaded_after(
+        "from pipelines.stages.prepare import sample, estimate; import pipelines.stages.train.guarantee"
+    )
     assert not {"numpy", "scipy", "pyarrow", "dp_accounting", "torch", "spacy"} & loaded
 
 

@@ -15,8 +15,8 @@ from pipelines.corpus.split import Splitter
 from pipelines.errors import ConfigError, StageError
 from pipelines.mask import MASK
 from pipelines.policies.protocol import Span
-from pipelines.stages.redact import RedactConfig, run
-from pipelines.stages.split import CorpusConfig
+from pipelines.stages.prepare.redact import RedactConfig, run
+from pipelines.stages.prepare.split import CorpusConfig
 
 
 class FailsOnTrigger:
@@ -206,7 +206,7 @@ def test_the_same_rows_give_the_same_bytes(tmp_path):
 
 def test_a_partition_that_may_use_several_processes_gives_the_same_bytes(tmp_path, patch):
     from pipelines.policies.judging import apply
-    from pipelines.stages import redact
+    from pipelines.stages.prepare import redact
 
     patch.constant(redact, "_ROWS_WORTH_A_PROCESS", 2)
     patch.constant(apply, "WORKER_CHUNK_SENTENCES", 2)
@@ -288,7 +288,7 @@ def test_every_field_is_documented():
 
 def test_the_stage_module_imports_nothing_heavy():
     loaded = loaded_after(
-        "import pipelines.stages.redact as r, pipelines.stages.shard; r.RedactConfig().code_references();"
+        "from pipelines.stages.prepare import redact as r, shard; r.RedactConfig().code_references();"
         "r.RedactConfig().package_references()"
     )
     assert not {"spacy", "pyarrow", "numpy", "presidio_analyzer", "torch"} & loaded

@@ -16,11 +16,11 @@ from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
 from pipelines.graph import GRAPH, config_class
 from pipelines.stage import OUTSIDE
-from pipelines.stages import report
-from pipelines.stages.redact import RedactConfig
-from pipelines.stages.report import ReportConfig
-from pipelines.stages.split import CorpusConfig
-from pipelines.stages.train import TrainConfig
+from pipelines.stages.prepare.redact import RedactConfig
+from pipelines.stages.prepare.split import CorpusConfig
+from pipelines.stages.train import report
+from pipelines.stages.train.report import ReportConfig
+from pipelines.stages.train.train import TrainConfig
 from pipelines.training.scoring.evaluation import unscored
 from pipelines.training.scoring.figures import figures_document
 
@@ -156,4 +156,4 @@ def test_settings_are_documented_and_strict() -> None:
 
 
 def test_importing_the_stage_loads_nothing_heavy() -> None:
-    assert not {"jinja2", "numpy", "torch"} & loaded_after("import pipelines.stages.report")
+    assert not {"jinja2", "numpy", "torch"} & loaded_after("import pipelines.stages.train.report")

@@ -10,7 +10,7 @@ from support.contexts import artifact, stage_context
 from support.tables import read_table, write_rows
 
 from pipelines.errors import InputError
-from pipelines.stages.sample import SampleConfig, run
+from pipelines.stages.prepare.sample import SampleConfig, run
 
 
 def write_sentences(folder, doc_id, num_rows, text="plain text", fold_of=lambda i: "train"):

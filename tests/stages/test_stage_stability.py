@@ -17,16 +17,16 @@ from pipelines.errors import StageError
 from pipelines.graph import GRAPH
 from pipelines.mask import MASK
 from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
-from pipelines.stages.dedup import DedupConfig
-from pipelines.stages.estimate import EstimateConfig
-from pipelines.stages.redact import RedactConfig
+from pipelines.stages.prepare.dedup import DedupConfig
+from pipelines.stages.prepare.estimate import EstimateConfig
+from pipelines.stages.prepare.redact import RedactConfig
 
 
 @pytest.fixture(scope="module", autouse=True)
 def one_tokeniser():
     """The stage makes a tokeniser for each partition, which takes longer than all else in these small worlds."""
     with patching() as patch:
-        patch.constant(split, "Splitter", functools.cache(split.Splitter), read_by="pipelines.stages.stability")
+        patch.constant(split, "Splitter", functools.cache(split.Splitter), read_by="pipelines.stages.prepare.stability")
         yield
 
 
@@ -331,7 +331,7 @@ def test_a_caught_secret_without_a_verdict_stops_the_estimate(tmp_path):
 def test_bytes_do_not_depend_on_processes_nor_on_an_attempt_that_was_cut_short(tmp_path, patch):
     """Two worker processes write the bytes of one, and so does a second attempt after a killed first one."""
     from pipelines.policies.judging.apply import Redactor
-    from pipelines.stages import stability
+    from pipelines.stages.prepare import stability
 
     lines = [f"Mr [Jones]{{NAME}} of [Acme {n}]{{ORG}} paid [{n} dollars]{{MONEY}} on Monday." for n in range(40)]
     config = RedactConfig(policies=("high_entity",), check_language=False)

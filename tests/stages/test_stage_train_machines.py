@@ -24,9 +24,9 @@ from pipelines.encryption.sealed import MAGIC
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError
 from pipelines.files import read_file
-from pipelines.stages import train
-from pipelines.stages.train import TrainConfig
-from pipelines.store.unlocking import unlock
+from pipelines.stages.train import train
+from pipelines.stages.train.train import TrainConfig
+from pipelines.store.place.unlocking import unlock
 from pipelines.training.crossings import NOTES
 
 KEY = "9f3a" * 16

@@ -19,9 +19,9 @@ from pipelines.accounting.events import NeighboringRelation
 from pipelines.accounting.facts import parse_training
 from pipelines.errors import ConfigError
 from pipelines.methods.registry import rule_of
-from pipelines.stages.train import TrainConfig
-from pipelines.store.code import CodeDigests
-from pipelines.store.statcache import StatCache
+from pipelines.stages.train.train import TrainConfig
+from pipelines.store.objects.code import CodeDigests
+from pipelines.store.place.statcache import StatCache
 from pipelines.training.checkpoint import read_checkpoint
 from pipelines.training.models.sources import find_model
 

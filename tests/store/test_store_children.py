@@ -14,14 +14,14 @@ from support.toy import Toy, drive, ran, states
 
 from pipelines import graph
 from pipelines.errors import ConfigError, StoreError
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.maintenance import adopt, gc, verify
-from pipelines.store.plan import make_plan
-from pipelines.store.publish import publish_kept
-from pipelines.store.roots import private_umask
-from pipelines.store.session import RunSpec, Session, child_of, make_session
-from pipelines.store.views import publish_views
+from pipelines.store.building.plan import make_plan
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.objects.publish import publish_kept
+from pipelines.store.objects.session import RunSpec, Session, child_of, make_session
+from pipelines.store.place.roots import private_umask
+from pipelines.store.upkeep.maintenance import adopt, gc, verify
+from pipelines.store.upkeep.views import publish_views
 
 
 def run(session: Session) -> set[str]:
@@ -130,7 +130,7 @@ def test_a_kill_while_it_is_published_loses_nothing(toy: Toy, parent: Session, s
     made = child(toy, parent.spec, purpose="comparison", changes={"upper": {"suffix": "!"}})
     run(made)
     toy.settings = {"upper": {"suffix": "!"}}
-    from pipelines.store import publish
+    from pipelines.store.objects import publish
 
     owner, _, name = step.rpartition(".")
     target: Any = getattr(publish, owner) if owner else publish

@@ -15,7 +15,7 @@ from support.old_stores import COMMITS, unpack
 
 from pipelines.accounting import facts
 from pipelines.miss_rate import review_log
-from pipelines.store import versions
+from pipelines.store.place import versions
 from pipelines.training import description
 
 PRESENT: Mapping[str, int] = {
@@ -68,7 +68,7 @@ def test_documents_of_the_store_say_a_version_that_is_declared() -> None:
 @pytest.mark.parametrize("kind", PRESENT)
 def test_versions_are_told_apart_by_what_the_declaration_says(kind: str) -> None:
     """Each declared version of several says what the earlier ones were."""
-    text = (REPOSITORY / "pipelines/store/versions.py").read_text()
+    text = (REPOSITORY / "pipelines/store/place/versions.py").read_text()
     told = re.search(rf"^{kind}: Final = \d+\n\"\"\"(.*?)\"\"\"", text, re.M | re.S)
     if told is not None:
         assert all(re.search(rf"\b{number}\b", told[1]) for number in range(1, PRESENT[kind]))

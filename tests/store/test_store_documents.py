@@ -10,12 +10,13 @@ from test_store_ledger import DELTA, EVENT, ledger, release, roots, split_of
 
 from pipelines.corpus.same_text import normal_form
 from pipelines.errors import PrivacyGateError
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.documents import check_documents
-from pipelines.store.ledger import StoreLedger, enter_older, ledger_dir, read_ledger
-from pipelines.store.ledger_file import FILE, LedgerError
-from pipelines.store.maintenance import verify
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.documents import check_documents
+from pipelines.store.ledger.ledger import StoreLedger, enter_older, read_ledger
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.objects.ledger_lines import ledger_dir
+from pipelines.store.place.ledger_file import FILE, LedgerError
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import verify
 
 __all__ = ["roots"]
 BUDGET = {"budget_epsilon": 2.4, "budget_delta": DELTA}
@@ -104,7 +105,7 @@ def older(roots: Roots, key: str, *, is_kept: bool = True) -> None:
     made = training(roots, key, split)
     release(made)
     path = ledger_dir(roots) / FILE
-    from pipelines.store import ledger_file
+    from pipelines.store.place import ledger_file
 
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()

@@ -11,9 +11,9 @@ from support.patches import Patch
 from flows.commands.plan import plan_document
 from flows.running.spec import begin
 from pipelines.errors import PrivacyGateError
-from pipelines.store import encrypted_fs
-from pipelines.store.encrypted_fs import encryption_of, require_encrypted
-from pipelines.store.file_system import Mount, mount_of
+from pipelines.store.place import encrypted_fs
+from pipelines.store.place.encrypted_fs import encryption_of, require_encrypted
+from pipelines.store.place.file_system import Mount, mount_of
 
 
 class System:

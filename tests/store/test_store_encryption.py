@@ -23,16 +23,16 @@ from pipelines.encryption.sources import KeySource
 from pipelines.errors import ConfigError, StageError, StoreError
 from pipelines.files import read_file, read_json, write_atomic
 from pipelines.miss_rate.review_log import Decision, DecisionLog, read_decisions
-from pipelines.store import manifest as manifests
-from pipelines.store import unlocking
-from pipelines.store.home import home_of, is_here, settle
-from pipelines.store.ledger_file import LedgerError, append, readable_lines, whole_lines
-from pipelines.store.maintenance import verify
-from pipelines.store.reviews import review_state, reviews_path
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.rotation import rotate
-from pipelines.store.session import Session, child_of, make_session, open_session, read_session, save_spec
-from pipelines.store.sign_offs import enter_signature, page_path, page_state, signatures
+from pipelines.store.ledger.sign_offs import enter_signature, page_path, page_state, signatures
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects.reviews import review_state, reviews_path
+from pipelines.store.objects.session import Session, child_of, make_session, open_session, read_session, save_spec
+from pipelines.store.place import unlocking
+from pipelines.store.place.ledger_file import LedgerError, append, readable_lines, whole_lines
+from pipelines.store.place.location import home_of, is_here, settle
+from pipelines.store.place.roots import Roots, open_roots
+from pipelines.store.place.rotation import rotate
+from pipelines.store.upkeep.maintenance import verify
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 DECISION = Decision(id="1", at="2026-01-01T00:00:00Z", reviewer="a", key="k")
@@ -296,7 +296,7 @@ def test_a_rotated_key_opens_and_the_old_one_does_not(sealed: Toy, key: KeySourc
 def test_a_rotation_that_was_killed_is_ended_by_another(sealed: Toy, key: KeySource, patch: Patch) -> None:
     session = run(sealed, key)
     before, new = plaintexts(sealed, "private"), source(sealed.folder, OTHER)
-    from pipelines.store import rotation
+    from pipelines.store.place import rotation
 
     real, calls = rotation._seal_again, []
 
@@ -318,7 +318,7 @@ def test_a_rotation_that_was_killed_is_ended_by_another(sealed: Toy, key: KeySou
 
 
 def test_a_store_in_use_or_without_encryption_is_not_rotated(sealed: Toy, key: KeySource) -> None:
-    from pipelines.store.locks import store_lock
+    from pipelines.store.place.locks import store_lock
 
     session = run(sealed, key)
     with store_lock(session.roots.private), pytest.raises(StoreError, match="in use"):
@@ -330,7 +330,7 @@ def test_a_store_in_use_or_without_encryption_is_not_rotated(sealed: Toy, key: K
 
 
 def test_what_stages_can_make_again_is_not_kept(sealed: Toy, key: KeySource) -> None:
-    """Libraries would open it by its path (`pipelines.store.execute`)."""
+    """Libraries would open it by its path (`pipelines.store.building.execute`)."""
     sealed.edit("count", "def run(ctx):", "def run(ctx):\n    assert ctx.out.cache is None")
     run(sealed, key)
 

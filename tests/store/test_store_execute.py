@@ -12,11 +12,12 @@ from support.patches import Patch, patching
 from support.toy import Toy, drive, joint_manifests, objects, ran, states
 
 from pipelines.errors import ConfigError, PrivacyGateError, StageError, StoreError
-from pipelines.store import execute, runs
-from pipelines.store.maintenance import adopt, verify
-from pipelines.store.plan import make_plan
-from pipelines.store.roots import open_roots
-from pipelines.store.views import publish_views
+from pipelines.store.building import execute
+from pipelines.store.building.plan import make_plan
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import open_roots
+from pipelines.store.upkeep.maintenance import adopt, verify
+from pipelines.store.upkeep.views import publish_views
 
 EVERYTHING = {f"{s}/p-{p}" for s in ("letters", "upper") for p in "abc"} | {"count", "join"}
 
@@ -260,7 +261,7 @@ def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy:
         def fail(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch("pipelines.store.execute", "publish", fail)
+        patch("pipelines.store.building.execute", "publish", fail)
         with pytest.raises(KeyboardInterrupt):
             drive(toy.session(forced=("count",)))
     assert objects(toy) == before
@@ -268,25 +269,25 @@ def test_a_forced_rebuild_keeps_the_old_artifact_until_the_new_one_is_there(toy:
 
 
 def test_a_plug_in_that_builds_on_our_modules_follows_them(toy: Toy) -> None:
-    from pipelines.store.code import CodeDigests
-    from pipelines.store.statcache import StatCache
+    from pipelines.store.objects.code import CodeDigests
+    from pipelines.store.place.statcache import StatCache
 
     toy.session()  # forgets the modules of other tests
     toy.edit("helper", "VERSION = 0", "from pipelines.policies.detectors.digits import DigitsPolicy\n\nVERSION = 0")
     for order in (
-        [["toyproject.upper"], ["pipelines.stages.redact"]],
-        [["pipelines.stages.redact"], ["toyproject.upper"]],
+        [["toyproject.upper"], ["pipelines.stages.prepare.redact"]],
+        [["pipelines.stages.prepare.redact"], ["toyproject.upper"]],
     ):
         digests = CodeDigests(StatCache(toy.folder / "cache.json"))
         found = {tuple(references): digests.of(references) for references in order}
         assert "pipelines/policies/detectors/digits.py" in found[("toyproject.upper",)]
         assert "toyproject/helper.py" in found[("toyproject.upper",)]
-        assert "pipelines/tables.py" in found[("pipelines.stages.redact",)]
+        assert "pipelines/tables.py" in found[("pipelines.stages.prepare.redact",)]
 
 
 def test_what_all_partitions_read_is_loaded_once_and_again_when_changed(toy: Toy, patch: Patch) -> None:
     """Its manifest may list a file for each of them, and loading it each time would take the square of their number."""
-    from pipelines.store import manifest as manifests
+    from pipelines.store.objects import manifest as manifests
 
     (count,) = [outcome for outcome in drive(toy.session()) if outcome.stage == "count"]
     roots, key = toy.session().roots, count.key or ""

@@ -14,8 +14,8 @@ from support.project import small_project
 
 from flows.running.spec import begin
 from pipelines.errors import StoreError
-from pipelines.store import file_system
-from pipelines.store.file_system import Mount, mount_of, require_usable
+from pipelines.store.place import file_system
+from pipelines.store.place.file_system import Mount, mount_of, require_usable
 
 SHARED = "lookupcache=pos,"
 
@@ -75,7 +75,7 @@ def failing(number: int) -> Callable[..., Any]:
         ("pathlib.Path.rename", failing(errno.ENOTSUP), "rename a folder"),
         ("pathlib.Path.symlink_to", failing(errno.EPERM), "hold links"),
         ("os.link", failing(errno.ENOSYS), "hold links"),
-        ("pipelines.store.file_system.fsync_path", failing(errno.EINVAL), "flush"),
+        ("pipelines.store.place.file_system.fsync_path", failing(errno.EINVAL), "flush"),
         ("fcntl.flock", failing(errno.ENOLCK), "flock"),
         ("fcntl.flock", lambda *_: None, "flock"),  # as some network disks answer
         ("os.link", failing(errno.ENOSPC), "disk is full"),

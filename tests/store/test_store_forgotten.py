@@ -9,18 +9,18 @@ import pytest
 from support.patches import patching
 from test_store_ledger import roots
 
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.forgotten import (
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.objects.forgotten import (
     Subject,
     add_forgotten,
     enter_list,
     forgotten_path,
     read_forgotten,
 )
-from pipelines.store.ledger import ledger_dir
-from pipelines.store.ledger_file import FILE, LedgerError
-from pipelines.store.maintenance import verify
-from pipelines.store.roots import Roots
+from pipelines.store.objects.ledger_lines import ledger_dir
+from pipelines.store.place.ledger_file import FILE, LedgerError
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import verify
 
 __all__ = ["roots"]
 FIRST, SECOND = Subject("a.txt"), Subject("b.jsonl", "17")
@@ -58,7 +58,7 @@ def test_a_kill_between_the_list_and_its_line_is_made_good(roots: Roots) -> None
 
     for subject in (FIRST, SECOND):
         with patching() as patch:
-            patch("pipelines.store.forgotten", "append", killed)
+            patch("pipelines.store.objects.forgotten", "append", killed)
             with pytest.raises(KeyboardInterrupt):
                 add_forgotten(roots, [subject], [])
         assert read_forgotten(roots).holds(roots.secret, subject)

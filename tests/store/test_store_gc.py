@@ -7,10 +7,10 @@ import time
 
 from support.toy import Toy, drive, joint_manifests, ran
 
-from pipelines.store import runs
-from pipelines.store.maintenance import gc
-from pipelines.store.roots import FIRST_LOOK, MADE_AGAIN
-from pipelines.store.views import publish_views
+from pipelines.store.objects import runs
+from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN
+from pipelines.store.upkeep.maintenance import gc
+from pipelines.store.upkeep.views import publish_views
 
 
 def test_gc_keeps_what_the_newest_runs_used(toy: Toy) -> None:

@@ -14,12 +14,13 @@ from support.patches import Patch, patching
 from test_store_ledger_edits import make_release, reopen
 
 from pipelines.errors import ConfigError, PrivacyGateError
-from pipelines.store import home, moving
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.home import MARKER, home_of, is_here, problem_of
-from pipelines.store.ledger import copies_of, read_ledger
-from pipelines.store.ledger_file import FILE
-from pipelines.store.moving import accept_retired, acknowledge_copy, move_in, retire
+from pipelines.store.ledger import relocation as moving
+from pipelines.store.ledger.ledger import copies_of, read_ledger
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.ledger.relocation import accept_retired, acknowledge_copy, move_in, retire
+from pipelines.store.place import location as home
+from pipelines.store.place.ledger_file import FILE
+from pipelines.store.place.location import MARKER, home_of, is_here, problem_of
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_a_kill_while_a_copy_takes_over_is_made_good_by_the_next_run(folder: Pat
     retire(reopen(folder))
     roots = reopen(copy(folder))
     with patching() as patch:
-        patch(*f"pipelines.store.moving.{step}".rsplit(".", 1), _killed)
+        patch(*f"pipelines.store.ledger.relocation.{step}".rsplit(".", 1), _killed)
         with pytest.raises(KeyboardInterrupt):
             move_in(roots)
     move_in(roots)

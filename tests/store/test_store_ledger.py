@@ -16,12 +16,13 @@ from support.toy import publishing
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.context import Piece, pseudonym
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.stages.guarantee import GuaranteeConfig
-from pipelines.store.ledger import StoreLedger, ledger_dir, read_ledger
-from pipelines.store.ledger_file import FILE, LedgerError
-from pipelines.store.locks import key_lock
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.session import PartitionPlan
+from pipelines.stages.train.guarantee import GuaranteeConfig
+from pipelines.store.ledger.ledger import StoreLedger, read_ledger
+from pipelines.store.objects.ledger_lines import ledger_dir
+from pipelines.store.objects.session import PartitionPlan
+from pipelines.store.place.ledger_file import FILE, LedgerError
+from pipelines.store.place.locks import key_lock
+from pipelines.store.place.roots import Roots, open_roots
 
 EVENT = {"type": "poisson_sampled", "sample_rate": 1.0, "event": {"type": "gaussian", "noise_multiplier": 4.0}}
 DELTA = 1e-5
@@ -109,7 +110,7 @@ def test_a_kill_between_mark_and_entry_loses_nothing(roots: Roots) -> None:
         raise KeyboardInterrupt
 
     with patching() as patch:
-        patch("pipelines.store.ledger", "append", killed)
+        patch("pipelines.store.ledger.ledger", "append", killed)
         with pytest.raises(KeyboardInterrupt):
             ledger(roots, "k1", {"a": "1"}).reserve(EVENT, DELTA)
     assert states(roots) == []

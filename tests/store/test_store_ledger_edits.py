@@ -16,15 +16,16 @@ from test_store_ledger import DELTA, EVENT, ledger
 from flows.running.auditing import nights_of, settle
 from pipelines.accounting.ledger import composed_epsilon
 from pipelines.errors import ConfigError, PrivacyGateError, ReticentError
-from pipelines.store import versions
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.identity import key_of_ingredients
-from pipelines.store.ledger import StoreLedger, append, ledger_dir, locked, read_documents, read_ledger
-from pipelines.store.ledger_check import check_releases
-from pipelines.store.ledger_file import AUDITED, FILE, LedgerError
-from pipelines.store.maintenance import gc
-from pipelines.store.publish import quarantine
-from pipelines.store.roots import Roots, open_roots, private_umask
+from pipelines.store.ledger.check import check_releases
+from pipelines.store.ledger.ledger import StoreLedger, read_ledger
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
+from pipelines.store.objects.publish import quarantine
+from pipelines.store.place import versions
+from pipelines.store.place.identity import key_of_ingredients
+from pipelines.store.place.ledger_file import AUDITED, FILE, LedgerError
+from pipelines.store.place.roots import Roots, open_roots, private_umask
+from pipelines.store.upkeep.maintenance import gc
 
 LOUD = {"type": "poisson_sampled", "sample_rate": 1.0, "event": {"type": "gaussian", "noise_multiplier": 2.0}}
 

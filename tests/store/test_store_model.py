@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.toy import drive, ran, use_toy_graph
 
-from pipelines.store import runs
-from pipelines.store.plan import make_plan
+from pipelines.store.building.plan import make_plan
+from pipelines.store.objects import runs
 
 EDITS = st.one_of(
     st.tuples(st.just("width"), st.integers(0, 5)),

@@ -31,9 +31,9 @@ from support.old_stores import (
 
 from pipelines.errors import PrivacyGateError
 from pipelines.report.numbers import same_figures
-from pipelines.store import versions
-from pipelines.store.ledger import append, ledger_dir, locked, read_documents
-from pipelines.store.ledger_file import FILE, OLDER
+from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
+from pipelines.store.place import versions
+from pipelines.store.place.ledger_file import FILE, OLDER
 
 
 @pytest.fixture(params=COMMITS)

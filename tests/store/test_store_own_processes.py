@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.store import execute
+from pipelines.store.building import execute
 
 
 @pytest.mark.parametrize(("workers", "partitions", "expected"), [(8, 1, 8), (8, 3, 2), (2, 5, 1), (1, 1, 1), (4, 0, 4)])

@@ -10,10 +10,11 @@ from support.patches import Patch
 from support.toy import Toy, drive, ran
 
 from pipelines import graph
-from pipelines.store import keys, lookup, runs
-from pipelines.store import manifest as manifests
-from pipelines.store.identity import key_of_ingredients
-from pipelines.store.plan import Planned, explain, make_plan
+from pipelines.store.building import lookup
+from pipelines.store.building.plan import Planned, explain, make_plan
+from pipelines.store.objects import keys, runs
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.place.identity import key_of_ingredients
 
 BEGIN = {"outputs": {}, "metrics": {}, "state": "completed"}
 RECIPE = """

@@ -17,10 +17,10 @@ import pipelines
 from pipelines.context import Runtime
 from pipelines.graph import GRAPH
 from pipelines.methods.registry import METHODS
-from pipelines.store import code
-from pipelines.store.keys import built_with, own_ingredients
-from pipelines.store.plan import explain
-from pipelines.store.session import RunSpec, Session, make_session
+from pipelines.store.building.plan import explain
+from pipelines.store.objects import code
+from pipelines.store.objects.keys import built_with, own_ingredients
+from pipelines.store.objects.session import RunSpec, Session, make_session
 from pipelines.training.tasks.registry import TASKS
 
 ROOT = Path(pipelines.__file__).parents[1]

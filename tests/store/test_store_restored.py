@@ -10,13 +10,13 @@ import pytest
 from test_store_ledger_edits import make_release, reopen
 
 from pipelines.errors import PrivacyGateError
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.home import home_of, is_here
-from pipelines.store.ledger import read_ledger
-from pipelines.store.ledger_file import LedgerError
-from pipelines.store.maintenance import verify
-from pipelines.store.moving import acknowledge_copy, move_in
-from pipelines.store.roots import Roots
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.ledger.relocation import acknowledge_copy, move_in
+from pipelines.store.place.ledger_file import LedgerError
+from pipelines.store.place.location import home_of, is_here
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import verify
 
 
 def opened(folder: Path, state: str | None = "state") -> Roots:

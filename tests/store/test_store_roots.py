@@ -14,9 +14,9 @@ import pytest
 from support.toy import Toy, drive
 
 from pipelines.errors import PrivacyGateError, StoreError
-from pipelines.store.publish import quarantine
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.views import publish_views
+from pipelines.store.objects.publish import quarantine
+from pipelines.store.place.roots import Roots, open_roots
+from pipelines.store.upkeep.views import publish_views
 
 
 def _open(folder: Path) -> Roots:

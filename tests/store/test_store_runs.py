@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from pipelines.store import runs
-from pipelines.store.roots import Roots, open_roots, private_umask
-from pipelines.store.seals import SEAL, write_sealed
-from pipelines.store.session import Session
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import Session
+from pipelines.store.place.roots import Roots, open_roots, private_umask
+from pipelines.store.place.seals import SEAL, write_sealed
 
 RUNS = ("20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb")
 

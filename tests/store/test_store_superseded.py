@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from support.toy import publishing
 
-from pipelines.store.disk import replace_link
-from pipelines.store.locks import store_lock
-from pipelines.store.publish import quarantine
-from pipelines.store.roots import Roots, open_roots, private_umask
-from pipelines.store.superseded import remove_superseded, superseded
+from pipelines.store.objects.publish import quarantine
+from pipelines.store.place.disk import replace_link
+from pipelines.store.place.locks import store_lock
+from pipelines.store.place.roots import Roots, open_roots, private_umask
+from pipelines.store.upkeep.public_cleanup import remove_superseded, superseded
 
 
 @pytest.fixture

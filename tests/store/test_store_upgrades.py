@@ -241,7 +241,7 @@ ADDED_SINCE = {
 def test_a_document_loses_no_field_and_gets_none_unseen_without_another_version(
     before: Path, first: Path, tmp_path: Path
 ) -> None:
-    """Raise the version in `pipelines.store.versions` and write a migration, or enter the field in `ADDED_SINCE`."""
+    """Raise the version in `store.place.versions` and write a migration, or enter the field in `ADDED_SINCE`."""
     old = fields(unpack(BEFORE, tmp_path / "before"))
     new = fields(before, tmp_path / "before")
     for kind, documents in fields(first, unpack(FIRST, tmp_path / "first")).items():

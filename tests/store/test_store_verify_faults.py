@@ -8,14 +8,14 @@ import pytest
 from support.toy import Toy, drive, use_toy_graph
 
 from pipelines.errors import PrivacyGateError
-from pipelines.store import runs
-from pipelines.store.acknowledge import acknowledge_damage
-from pipelines.store.identity import check_identity
-from pipelines.store.maintenance import verify
-from pipelines.store.moving import move_in
-from pipelines.store.roots import Roots, open_roots, private_umask
-from pipelines.store.session import save_spec
-from pipelines.store.statcache import StatCache
+from pipelines.store.ledger.recovery import acknowledge_damage
+from pipelines.store.ledger.relocation import move_in
+from pipelines.store.objects import runs
+from pipelines.store.objects.session import save_spec
+from pipelines.store.place.identity import check_identity
+from pipelines.store.place.roots import Roots, open_roots, private_umask
+from pipelines.store.place.statcache import StatCache
+from pipelines.store.upkeep.maintenance import verify
 
 
 @pytest.fixture

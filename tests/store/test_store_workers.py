@@ -9,10 +9,10 @@ import pytest
 from support.toy import Toy, use_toy_graph
 
 from pipelines.errors import StageError
-from pipelines.store.execute import execute
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import make_session, open_session, save_spec
-from pipelines.store.workers import PARTITIONS, Answer, Builder, Request
+from pipelines.store.building.execute import execute
+from pipelines.store.building.workers import PARTITIONS, Answer, Builder, Request
+from pipelines.store.objects.session import make_session, open_session, save_spec
+from pipelines.store.place.outcome import Outcome
 
 
 class Backwards:

@@ -8,8 +8,8 @@ from pathlib import Path
 from flows.running.spec import open_store
 from flows.settings import load_settings
 from pipelines.files import read_json
-from pipelines.store.home import MARKER
-from pipelines.store.seals import SEAL, write_sealed
+from pipelines.store.place.location import MARKER
+from pipelines.store.place.seals import SEAL, write_sealed
 
 
 def copied(project: Path, target: Path) -> Path:

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.artifacts import Artifact
 from pipelines.context import StageContext
-from pipelines.stages import evaluate
+from pipelines.stages.train import evaluate
 from pipelines.training.scoring.evaluation import Evaluation
 from pipelines.training.scoring.figures import figures_document
 from support.contexts import artifact, stage_context

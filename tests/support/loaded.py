@@ -10,8 +10,8 @@ import pkgutil
 from pathlib import Path
 
 import pipelines
-from pipelines.store import code
-from pipelines.store.statcache import StatCache
+from pipelines.store.objects import code
+from pipelines.store.place.statcache import StatCache
 from support.losses import remember_losses
 
 _IMPORTED_LATE = ("spacy", "tokenizers", "transformers.models.gpt2.modeling_gpt2", "scipy.stats")
@@ -27,6 +27,6 @@ def load_library() -> None:
     code.scan_source = functools.cache(code.scan_source)
     code.CodeDigests(StatCache(Path(os.devnull))).of(modules)
 
-    from pipelines.stages.redact import RedactConfig
+    from pipelines.stages.prepare.redact import RedactConfig
 
     RedactConfig(policies=["high_entity"]).redactor_spec().make()

@@ -14,12 +14,12 @@ from flows.arguments import app
 from flows.running.lifecycle import finish, retire
 from flows.running.spec import begin
 from pipelines.graph import GRAPH
-from pipelines.store import manifest as manifests
-from pipelines.store import runs
-from pipelines.store.execute import Outcome, execute
-from pipelines.store.manifest import Manifest
-from pipelines.store.roots import Roots, open_roots
-from pipelines.store.session import open_session
+from pipelines.store.building.execute import Outcome, execute
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.objects.manifest import Manifest
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.roots import Roots, open_roots
 from pipelines.walks import usual
 from support import TESTS
 

@@ -20,12 +20,12 @@ import pytest
 from pipelines import graph
 from pipelines.context import Piece, Runtime
 from pipelines.stage import Input, Stage, Table
-from pipelines.store.execute import execute
-from pipelines.store.manifest import Manifest, measure
-from pipelines.store.outcome import Outcome
-from pipelines.store.publish import prepare_build, publish
-from pipelines.store.roots import Roots, private_umask
-from pipelines.store.session import PartitionPlan, RunSpec, Session, make_session
+from pipelines.store.building.execute import execute
+from pipelines.store.objects.manifest import Manifest, measure
+from pipelines.store.objects.publish import prepare_build, publish
+from pipelines.store.objects.session import PartitionPlan, RunSpec, Session, make_session
+from pipelines.store.place.outcome import Outcome
+from pipelines.store.place.roots import Roots, private_umask
 
 STAGES = {
     "letters": """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 
 from pipelines.errors import ConfigError
-from pipelines.store.session import open_session
-from pipelines.store.workers import Executor
+from pipelines.store.building.workers import Executor
+from pipelines.store.objects.session import open_session
 
 _PACKAGES = {"dask": "distributed", "ray": "ray"}
 

@@ -19,12 +19,12 @@ from typing import ClassVar, Final
 from flows.running.executors.worker import Terms, environment_of, stage_keys_of, told
 from flows.running.installation import code_digest
 from pipelines.errors import ExecutorError, StageError
-from pipelines.store.disk import disk_error
-from pipelines.store.file_system import mount_of
-from pipelines.store.locks import is_locked
-from pipelines.store.roots import Roots, private_umask
-from pipelines.store.session import open_session
-from pipelines.store.workers import Answer, Request
+from pipelines.store.building.workers import Answer, Request
+from pipelines.store.objects.session import open_session
+from pipelines.store.place.disk import disk_error
+from pipelines.store.place.file_system import mount_of
+from pipelines.store.place.locks import is_locked
+from pipelines.store.place.roots import Roots, private_umask
 
 ATTEMPTS: Final = 3
 """How often the engine may be lost while a stage runs."""
@@ -69,7 +69,7 @@ class Cluster(ABC):
         self._lock = threading.Lock()
 
     def build(self, requests: Sequence[Request]) -> Iterator[tuple[int, Answer]]:
-        """As `pipelines.store.workers.Executor.build`. The engine starts, or is joined, when it is first needed.
+        """Builds as `store.building.workers.Executor.build` does. Starts or joins the engine at the first call.
 
         Raises:
             ExecutorError: it cannot be reached, its workers cannot take part, or it was lost again and again.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from flows.running.executors.cluster import Cluster
 from flows.running.executors.worker import Terms, build_partition, check_worker
 from pipelines.errors import ExecutorError
-from pipelines.store.workers import Answer, Request
+from pipelines.store.building.workers import Answer, Request
 
 _LOOK_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 30.0

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from flows.running.executors.worker import Terms, build_partition, check_worker
 from pipelines.processes import die_with_parent
-from pipelines.store.workers import Request
+from pipelines.store.building.workers import Request
 
 Call = Literal["connect", "check", "build", "leave"]
 

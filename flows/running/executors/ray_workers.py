@@ -15,7 +15,7 @@ from flows.running.executors.ray_driver import Call, drive
 from flows.running.executors.worker import Terms
 from pipelines.errors import ConfigError, ExecutorError
 from pipelines.processes import ignore_interrupts
-from pipelines.store.workers import Answer, Request
+from pipelines.store.building.workers import Answer, Request
 
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0

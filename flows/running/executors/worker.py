@@ -23,15 +23,15 @@ from flows.running.temporary import temporary_files
 from pipelines.encryption.sources import KeySource
 from pipelines.errors import ExecutorError, ReticentError, StageError
 from pipelines.graph import GRAPH
-from pipelines.store.disk import disk_error
-from pipelines.store.execute import execute
-from pipelines.store.identity import key_of_ingredients
-from pipelines.store.keys import own_ingredients
-from pipelines.store.locks import is_locked
-from pipelines.store.lookup import key_of
-from pipelines.store.outcome import Outcome
-from pipelines.store.session import Session, open_session
-from pipelines.store.workers import Request
+from pipelines.store.building.execute import execute
+from pipelines.store.building.lookup import key_of
+from pipelines.store.building.workers import Request
+from pipelines.store.objects.keys import own_ingredients
+from pipelines.store.objects.session import Session, open_session
+from pipelines.store.place.disk import disk_error
+from pipelines.store.place.identity import key_of_ingredients
+from pipelines.store.place.locks import is_locked
+from pipelines.store.place.outcome import Outcome
 
 _EXIT_SECONDS: Final = 2.0
 """From the answer that a partition took too long to the end of the process, which frees the lock of its key."""

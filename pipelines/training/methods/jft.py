@@ -1,6 +1,6 @@
 """JFT: just fine-tune twice (Shi et al. 2022, section 4).
 
-    phase 1, redacted fine-tune (`pipelines/stages/train_phase1.py`, an artifact of its own), by variant:
+    phase 1, redacted fine-tune (`pipelines/stages/train/phase1.py`, an artifact of its own), by variant:
         direct                     AdamW on the redacted text of all rows                            (section 4.1)
         manual_screening           AdamW on the few redacted rows that people have screened          (section 4.3)
         light_noise                DP-AdamW on the redacted text, noise by the miss rate m           (section 4.3)

@@ -1,0 +1,1 @@
+"""Stages of the audit: attacks on a trained model."""

@@ -1,0 +1,207 @@
+"""Audit: what the attacks found, and lower bounds on epsilon beside what the accountant says of the same training."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.context import StageContext
+from pipelines.stages.audit.config import AuditConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from pipelines.attacks.epsilon_trials import Trials
+
+SCHEMA_VERSION: Final = 1
+ESTIMATOR: Final = "f_dp"
+"""The estimator whose bound is shown first: it supposes nothing but fair coins. Fixed, whatever the others give."""
+_ATTACKED_VARIANT: Final = "missed"
+MODEL: Final = "the audit's model"
+"""What is attacked beside the method's steps, as the report names it."""
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``audit.json``: figures of all attacks, bounds on epsilon, and whether they refute the claim. Private."""
+    import numpy as np
+
+    from pipelines.accounting.events import from_json, is_silent
+    from pipelines.attacks.nights import Nights
+    from pipelines.attacks.summary import (
+        ACROSS_DOMAINS,
+        LEFT_OPEN,
+        estimates_shown,
+        extraction_summary,
+        membership_summary,
+    )
+
+    # Identifiers of games are fresh, as their coins are: what several nights say together counts each coin once.
+    rng = np.random.default_rng(ctx.seed if ctx.configs["train"].insecure_test_seed else None)
+    found = {
+        name: ctx.input(f"audit_{stage}").json(f"{name}.json")
+        for name, stage in (("membership", "membership"), ("extraction", "extraction"), ("exposure", "canaries"))
+    }
+    not_attacked = {name: document["not_attacked"] for name, document in found.items() if "not_attacked" in document}
+    domains = ctx.input("audit_domains").json("domains.json") if "audit_domains" in ctx.inputs else None
+    if domains is None:
+        not_attacked["domains"] = "audit.domains is off; it trains one more model for each domain"
+    games: list[AuditedGame] = []
+    if is_silent(from_json(ctx.input("audit_model").json("events.json")["event"])):
+        not_attacked["epsilon"] = "the training touched no private record"
+    else:
+        if "exposure" in not_attacked:
+            not_attacked["epsilon"] = not_attacked["exposure"]
+        else:
+            games.append(_attack_on_model(ctx, rng))
+        on_steps, not_played = _games_on_steps(ctx, rng)
+        games += on_steps
+        if not_played is not None:
+            not_attacked["steps"] = not_played
+    # The games on steps first: they are the stronger tests, and the stake falls from one to the next.
+    evidence = [(game.identifier, game.p_value) for game in reversed(games) if game.p_value is not None]
+    # What several nights say together, the ledger keeps (`flows.running.auditing`): this is what this one says alone.
+    state = Nights()
+    for identifier, p_value in evidence:
+        state = state.after(identifier, p_value)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "exposure": None if "exposure" in not_attacked else found["exposure"],
+        "membership": None if "membership" in not_attacked else membership_summary(found["membership"]),
+        "extraction": None if "extraction" in not_attacked else extraction_summary(found["extraction"]),
+        "domains": domains,
+        **_lower_bound(None if "epsilon" in not_attacked else games[0]),
+        "estimates": estimates_shown([(game.name, game.claimed, game.estimates) for game in games]),
+        "evidence": [{"audit": identifier, "p_value": p_value} for identifier, p_value in evidence],
+        "p_value": min(1.0, len(evidence) * min(p for _, p in evidence)) if evidence else None,
+        "alarm": state.is_alarm,
+        "attacked": [game.attacked for game in games if game.attacked is not None],
+        "power": _power(ctx) if any(game.attacked for game in games) else None,
+        "not_attacked": not_attacked,
+        "left_open": [*LEFT_OPEN, *((ACROSS_DOMAINS,) if domains is None else ())],
+    }
+    ctx.out.json("audit.json", document)
+    lower = document["epsilon_lower"]
+    return {"epsilon_lower": lower["value"] if lower else None, "epsilon_claimed": document["epsilon_claimed"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditedGame:
+    """A game of coins that was played, and what it says.
+
+    Attributes:
+        name: for people.
+        identifier: of its coins: evidence of the same coins counts once.
+        claimed: the accountant's epsilon of what was attacked, for the game's relation, delta and group size; None
+            where nothing finite is claimed.
+        estimates: documents of the lower bounds, the one that is shown first at the front.
+        p_value: of the claim; None where there is none.
+        attacked: which code, of which method, and the p-value of each test; None for a model.
+    """
+
+    name: str
+    identifier: str
+    claimed: float | None
+    estimates: Sequence[Mapping[str, Any]]
+    p_value: float | None
+    attacked: Mapping[str, Any] | None = None
+
+
+def _power(ctx: StageContext) -> dict[str, Any] | None:
+    """How often faults of such steps were caught (`pipelines.attacks.engine_power`)."""
+    from pipelines.attacks.engine_power import measured_power
+
+    takes_spans: bool = ctx.configs["train"].method_spec().needs_lstm
+    return measured_power(ctx.configs["audit"].num_trials, takes_spans=takes_spans)
+
+
+def _lower_bound(attack: AuditedGame | None) -> dict[str, Any]:
+    if attack is None:
+        return {"epsilon_lower": None, "epsilon_claimed": None}
+    keys = ("value", "confidence", "delta", "relation", "estimator", "ceiling")
+    return {
+        "epsilon_lower": {name: attack.estimates[0][name] for name in keys},
+        "epsilon_claimed": attack.claimed,
+    }
+
+
+def _attack_on_model(ctx: StageContext, rng: np.random.Generator) -> AuditedGame:
+    """Which canaries the audit's own model trained on, by its losses."""
+    from pipelines.accounting.accountants import epsilon
+    from pipelines.accounting.events import NeighboringRelation, adds_no_noise, from_json
+    from pipelines.attacks.epsilon_comparison import ClaimedProfile, claim_p_value
+    from pipelines.attacks.epsilon_estimates import epsilon_estimates
+
+    config: AuditConfig = ctx.configs["audit"]
+    events = ctx.input("audit_model").json("events.json")
+    event, delta, relation = from_json(events["event"]), events["target_delta"], NeighboringRelation.ADD_OR_REMOVE_ONE
+    identifier, trials = _trials(ctx)
+    made = epsilon_estimates(trials, delta=delta, confidence=config.confidence, rng=rng, group_size=config.copies)
+    # An epsilon of single records says nothing of a coin that adds several.
+    is_claimed = config.copies == 1 and not adds_no_noise(event)
+    return AuditedGame(
+        name=MODEL,
+        identifier=identifier,
+        claimed=epsilon(event, delta, relation) if is_claimed else None,
+        estimates=[made[name].document() for name in sorted(made, key=lambda name: name != ESTIMATOR)],
+        p_value=claim_p_value(trials, ClaimedProfile.of(event, relation), rng=rng) if is_claimed else None,
+    )
+
+
+def _trials(ctx: StageContext) -> tuple[str, Trials]:
+    """The canaries that no policy found, and what each is scored: how much less the audit's model loses on it.
+
+    Identified by the canaries' own names, which are random: another training has others.
+    """
+    from pipelines.attacks.epsilon_trials import Trials
+    from pipelines.stages.audit.canaries import EXPOSURES
+    from pipelines.stages.audit.canary_table import CANARIES
+
+    rows = ctx.input("audit_canaries").table(EXPOSURES).rows(("canary_id", "variant", "loss", "loss_released"))
+    scores = {
+        row["canary_id"]: row["loss_released"] - row["loss"] for row in rows if row["variant"] == _ATTACKED_VARIANT
+    }
+    coins = {
+        row["canary_id"]: row["is_included"]
+        for row in ctx.input("audit_model").table(CANARIES).rows(("canary_id", "variant", "is_included"))
+        if row["variant"] == _ATTACKED_VARIANT
+    }
+    return hashlib.sha256("\n".join(sorted(coins)).encode()).hexdigest(), Trials.joined(scores, coins)
+
+
+def _games_on_steps(ctx: StageContext, rng: np.random.Generator) -> tuple[list[AuditedGame], str | None]:
+    """The games on the method's noised steps (`pipelines.stages.audit.steps`), and why one was not played."""
+    from pipelines.attacks.conformance import combined
+    from pipelines.attacks.epsilon_estimates import epsilon_estimates
+    from pipelines.attacks.white_box import ENGINE_PLANS
+    from pipelines.stages.audit.steps import played_games
+
+    config: AuditConfig = ctx.configs["audit"]
+    delta = ctx.input("audit_model").json("events.json")["target_delta"]
+    games, not_played = played_games(ctx)
+    found = []
+    for game, played in games:
+        made = epsilon_estimates(played.trials, delta=delta, confidence=config.confidence, rng=rng, plans=ENGINE_PLANS)
+        tests = played.p_values(rng)
+        p_value = combined(tests.values())
+        found.append(
+            AuditedGame(
+                name=game.name,
+                identifier=rng.bytes(32).hex(),
+                claimed=played.claimed(delta),
+                estimates=[estimate.document() for estimate in made.values()],
+                p_value=p_value,
+                attacked={
+                    "game": game.name,
+                    "method": game.method,
+                    "code": game.path,
+                    "noise_multiplier": game.noise_multiplier,
+                    "sample_rate": game.sample_rate,
+                    "num_processes": ctx.runtime.num_processes,
+                    "p_value": p_value,
+                    "tests": [{"name": name, "p_value": value} for name, value in tests.items()],
+                },
+            )
+        )
+    return found, not_played

@@ -1,0 +1,108 @@
+"""Audit: the games on the noised steps of the run's own method, and on those of its first phase."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pipelines.accounting.events import Event, PoissonSampled
+    from pipelines.attacks.training_game import PlayedTraining, TrainingGame
+    from pipelines.stages.train.config import TrainConfig
+
+NOT_PLAYED: Final = (
+    "the method is of another package and could not be planned on canaries ({}): the steps that it takes were not "
+    "attacked"
+)
+
+
+def played_games(ctx: StageContext) -> tuple[list[tuple[TrainingGame, PlayedTraining]], str | None]:
+    """Plays a game for each kind of noised step that the run's method takes, with its noise and rate.
+
+    The games have records of their own. What is claimed of them is finite, whatever else the training did, and whatever
+    a canary of the audit's model is. They run in as many processes of this machine as the training.
+
+    Returns:
+        The games, and why one could not be played; None where all were.
+
+    Raises:
+        PrivacyGateError: a training took other steps than it planned.
+    """
+    games, found = list(_games(ctx)), []
+    for game in games:
+        ctx.run.progress(0, None, f"playing against {game.name}")
+        try:
+            found.append((game, _played(ctx, game)))
+        except Exception as error:
+            if is_ours(game.method):
+                raise
+            return found, NOT_PLAYED.format(type(error).__name__)
+    return found, None
+
+
+def is_ours(method: str) -> bool:
+    """Whether a method is one of this package."""
+    from pipelines.methods.registry import METHODS
+
+    return method in METHODS
+
+
+def _games(ctx: StageContext) -> Iterator[TrainingGame]:
+    from pipelines.accounting.events import from_json
+    from pipelines.attacks.training_game import TrainingGame
+
+    events, figures = (ctx.input("audit_model").json(name) for name in ("events.json", "figures.json"))
+    config: TrainConfig = ctx.configs["train"]
+    own: dict[str, Any] = {
+        "method": config.method,
+        "own": config.of_method(),
+        "num_canaries": ctx.configs["audit"].num_trials,
+        "max_grad_norm": events["max_grad_norm"],
+        "device": ctx.runtime.device,
+    }
+    noise, rate = (figures.get(name) for name in ("noise_multiplier", "sample_rate"))
+    if noise and rate:
+        yield TrainingGame(**own, noise_multiplier=noise, sample_rate=rate)
+    if config.method_spec().first_phase is not None and events.get("phases"):
+        first = _sampled(from_json(events["phases"][0]["event"]))
+        if first is not None and first.event.noise_multiplier:
+            yield TrainingGame(
+                **own,
+                is_first_phase=True,
+                noise_multiplier=first.event.noise_multiplier,
+                sample_rate=first.sample_rate,
+            )
+
+
+def _sampled(event: Event) -> PoissonSampled | None:
+    """The noised step of a phase; None where it has none."""
+    from pipelines.accounting.events import PoissonSampled, SelfComposed
+
+    step = event.event if isinstance(event, SelfComposed) else None
+    return step if isinstance(step, PoissonSampled) else None
+
+
+def _played(ctx: StageContext, game: TrainingGame) -> PlayedTraining:
+    from pipelines.stages.train.ranks import on_ranks
+
+    config: TrainConfig = ctx.configs["train"]
+    # Fresh coins each night, or what several nights say together would count one coin twice.
+    seed = ctx.seed if config.insecure_test_seed else secrets.randbits(63)
+    count = ctx.runtime.num_processes if config.method_spec().shares_steps else 1
+    here = replace(ctx, runtime=replace(ctx.runtime, num_processes=count, num_machines=1))
+    found: PlayedTraining = on_ranks(here, play, game, seed, ctx.out.scratch.fresh("game").folder)["played"]
+    return found
+
+
+def play(ctx: StageContext, game: TrainingGame, seed: int, folder: Path) -> dict[str, Any]:
+    """Plays a game, in this process or in each of those that train together; ``folder`` is for checkpoints."""
+    from pipelines.attacks.attack_training import play_training
+
+    del ctx
+    return {"played": play_training(game, seed, folder)}

@@ -1,0 +1,1 @@
+"""Stages of preparation: raw text to redacted, measured, public and private sets."""

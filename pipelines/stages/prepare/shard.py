@@ -1,0 +1,90 @@
+"""Shard: part the training rows into public and private.
+
+Confidentially Redacted Training, Algorithm 1, lines 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from pipelines.config import StageConfig
+from pipelines.context import StageContext
+
+
+class ShardConfig(StageConfig):
+    """The ``[shard]`` table. What is private follows from the masks, the flags, and what the gate holds."""
+
+    publish: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether the rows that nothing was found in are published as a table. auto: only where the method "
+        "trains on them as public ones (crt). A missed secret in a published row is given away whatever the method "
+        "is, so claims then rest on delta2.",
+    )
+    keep_superseded: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether tables and reports of earlier runs stay in the public root when a run has published "
+        "others in their place. Claims do not cover them, and say so.",
+    )
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes ``private.parquet``, ``public.parquet`` and ``figures.json``, all of them to the private root.
+
+    Only rows of the fold ``train`` are written. Private rows keep corpus order; public rows are in the order of
+    their contents' hash. The stage `publish` decides whether they are published, and how. A row that the
+    gate holds is private, and what was found in it is masked: some methods read private rows without noise.
+
+    Raises:
+        PrivacyGateError: a row with a mask was about to be put on the public side.
+        StageError: the gate holds rows that are not there, or are private anyway.
+    """
+    from pipelines.errors import StageError
+    from pipelines.mask import MASK
+    from pipelines.policies.held import HELD, held_rows, masked_text
+    from pipelines.policies.sharding import SHARD, ContentOrder, check_public, is_private
+    from pipelines.policies.tables import REDACTED
+
+    source = ctx.input("redact").table(REDACTED)
+    flags = ("is_duplicate", "failed_closed", "flagged_by_conservative", "fold")
+    total = source.num_rows
+    figures = dict.fromkeys(("num_public", "num_private", "num_public_tokens", "num_private_tokens", "num_all_mask"), 0)
+    held = held_rows([ctx.input("gate").table(HELD, ctx.partition)])
+    figures["num_held"] = len(held)
+    done = 0
+    with ctx.out.scratch.emptied("public") as scratch, ContentOrder(scratch, total) as order:
+        with ctx.out.table(SHARD, "private") as private:
+            for batch in source.batches((*SHARD.names, *flags)):
+                for row in batch.to_pylist():
+                    if row["fold"] != "train":
+                        continue
+                    ranges = held.pop((row["doc_id"], row["sentence_index"]), None)
+                    if ranges is not None:
+                        if is_private(row):
+                            raise StageError("the gate holds a row that is private anyway; rerun gate")
+                        row["redacted_text"] = masked_text(row["redacted_text"], ranges)
+                        row["num_masked_tokens"] = min(row["num_tokens"], len(ranges))
+                    side = "private" if ranges is not None or is_private(row) else "public"
+                    figures[f"num_{side}"] += 1
+                    figures[f"num_{side}_tokens"] += row["num_tokens"]
+                    figures["num_all_mask"] += not row["redacted_text"].replace(MASK, "").strip() and (
+                        MASK in row["redacted_text"]
+                    )
+                    kept = {name: row[name] for name in SHARD.names}
+                    if side == "private":
+                        private.append(**kept)
+                    else:
+                        check_public(kept)  # all of them, before the public file is opened
+                        order.add(kept)
+                done += batch.num_rows
+                ctx.run.progress(done, total, "sentences parted")
+        if held:
+            raise StageError(f"the gate holds {len(held)} rows that are not there; rerun gate")
+        with ctx.out.table(SHARD, "public") as public:
+            for row in order.sorted_rows():
+                public.append(**row)
+    ctx.out.json("figures.json", figures)
+    return figures

@@ -1,0 +1,168 @@
+"""Stability: which caught secrets of the sample are redacted stably (`pipelines.miss_rate.stability`).
+
+``stability.parquet``, one row for each run of tokens that is a caught secret, or a piece of one, of a reviewed
+sentence: ``is_stable``, ``is_stable_together``, ``reason``. Nothing is measured, and the table is empty, where nobody
+says what is a secret on whom a guarantee may rest (``estimate.source`` is proxy or none).
+
+The policies run once more on these sentences, so this is a step of its own, and partition by partition: what was
+finished outlasts a kill, and another partition's sentences measure nothing anew here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pipelines.miss_rate.review import StabilityVerdict
+    from pipelines.miss_rate.sampling import SentenceId
+    from pipelines.miss_rate.stability import Mark, Scope
+    from pipelines.policies.judging.apply import Redactor
+    from pipelines.policies.judging.judge import Request
+
+_SENTENCES_WORTH_A_PROCESS = 5_000
+"""As in `pipelines.stages.prepare.redact`."""
+
+
+def run(ctx: StageContext) -> Mapping[str, Any]:
+    """Writes ``stability.parquet`` to the private root.
+
+    Raises:
+        ConfigError: a policy or the model cannot be loaded.
+        StageError: a sampled sentence is missing from the tables.
+    """
+    from contextlib import ExitStack
+
+    from pipelines.miss_rate.review import worse
+    from pipelines.miss_rate.tables import STABILITY
+
+    reasons: Counter[str] = Counter()
+    num_secrets = num_unstable_together = 0
+    with ExitStack() as stack, ctx.out.table(STABILITY) as writer:
+        for scope, verdicts in _judged(ctx, stack):
+            found: dict[tuple[int, int, int], StabilityVerdict] = {}
+            for pieces, verdict in zip(scope.secrets, verdicts, strict=True):
+                num_secrets += 1
+                reasons[verdict.reason] += 1
+                num_unstable_together += verdict.is_stable and not verdict.is_stable_together
+                for piece in pieces:
+                    at = piece.row, piece.start_token, piece.end_token
+                    found[at] = worse(found[at], verdict) if at in found else verdict
+            for (row, start_token, end_token), verdict in sorted(found.items()):
+                writer.append(
+                    doc_id=scope.rows[row]["doc_id"],
+                    sentence_index=scope.rows[row]["sentence_index"],
+                    start_token=start_token,
+                    end_token=end_token,
+                    **verdict._asdict(),
+                )
+            ctx.run.progress(num_secrets, None, "secrets masked by hand")
+    return {
+        "num_caught_secrets": num_secrets,
+        "num_unstable_secrets": num_secrets - reasons["stable"],
+        "num_unstable_together": num_unstable_together,
+    }
+
+
+def _judged(ctx: StageContext, stack: ExitStack) -> Iterable[tuple[Scope, list[StabilityVerdict]]]:
+    """The caught secrets of the partition with their verdicts. Policies are loaded only where there are some."""
+    from pipelines.corpus.split import Splitter
+    from pipelines.miss_rate.sampling import Partition
+    from pipelines.miss_rate.stability import gold_marks, judge_all, scopes
+    from pipelines.miss_rate.tables import CHOSEN
+
+    source, redact, how = ctx.configs["estimate"].source, ctx.configs["redact"], ctx.configs["split"]
+    if source in ("none", "proxy"):
+        return ()
+    partition = Partition(ctx.partition or "", ctx.input("split"), ctx.input("redact"))
+    table = ctx.input("sample").table(CHOSEN, ctx.partition).read()
+    chosen: set[SentenceId] = set(zip(table["doc_id"].to_pylist(), table["sentence_index"].to_pylist(), strict=True))
+    gold: dict[SentenceId, list[Mark]] = {}
+    if source != "human":
+        gold = gold_marks(partition.gold, partition.documents, chosen)
+    policies = _Policies(ctx, stack, num_sentences=len(chosen))
+    found = scopes(
+        partition,
+        chosen,
+        gold,
+        _Reviewers(ctx) if source != "gold" else lambda row: (),
+        whole_documents=redact.may_look_at_documents() and policies.look_at_documents(),
+    )
+    if redact.replacement != "mask":
+        found = map(_with_masks, found)
+    tokenise = Splitter(language=how.language, mode=how.mode, model=how.model).tokens
+    return judge_all(found, policies, tokenise, min_tokens=ctx.configs["dedup"].min_tokens)
+
+
+def _with_masks(scope: Scope) -> Scope:
+    """The scope as masks would leave it: whether policies find the same again is asked of masks.
+
+    What stands in their place is another text in every world; claims give no credit for it.
+    """
+    from pipelines.policies.judging.tables import text_with_masks
+
+    return dataclasses.replace(scope, rows=[{**row, "redacted_text": text_with_masks(row)} for row in scope.rows])
+
+
+class _Reviewers:
+    """The secrets that people see in a sentence."""
+
+    def __init__(self, ctx: StageContext) -> None:
+        from pipelines.miss_rate.judgements import HumanJudge
+        from pipelines.miss_rate.review_log import ballots_of, read_decisions
+
+        self._judge = HumanJudge(
+            ctx.run.secret, ballots_of(read_decisions(*ctx.outside.reviews)) if ctx.outside.reviews else {}
+        )
+
+    def __call__(self, row: Mapping[str, Any]) -> Iterable[Mark]:
+        from pipelines.miss_rate.judgements import tokens_of
+        from pipelines.miss_rate.stability import Mark
+
+        judgement = self._judge.judgement(row) if self._judge.ballots else None
+        for number, secret in enumerate(judgement.secrets if judgement else ()):
+            tokens = tokens_of(secret, row["token_starts"], row["token_ends"])
+            if tokens is not None:
+                yield Mark((f"seen in {row['sentence_index']}", number), secret.start, secret.end, *tokens)
+
+
+class _Policies:
+    """The policies of ``[redact]``, as the redact stage runs them; loaded when they are first asked.
+
+    The conservative policy and those that are only watched mask nothing, and are left out.
+    """
+
+    def __init__(self, ctx: StageContext, stack: ExitStack, *, num_sentences: int) -> None:
+        self._redact, self._separator = ctx.configs["redact"], ctx.configs["corpus"].separator()
+        self._workers = max(1, min(ctx.run.processes, num_sentences // _SENTENCES_WORTH_A_PROCESS))
+        self._stack = stack
+
+    @cached_property
+    def _redactor(self) -> Redactor:
+        from pipelines.policies.judging.apply import Redactor
+
+        spec = dataclasses.replace(self._redact.redactor_spec(self._separator), conservative=None, observed=())
+        return self._stack.enter_context(Redactor.from_spec(spec, self._workers))
+
+    def look_at_documents(self) -> bool:
+        """Whether any of them wants to see whole documents."""
+        return self._redactor.looks_at_documents
+
+    def __call__(self, documents: Sequence[Sequence[Request]]) -> list[list[str]]:
+        from pipelines.policies.judging.tables import redacted
+
+        requests = [request for rows in documents for request in rows]
+        names = [str(number) for number, rows in enumerate(documents) for _ in rows]
+        verdicts = iter(self._redactor.judge(requests, names))
+        collapse = self._redact.collapse
+        return [
+            [redacted(row.text, row.starts, row.ends, next(verdicts), collapse=collapse)[0] for row in rows]
+            for rows in documents
+        ]

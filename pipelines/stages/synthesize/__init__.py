@@ -1,0 +1,1 @@
+"""Stages of synthesis: text that a trained model writes, checked before it is published."""

@@ -1,0 +1,1 @@
+"""Stages of training: the model, its guarantee and the report."""

@@ -1,0 +1,115 @@
+"""Which settings of ``[train]`` do not go together. Checked without torch, before anything runs."""
+
+from __future__ import annotations
+
+from pipelines.errors import ConfigError
+from pipelines.mask import Replacement
+from pipelines.stages.train.settings import TrainSettings
+
+
+def check_together(config: TrainSettings) -> None:
+    """Checks task, model and control tokens against each other.
+
+    Raises:
+        ConfigError: two settings contradict each other; the message says which, and what to do.
+    """
+    _check_task(config)
+    if config.is_pretrained():
+        _check_pretrained(config)
+    else:
+        _check_scratch(config)
+    _check_tokens(config)
+
+
+def check_replacement(config: TrainSettings, replacement: Replacement) -> None:
+    """Checks the method against what stands in the place of masked text.
+
+    Raises:
+        ConfigError: the method does something with masks, and there are none.
+    """
+    if replacement == "mask":
+        return
+    if config.method_spec().needs_masks:
+        raise ConfigError(
+            f"method {config.method} needs masks, and redact.replacement = {replacement!r} writes none: set "
+            "redact.replacement = 'mask', or choose a method that takes redacted text as it is (crt, anonymized)"
+        )
+    if config.typed_masks and config.uses("typed_masks"):
+        raise ConfigError(
+            f"train.typed_masks writes masks, and redact.replacement = {replacement!r} writes other text: leave one of "
+            "them out"
+        )
+
+
+def _check_task(config: TrainSettings) -> None:
+    from pipelines.training.tasks.templates import choose_template
+
+    task, method = config.task_spec(), config.method_spec()
+    if config.record != task.record_of(config.record):
+        raise ConfigError(
+            f"a record of task = {config.task!r} is a {task.record}, not a {config.record}; leave record out"
+        )
+    if not task.takes_lstm and config.architecture() == "lstm":
+        raise ConfigError(f"the LSTM is a language model; task = {config.task!r} needs a transformer")
+    if task.needs_pretrained and not config.is_pretrained():
+        raise ConfigError(f"task = {config.task!r} needs a pretrained model: smollm2, minilm, a folder or a hub name")
+    if method.view.asks_for_masks and not task.writes_text:
+        raise ConfigError(
+            f"method {config.method} learns to write masks, and a {config.task} writes nothing; it is redacted there"
+        )
+    if config.head() != "causal":
+        if config.adaptation == "prefix":
+            raise ConfigError("adaptation = 'prefix' needs a causal language model; choose full, lora or top2")
+        choose_template(config.template, config.classes, config.label_words)
+
+
+def _check_pretrained(config: TrainSettings) -> None:
+    from pipelines.training.models.sources import origin_of
+
+    if origin_of(config.model) != "hub" and config.model_revision is not None:
+        raise ConfigError("model_revision belongs to a model on the hub, and to no other")
+    if origin_of(config.model) == "folder" and not config.model_is_public:
+        raise ConfigError(
+            "train.model names a folder: set train.model_is_public = true if neither the model's weights nor its "
+            "vocabulary were made from this corpus, for claims rest on that; else name a package or a hub model"
+        )
+    if config.method_spec().needs_lstm:
+        raise ConfigError(f"method {config.method} trains the LSTM of its paper; leave train.model out")
+    if config.tokenizer in ("bpe_public", "bytes") and config.adaptation != "scratch":
+        raise ConfigError(
+            f"tokenizer = {config.tokenizer!r} does not fit the weights of {config.model}; leave it out, or set "
+            "adaptation = 'scratch'"
+        )
+    sizes = ("num_layers", "num_heads", "embedding_size")
+    if given := [name for name in sizes if getattr(config, name) is not None]:
+        raise ConfigError(f"{given[0]} belongs to a model from scratch; a pretrained one brings its sizes")
+
+
+def _check_scratch(config: TrainSettings) -> None:
+    config.shape()
+    if config.adaptation not in ("full", "scratch"):
+        raise ConfigError(f"adaptation = {config.adaptation!r} needs a pretrained model; {config.model} has no weights")
+    if config.tokenizer == "pretrained" or config.model_revision is not None:
+        raise ConfigError(f"tokenizer = 'pretrained' and model_revision need a pretrained model, not {config.model}")
+
+
+def _check_tokens(config: TrainSettings) -> None:
+    if not (config.typed_masks or config.conversation_tokens or config.domain_tokens):
+        return
+    from pipelines.training.data.control import RESERVED, name_token
+
+    taken = {*RESERVED, *map(name_token, config.speakers)}
+    for field, names in (("domains", config.domains), ("typed_masks", config.typed_masks)):
+        if clash := [name for name in names if name_token(name) in taken]:
+            raise ConfigError(f"{field}: <{clash[0]}> is a token of another meaning; leave {clash[0]} out")
+        taken.update(map(name_token, names))
+    added = config.control_tokens()
+    if not config.has_added_tokens() and (config.conversation_tokens or config.domain_tokens):
+        raise ConfigError(
+            "added_tokens = false leaves out every control token; leave it out, or conversation_tokens and "
+            "domain_tokens"
+        )
+    if config.tokenizer_kind() == "bpe_public" and config.vocab_size < added.min_vocab_size:
+        raise ConfigError(
+            f"vocab_size must be at least {added.min_vocab_size} with these control tokens, not {config.vocab_size}"
+        )

@@ -1,0 +1,90 @@
+"""Train, evaluate: what the finished model scores on held-out text, read back from its folder.
+
+A step of its own: a figure that was wrong is measured again, and no model is trained for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pipelines.context import StageContext
+
+if TYPE_CHECKING:
+    from pipelines.stages.train.config import TrainConfig
+    from pipelines.training.data.held_out import Encoder, HeldOut
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``figures.json``, the texts that the model generates, and what it scores on each token. Private."""
+    from pipelines.training.description import UntoldEncodingError
+    from pipelines.training.devices import cpu_threads_for
+    from pipelines.training.model_folder import open_folder
+    from pipelines.training.models.adaptation import count_parameters
+    from pipelines.training.scoring.figures import figures_document
+    from pipelines.training.scoring.tables import GENERATED, TOKEN_SCORES
+    from pipelines.training.scoring.token_scores import write_token_scores
+    from pipelines.training.tasks.base import TaskModel
+
+    config: TrainConfig = ctx.configs["train"]
+    trained = ctx.input("train")
+    ctx.run.progress(0, None, "loading the model")
+    try:
+        loaded, _ = open_folder(
+            (trained.public if config.method_spec().publishes_model else trained).blob("model"),
+            device=ctx.runtime.device,
+            task=config.task,
+            kind=config.head(),
+            attention="eager" if config.is_pretrained() else None,  # as it was trained
+        )
+    except UntoldEncodingError:
+        return _taken_over(ctx)
+    model = TaskModel(vocabulary=loaded.vocabulary, context_length=loaded.context_length, loaded=loaded)
+    task = importlib.import_module(config.task_spec().module).make_task(model, config.of_task())
+    held_out = _read(ctx, config, task)
+    ctx.run.progress(0, None, "scoring held-out text")
+    with cpu_threads_for(count_parameters(loaded.model)[1]):
+        found = task.evaluate(loaded.model, held_out)
+        scores = task.scores(loaded.model, held_out, ctx.run.progress)
+        with ctx.out.table(GENERATED) as writer:
+            scores.write_texts(writer)
+        with ctx.out.table(TOKEN_SCORES) as writer:
+            write_token_scores(writer, loaded.model, held_out)
+    fold, available = config.evaluate_fold, held_out.num_available
+    ctx.out.json("figures.json", figures_document(found, scores.figures, evaluate_fold=fold, num_available=available))
+    return {"num_eval_sentences": found.num_sentences}
+
+
+def _read(ctx: StageContext, config: TrainConfig, task: Encoder) -> HeldOut:
+    """The records that the training was evaluated on."""
+    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+    from pipelines.policies.tables import REDACTED
+    from pipelines.training.data.held_out import read_held_out
+    from pipelines.training.data.row_store import document_lengths
+
+    ctx.run.progress(0, None, "reading rows")
+    split, redact = ctx.inputs["split"], ctx.inputs.get("redact", ())
+    return read_held_out(
+        [artifact.table(SENTENCES) for artifact in split],
+        [artifact.table(REDACTED) for artifact in redact] if config.view().marks_tokens else None,
+        fold=config.evaluate_fold,
+        most=config.max_eval_sentences,
+        unit=config.unit(),
+        encoder=task,
+        scratch=ctx.out.scratch,
+        lengths=document_lengths(a.table(DOCUMENTS) for a in split if config.conversation_tokens),
+    )
+
+
+def _taken_over(ctx: StageContext) -> dict[str, Any]:
+    """What a training of version 0.1.0 measured itself, where its folder does not say how records are encoded."""
+    from pipelines.training.scoring.evaluation import unscored
+    from pipelines.training.scoring.figures import figures_document
+
+    trained = ctx.input("train")
+    names = figures_document(unscored(""), {}, evaluate_fold="", num_available=0)
+    measured = {name: value for name, value in trained.json("figures.json").items() if name in names}
+    ctx.out.json("figures.json", measured)
+    for table in ("generated.parquet", "token_scores.parquet"):
+        ctx.out.copy(table, trained.blob(table))
+    return {"num_eval_sentences": measured["num_eval_sentences"]}

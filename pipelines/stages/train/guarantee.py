@@ -1,0 +1,188 @@
+"""Guarantee: from what training did and what the review found to claims with their assumptions.
+
+``claims.json``: ``schema_version``, ``claims`` (fields as in `pipelines.accounting.claims.Claim`), ``headline`` (index
+of the claim to show first, or null), ``accountants`` (every accountant's epsilon under both relations), ``together``
+(all releases that may share records, or null), ``warnings``, ``releases`` (which releases that was),
+``dedup_stability`` (records that one sentence of the raw corpus can change: ``add_or_remove_one``, ``replace_one``,
+``reason``); and ``public``, the same as the public may see it: what can be said without a figure that was counted on
+private text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.config import StageConfig
+from pipelines.context import Releases, StageContext
+
+if TYPE_CHECKING:
+    from pipelines.accounting.composition import Publication
+    from pipelines.accounting.ledger import Release
+
+_TRUSTED_SOURCES = frozenset({"gold", "human"})
+
+
+class GuaranteeConfig(StageConfig):
+    """The ``[guarantee]`` table."""
+
+    groups: tuple[int, ...] = Field(
+        default=(2, 10),
+        max_length=20,
+        description="Numbers of unique secrets to state group confidentiality for, each at least 1.",
+    )
+
+    budget_epsilon: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Most unamplified epsilon that all releases on overlapping data may spend together; a training "
+        "that would exceed it is refused before it starts. Unset: no limit, the ledger is kept all the same.",
+    )
+    budget_delta: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="Delta of budget_epsilon; unset: train.target_delta of the run that asks.",
+    )
+    budget_scope: Literal["overlap", "store"] = Field(
+        default="overlap",
+        description="Which releases compose. overlap: those that share a document, a file name or file content, in "
+        "chains. store: all of this store; for documents that are edited and move between files.",
+    )
+
+    chosen_by: Literal["public_scores", "private_scores"] = Field(
+        default="public_scores",
+        description="How this model was chosen among those trained on these files, by `reticent compare` or otherwise. "
+        "public_scores: by figures on held-out text, which is taken to be public, or not at all; models of comparisons "
+        "are composed with it. private_scores: by training losses, audits, figures on what the policies found, or "
+        "held-out text that is private: no claim is a guarantee then, and each says why.",
+    )
+
+    UNKEYED: ClassVar[frozenset[str]] = frozenset({"budget_epsilon", "budget_delta", "budget_scope"})
+
+    @model_validator(mode="after")
+    def _budget_is_whole(self) -> GuaranteeConfig:
+        if self.budget_delta is not None and self.budget_epsilon is None:
+            raise ValueError("budget_delta needs budget_epsilon")
+        return self
+
+    @field_validator("groups")
+    @classmethod
+    def _at_least_one(cls, groups: tuple[int, ...]) -> tuple[int, ...]:
+        if any(size < 1 for size in groups):
+            raise ValueError("every group must have at least 1 secret")
+        return tuple(sorted(set(groups)))
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``claims.json``.
+
+    Raises:
+        UnsupportedEventError: training reports something that no accountant covers.
+    """
+    from pipelines.accounting.claim_documents import withheld
+    from pipelines.accounting.claims import Review, build_claims
+    from pipelines.accounting.corpus_facts import corpus_facts, stability_of_dedup
+    from pipelines.accounting.decisions import made
+    from pipelines.accounting.facts import parse_training
+    from pipelines.accounting.ledger import releases_digest
+    from pipelines.accounting.withdrawn import withdrawals
+    from pipelines.methods.registry import rule_of
+    from pipelines.miss_rate.rates import delta2_of, false_negative_rate_of, stability_of, worst_label_of
+
+    config: GuaranteeConfig = ctx.configs["guarantee"]
+    redact, report = ctx.configs["redact"], ctx.configs["report"]
+    training = parse_training(ctx.input("train").json("events.json"))
+    training = replace(training, is_chosen_by_private_scores=config.chosen_by == "private_scores")
+    releases = ctx.outside.releases or Releases()
+    if ctx.outside.releases is not None:
+        withdrawn = withdrawals(releases.recipe, training.method)
+        training = replace(training, is_on_other_text=not releases.is_current, withdrawn=withdrawn)
+    figures = ctx.input("estimate").json("figures.json")
+    publication, others = _publication(ctx, training.method, releases)
+    method_facts = {
+        "has_public_rows": publication.publishes_rows or rule_of(training.method, training.variant).has_public_set,
+        "reads_places": training.reads_places,
+    }
+    told = {
+        "learnt_from_corpus": bool(figures.get("num_learnt_sentences")),
+        "holds": ctx.configs["gate"].holds or _table_holds(releases),
+    }
+    decisions = made(ctx.configs) | _noted(releases, releases.trained_as(ctx.input("train").key))
+    corpus = corpus_facts(ctx.configs["dedup"], redact, **method_facts, **told, decisions=decisions)
+    stability = stability_of_dedup(ctx.configs["dedup"], redact, **method_facts)
+    review = Review(
+        source=figures["source"],
+        is_trusted=figures["source"] in _TRUSTED_SOURCES,
+        false_negative_rate=false_negative_rate_of(figures),
+        delta2=delta2_of(figures),
+        worst_label=worst_label_of(figures),
+        is_census=bool(figures["is_census"]),
+        covers_corpus=bool(figures["covers_corpus"]),
+        num_training_sentences=figures.get("num_population_sentences"),
+        stability=stability_of(figures),
+    )
+    found = build_claims(training, corpus, review, config.groups, publication, others)
+    public = found
+    if not report.publish_counts:
+        public = build_claims(training, corpus, Review.withheld(), config.groups, publication, others)
+        if training.is_noise_from_private_text:
+            public = withheld(public)
+    document = {
+        "schema_version": 2,
+        **found,
+        "public": public,
+        "releases": releases_digest(releases.published),
+        "dedup_stability": asdict(stability),
+    }
+    ctx.out.json("claims.json", document)
+    num_refused = sum(claim["refused"] is not None for claim in document["claims"])
+    return {"num_claims": len(document["claims"]), "num_refused": num_refused}
+
+
+def _table_holds(releases: Releases) -> bool:
+    """Whether a table of public rows was published of which the gate had held rows back."""
+    return any(r.is_table and r.facts is not None and r.facts.holds_rows for r in releases.published)
+
+
+def _noted(releases: Releases, key: str) -> frozenset[str]:
+    """Decisions behind the model, whatever the settings are now, and behind tables of public rows."""
+    facts = [r.facts for r in releases.published if r.facts is not None and (r.is_table or r.key == key)]
+    return frozenset[str]().union(*(known.decisions for known in facts))
+
+
+def _publication(ctx: StageContext, method: str, releases: Releases) -> tuple[Publication, list[Release]]:
+    """What the run publishes, and the other releases that may share a record with its model."""
+    from pipelines.accounting.composition import Publication
+    from pipelines.methods.registry import method as described
+    from pipelines.stages.prepare.publish import publishes_rows
+
+    shard, report = ctx.configs["shard"], ctx.configs["report"]
+    known, redactions = releases.published, releases.redactions
+    key = releases.trained_as(ctx.input("train").key)
+    own = next((release for release in reversed(known) if release.key == key), None)
+    if (
+        own is not None
+        and own.facts is not None
+        and releases.is_current
+        and (described(method).trains_on_public_rows or any(phase.rows != "original" for phase in own.facts.phases))
+    ):
+        redactions |= own.facts.redactions
+    tables = [release.facts.redactions for release in known if release.is_table and release.facts is not None]
+    publishes = publishes_rows(ctx.configs, method)
+    was_published = any(not found.isdisjoint(redactions) for found in tables)
+    publication = Publication(
+        publishes_model=described(method).publishes_model,
+        publishes_rows=publishes or was_published,
+        is_withdrawn=was_published and not publishes,
+        foreign_tables=any(found.isdisjoint(redactions) for found in tables),
+        publishes_report=report.public,
+        publishes_counts=report.public and report.publish_counts,
+        keeps_superseded=shard.keep_superseded,
+        has_copy=releases.is_copied,
+        redactions=redactions,
+    )
+    return publication, [release for release in known if release is not own and not release.is_table]

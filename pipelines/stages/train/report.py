@@ -1,0 +1,105 @@
+"""Report: one page and one JSON document on what a run did and what it may claim; a public version beside the full one.
+
+With the public version go the texts of two cards, for the model and for the public rows (`pipelines.report.cards`):
+``reticent export`` puts them into what it signs, and the gate has searched them here.
+
+Algorithm 1's results, and Just Fine-tune Twice, appendix A.2: learning curves, counts and private losses are releases
+of their own, which the model's epsilon does not cover, so only the full version in the private root has them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from pipelines.artifacts import Target
+from pipelines.config import StageConfig
+from pipelines.context import StageContext
+
+_KEY_CHARACTERS = 12
+
+
+class ReportConfig(StageConfig):
+    """The ``[report]`` table."""
+
+    title: str = Field(
+        default="Privacy and utility report",
+        min_length=1,
+        max_length=200,
+        description="Heading of the report. It is published: put no secret into it.",
+    )
+    public: bool = Field(
+        default=True,
+        description="Whether to write the public version as well, without what epsilon does not cover.",
+    )
+    publish_counts: bool = Field(
+        default=False,
+        strict=True,
+        description="Whether the public version has the rates that were counted on private text (m, gamma, delta2, "
+        "recall) and the claims that rest on them. No noise is added, so all claims are about the model alone then.",
+    )
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes ``report.html`` and ``report.json``: the full version (private root), the public one (public root).
+
+    Beside the public one stand ``model_card.md`` and ``data_card.md``.
+    """
+    from pipelines.report.cards import data_card, model_card_sections
+    from pipelines.report.figures import Sources, build, data_warnings
+    from pipelines.report.public import public_version
+    from pipelines.report.settings import shown_settings
+    from pipelines.signatures import own_fingerprint
+    from pipelines.stages.prepare.publish import publishes_rows
+
+    config: ReportConfig = ctx.configs["report"]
+    train = ctx.input("train")
+    claims = ctx.input("guarantee").json("claims.json")
+    full = build(
+        Sources(
+            split=[artifact.json("figures.json") for artifact in ctx.inputs["split"]],
+            redact=[artifact.json("figures.json") for artifact in ctx.inputs["redact"]],
+            shard=[artifact.json("figures.json") for artifact in ctx.inputs["shard"]],
+            dedup=ctx.input("dedup_resolve").json("figures.json"),
+            estimate=ctx.input("estimate").json("figures.json"),
+            train=train.json("figures.json") | ctx.input("evaluate").json("figures.json"),
+            events=train.json("events.json"),
+            curves=train.json("curves.json"),
+            utility=ctx.input("train_utility").json("figures.json"),
+            audit=_read(ctx, "audit", "audit.json"),
+            synthetic=_read(ctx, "synthesize", "synthetic.json"),
+            synthetic_check=_read(ctx, "synthesize_check", "check.json"),
+            claims=claims,
+            left_out=ctx.outside.left_out,
+            held_by_label=ctx.input("gate").json("held_by_label.json"),
+            lineage=[
+                (artifact.stage, artifact.partition, artifact.key[:_KEY_CHARACTERS])
+                for artifacts in ctx.inputs.values()
+                for artifact in artifacts
+            ],
+            publishes_rows=publishes_rows(ctx.configs, ctx.configs["train"].method),
+            signed_by=own_fingerprint(ctx.run.secret) if ctx.run.secret else None,
+            settings=shown_settings({name: table for name, table in ctx.configs.items() if name != "report"}),
+        ),
+        title=config.title,
+    )
+    _write(full, ctx.out)
+    if config.public:
+        public = public_version(full, claims["public"], publishes_counts=config.publish_counts)
+        _write(public, ctx.out.public)
+        ctx.out.public.text("model_card.md", model_card_sections(public))
+        ctx.out.public.text("data_card.md", data_card(public))
+    return {"metrics": full["metrics"], "warnings": data_warnings(full["corpus"], full["redaction"], full["shards"])}
+
+
+def _read(ctx: StageContext, stage: str, file: str) -> Any:
+    """A file of a stage that runs may leave out."""
+    return ctx.input(stage).json(file) if ctx.inputs.get(stage) else None
+
+
+def _write(report: dict[str, Any], out: Target) -> None:
+    from pipelines.report.render import render_html
+
+    out.json("report.json", report)
+    out.text("report.html", render_html(report))

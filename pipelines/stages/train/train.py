@@ -1,0 +1,358 @@
+"""Train: a language model on public and private shards, the events of what touched private records, and figures."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipelines import memory_files
+from pipelines.artifacts import Target
+from pipelines.context import Spent, StageContext
+from pipelines.errors import ConfigError, InputError
+from pipelines.stages.train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from pipelines.methods.view import View
+    from pipelines.training.data.corpus import TrainingCorpus, TrainingTables
+    from pipelines.training.data.records import Batch
+    from pipelines.training.data.vocabulary import Vocabulary
+    from pipelines.training.methods.base import Account, Hooks, Settings, Training
+    from pipelines.training.methods.phases import FinishedPhase
+    from pipelines.training.models.loading import OpenedModel
+    from pipelines.training.models.network import Network
+    from pipelines.training.tasks.base import Task
+
+
+def run(ctx: StageContext) -> dict[str, Any]:
+    """Writes events, figures and curves (private), and the model folder (public, or private without a bound)."""
+    from pipelines.accounting.events import to_json
+    from pipelines.stages.train.ranks import check_ranks, is_alone, on_ranks
+
+    config: TrainConfig = ctx.configs["train"]
+    check_ranks(ctx)
+    prepared = _prepare(ctx)
+    if config.method_spec().publishes_model:
+        with ctx.out.scratch.emptied("ahead") as ahead:
+            with memory_files.writable(ahead.folder) as folder:
+                prepared.corpus.vocabulary.tokenizer.save_pretrained(folder)
+            ctx.run.search(ahead)
+    noise_multiplier = _noise_multiplier(ctx, config, prepared.training)
+    spent = None
+    if ctx.run.ledger is not None:  # from here on private records are used
+        account = prepared.training.account(noise_multiplier)
+        spent = ctx.run.ledger.reserve(
+            to_json(account.event),
+            config.target_delta,
+            facts=release_facts(config, prepared.corpus, account),
+            is_public=config.method_spec().publishes_model,
+            insecure_test_seed=config.insecure_test_seed,
+        )
+    if is_alone(ctx):
+        counts = _train(ctx, prepared, noise_multiplier, spent)
+    else:
+        del prepared  # each process reads for itself, and this one only watches them
+        counts = on_ranks(ctx, prepare_and_train, noise_multiplier, spent)
+    if ctx.run.ledger is not None:
+        ctx.run.ledger.commit()
+    return counts
+
+
+def prepare_and_train(ctx: StageContext, noise_multiplier: float | None, spent: Spent | None) -> dict[str, Any]:
+    """What each of several processes does; the ledger is the business of the one that started them."""
+    return _train(ctx, _prepare(ctx), noise_multiplier, spent)
+
+
+def release_facts(config: TrainConfig, corpus: TrainingCorpus, account: Account) -> dict[str, Any]:
+    """What the ledger keeps of a training beside its event (`pipelines.accounting.facts.ReleaseFacts`)."""
+    from pipelines.accounting.events import to_json
+    from pipelines.accounting.facts import is_from_private_text
+    from pipelines.methods.registry import rule_of
+
+    rule = rule_of(config.method, account.variant)
+    phases = account.phases or ((config.method, rule.rows or "original", account.event),)
+    return {
+        "method": config.method,
+        "variant": account.variant,
+        "record": config.record,
+        "num_private_records": corpus.num_private,
+        "phases": [{"name": name, "rows": rows, "event": to_json(event)} for name, rows, event in phases],
+        "met": sorted(account.preconditions),
+        "trains_on_public_rows": rule.has_public_set,
+        "typed_masks": bool(corpus.vocabulary.control.typed_masks),
+        "is_noise_from_private_text": is_from_private_text(account.light_noise_miss_rate),
+    }
+
+
+class _Prepared(NamedTuple):
+    """A training that is planned; nothing of it has run."""
+
+    first: FinishedPhase | None
+    start: Network
+    corpus: TrainingCorpus
+    task: Task
+    training: Training
+
+
+def _prepare(ctx: StageContext) -> _Prepared:
+    from pipelines.training.methods.phases import load_phase
+
+    config: TrainConfig = ctx.configs["train"]
+    first = load_phase(ctx.input("train_phase1")) if config.method_spec().first_phase else None
+    start = open_network(ctx, config, seed_of(ctx, config) if first is None else first.seed)
+    corpus, task = read(ctx, config, config.view(), start)
+    training = importlib.import_module(config.method_spec().module).prepare(
+        corpus, settings_of(ctx, config, first.record if first else None)
+    )
+    return _Prepared(first, start, corpus, task, training)
+
+
+def _train(
+    ctx: StageContext, prepared: _Prepared, noise_multiplier: float | None, spent: Spent | None
+) -> dict[str, Any]:
+    """Trains, alone or with others, and writes what comes of it if this process is the first."""
+    from pipelines.dp.ranks import Ranks
+    from pipelines.training import outputs
+    from pipelines.training.crossings import crossings_in
+    from pipelines.training.devices import choose_device, cpu_threads_for, freed_memory_kept
+    from pipelines.training.run import Run
+
+    config: TrainConfig = ctx.configs["train"]
+    first, start, corpus, task, training = prepared
+    network = start.build()
+    if first is not None:
+        first.apply(network, corpus)
+    network.to(choose_device(ctx.runtime.device))
+    num_parameters = sum(p.numel() for p in network.parameters())
+    is_first = Ranks.here().is_first
+    with cpu_threads_for(num_parameters), freed_memory_kept():
+        before = first.evaluation if first else task.evaluate(network, corpus.held_out) if is_first else None
+        identity = [config.keyed("train"), noise_multiplier, len(corpus.plain), len(corpus.noised)]
+        outcome = training.train(network, noise_multiplier or 0.0, hooks(ctx, config, corpus, task, identity))
+        if before is None or not is_first:
+            return {}
+    outputs.write_outputs(
+        Run(
+            config=config.model_dump(mode="json"),
+            task=config.of_task(),
+            corpus=corpus,
+            account=training.account(noise_multiplier),
+            outcome=outcome,
+            planned_steps=training.num_steps,
+            sample_rate=training.sample_rate,
+            noise_multiplier=noise_multiplier,
+            before=before,
+            network=network,
+            base=start.base,
+            context_length=start.context_length,
+            head=config.head(),
+            spent=spent,
+            crossings=crossings_in(ctx.out.scratch, first.crossings if first else ()),
+        ),
+        private=ctx.out,
+        model=(ctx.out.public if config.method_spec().publishes_model else ctx.out).below("model"),
+    )
+    return {
+        "num_public_records": len(corpus.plain),
+        "num_private_records": len(corpus.noised),
+        "num_steps": outcome.num_steps,
+        "num_parameters": num_parameters,
+    }
+
+
+def read(ctx: StageContext, config: TrainConfig, view: View, network: Network) -> tuple[TrainingCorpus, Task]:
+    """What a view reads, as examples of the task.
+
+    Raises:
+        ConfigError: the texts to be generated do not fit into the model's context.
+        InputError: there is no row to train on, or nothing to learn from any.
+    """
+    from pipelines.training.data.corpus import CorpusSettings, read_corpus
+    from pipelines.training.models.shape import MIN_CONTEXT_LENGTH
+    from pipelines.training.tasks.base import TaskModel, has_targets
+
+    spec = config.task_spec()
+    if spec.generates and network.context_length < config.max_new_tokens + MIN_CONTEXT_LENGTH:
+        raise ConfigError(
+            f"train.max_new_tokens ({config.max_new_tokens}) leaves no room for what is given in a context of "
+            f"{network.context_length} tokens; lower it"
+        )
+    made: list[Task] = []
+
+    def make_encoder(vocabulary: Vocabulary) -> Task:
+        model = TaskModel(vocabulary=vocabulary, context_length=network.context_length, loaded=network.loaded)
+        made.append(importlib.import_module(spec.module).make_task(model, config.of_task()))
+        return made[-1]
+
+    corpus = read_corpus(
+        _tables(ctx, config, view),
+        CorpusSettings(
+            view=view,
+            unit=config.unit(),
+            speakers=config.speakers or spec.speakers,
+            domains=config.domains,
+            min_speaker_rows=config.min_speaker_rows,
+            evaluate_fold=config.evaluate_fold,
+            max_eval_sentences=config.max_eval_sentences,
+        ),
+        make_vocabulary=network.vocabulary,
+        make_encoder=make_encoder,
+        scratch=_own_scratch(ctx),
+        progress=ctx.run.progress,
+    )
+    if len(corpus.plain) + len(corpus.noised) == 0:
+        raise InputError("train: there is no row to train on: every sentence is in a held-out fold, or was rejected")
+    if config.task != "language_modelling" and not has_targets(corpus.plain, corpus.noised):
+        raise InputError(f"train: no row has anything to learn for task = {config.task!r}; is corpus.format right?")
+    return corpus, made[0]
+
+
+def _tables(ctx: StageContext, config: TrainConfig, view: View) -> TrainingTables:
+    """The tables among the inputs that are read for this view."""
+    from pipelines.corpus.tables import DOCUMENTS, SENTENCES
+    from pipelines.policies.held import HELD
+    from pipelines.policies.sharding import SHARD
+    from pipelines.policies.tables import REDACTED
+    from pipelines.training.data.corpus import TrainingTables
+
+    split, shard = ctx.inputs["split"], ctx.inputs.get("shard", ())
+    redacted = ctx.inputs.get("redact", ()) if ctx.stage == "train" else ()
+    estimate = ctx.inputs.get("estimate", ()) if view.plain == "screened" else ()
+    tables = TrainingTables(
+        public=[artifact.table(SHARD, "public") for artifact in shard],
+        private=[artifact.table(SHARD, "private") for artifact in shard],
+        sentences=[artifact.table(SENTENCES) for artifact in split],
+        redacted=[artifact.table(REDACTED) for artifact in redacted],
+        screened=[artifact.table(SHARD, "screened") for artifact in estimate],
+        documents=[artifact.table(DOCUMENTS) for artifact in split if config.conversation_tokens],
+        held=[artifact.table(HELD) for artifact in ctx.inputs.get("gate", ()) if view.reads_masks],
+    )
+    return tables if ctx.outside.overlay is None else tables.with_overlay(ctx.outside.overlay)
+
+
+def seed_of(ctx: StageContext, config: TrainConfig) -> int:
+    """The stage's seed, another one for each repetition."""
+    if config.repetition == 0:
+        return ctx.seed
+    digest = hashlib.sha256(f"repetition/{ctx.seed}/{config.repetition}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def settings_of(ctx: StageContext, config: TrainConfig, phase_one: Mapping[str, Any] | None = None) -> Settings:
+    """What a method is told."""
+    from pipelines.training.methods.base import Settings
+
+    return Settings(
+        epochs=config.epochs,
+        public_batch_size=config.public_batch_size,
+        expected_batch_size=config.expected_batch_size,
+        max_grad_norm=config.max_grad_norm,
+        public_learning_rate=config.public_learning_rate,
+        private_learning_rate=config.private_learning_rate,
+        seed=seed_of(ctx, config),
+        target_delta=config.target_delta,
+        variant=config.variant(),
+        own=config.of_method(),
+        phase_one=phase_one,
+    )
+
+
+def open_network(ctx: StageContext, config: TrainConfig, seed: int) -> Network:
+    """What the training starts from. Nothing of the corpus is read before a pretrained model was found in order.
+
+    Raises:
+        ConfigError: the model cannot be used.
+    """
+    from pipelines.dp.ranks import Ranks
+    from pipelines.training.models.network import NetworkFromScratch, PretrainedNetwork
+
+    own: dict[str, Any] = {"tokenizer_kind": config.tokenizer_kind(), "vocab_size": config.vocab_size, "seed": seed}
+    own["added"] = config.control_tokens()
+    network: Network
+    if config.is_pretrained():
+        network = PretrainedNetwork(_open_model(ctx, config, seed), **own)
+    else:
+        network = NetworkFromScratch(config.architecture(), config.shape(), **own)
+    if Ranks.here().is_first:
+        with memory_files.writable(ctx.out.basis) as folder:
+            network.write_basis(folder)
+    return network
+
+
+def _open_model(ctx: StageContext, config: TrainConfig, seed: int) -> OpenedModel:
+    from pipelines.training.models.adaptation import Adaptation
+    from pipelines.training.models.loading import open_model
+    from pipelines.training.models.network import DEFAULT_CONTEXT_LENGTH
+
+    ctx.run.progress(0, None, "loading the model")
+    return open_model(
+        config.model,
+        config.head(),
+        adaptation=Adaptation(
+            kind=config.adaptation,
+            lora_rank=config.lora_rank,
+            lora_alpha=config.lora_alpha,
+            prefix_length=config.prefix_length,
+        ),
+        num_labels=len(config.classes) if config.head() == "classification" else None,
+        brings_tokenizer=config.tokenizer_kind() == "pretrained",
+        context_length=config.context_length,
+        default_context_length=DEFAULT_CONTEXT_LENGTH,
+        revision=config.model_revision,
+        cache=ctx.out.cache,
+        seed=seed,
+    )
+
+
+def _own_scratch(ctx: StageContext) -> Target:
+    """Where this process keeps the corpus."""
+    from pipelines.dp.ranks import Ranks
+
+    ranks = Ranks.here()
+    return ctx.out.scratch if ranks.is_first else ctx.out.scratch.below(f"rank-{ranks.rank}")
+
+
+def hooks(ctx: StageContext, config: TrainConfig, corpus: TrainingCorpus, task: Task, identity: list[Any]) -> Hooks:
+    """What the stage lends to a training; a checkpoint is good for the same ``identity`` only.
+
+    It is good for any number of processes: what they hold is the same, and only samples still to be drawn differ.
+    """
+    from pipelines.dp.ranks import Ranks
+    from pipelines.randomness import of_training
+    from pipelines.training.checkpoint import Checkpoints
+    from pipelines.training.devices import autocast
+    from pipelines.training.methods.base import Hooks
+    from pipelines.training.scoring.evaluation import Evaluation, unscored
+
+    def losses(network: Any, batch: Batch) -> Tensor:
+        with autocast(batch.inputs.device, ctx.runtime.dtype):
+            return task.example_losses(network, batch)
+
+    def evaluate(network: Any) -> Evaluation:
+        return task.evaluate(network, corpus.held_out) if ranks.is_first else unscored("another process evaluates")
+
+    ranks = Ranks.here()
+    whole = [*identity, ctx.seed, corpus.vocabulary.backend.get_vocab_size()]
+    return Hooks(
+        randomness=of_training(ctx.seed, ranks.rank, insecure_test_seed=config.insecure_test_seed),
+        checkpoints=Checkpoints(
+            ctx.out.scratch.blob("train.ckpt"), json.dumps(whole, sort_keys=True), writes=ranks.is_first
+        ),
+        losses=losses,
+        evaluate=evaluate,
+        microbatch_size=ctx.runtime.microbatch_size,
+        progress=ctx.run.progress,
+    )
+
+
+def _noise_multiplier(ctx: StageContext, config: TrainConfig, training: Training) -> float | None:
+    if training.num_steps == 0:
+        return None
+    if config.target_epsilon is None:
+        return config.noise_multiplier
+    ctx.run.progress(0, None, "calibrating the noise")
+    return training.calibrate(config.target_epsilon, config.target_delta)

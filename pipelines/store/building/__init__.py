@@ -1,0 +1,1 @@
+"""How artifacts are planned, looked up and built."""

@@ -1,0 +1,270 @@
+"""What a run would do and why, from manifests and digests alone: no stage, torch, spaCy or orchestrator is loaded."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pipelines.graph import GRAPH, config_class, config_references
+from pipelines.stage import LEFT_OUT, OUTSIDE, OVERLAY, RELEASES, REVIEWS, SOURCE, Stage
+from pipelines.store.building.lookup import DATA_FILE, find, fresh_key_of, kept_of_earlier_run, key_of, must_build
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects.keys import built_with, own_ingredients, selecting
+from pipelines.store.objects.session import Session
+from pipelines.store.place.outcome import PartitionKeys
+
+Action = Literal["hit", "stale", "run", "maybe"]
+FileNames = Callable[[], Sequence[str]]
+"""Names of the data files of a stage, which are listed only where some of them changed."""
+_MOST_NAMES: Final = 8
+"""Files that one reason names."""
+_MEASURES: Final = "pipelines/training/scoring/"
+"""Code that measures a model and makes none: when it changes, the stage `evaluate` runs, and no model is stale."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One line of a plan."""
+
+    stage: str
+    partition: str | None
+    action: Action
+    reasons: tuple[str, ...]
+    key: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the ``plan`` document."""
+        stage = GRAPH[self.stage]
+        return {
+            "stage": stage.table,
+            "step": stage.step,
+            "partition": self.partition,
+            "action": self.action,
+            "reasons": list(self.reasons),
+            "key": self.key,
+        }
+
+
+def make_plan(session: Session, previous: Mapping[str, Any] | None) -> list[Planned]:
+    """Predicts a run.
+
+    ``hit`` is served from the store, ``run`` will be built, ``maybe`` waits for the output of a stage that has to run:
+    if that comes out with the same bytes as before, the wave stops there. ``stale`` is a model that stays, because only
+    an upgrade would make it anew, and the user was not asked (`pipelines.store.building.lookup`).
+
+    Args:
+        previous: the record of the last run, to explain what changed since.
+    """
+    keys: dict[tuple[str, str | None], str] = {}
+    plan: list[Planned] = []
+    before = {(s, p): k for s, p, k in (previous or {}).get("artifacts", [])}
+    for stage in GRAPH.values():
+        own = own_ingredients(session, stage.name)
+        if stage.has_recipe:
+            own = {**own, **built_with(session, stage.name)}
+        names = functools.cache(functools.partial(_file_names, session, stage))
+        for partition in session.partition_names(stage.name):
+            planned = _plan_one(session, stage, partition, own, keys, before, names)
+            if planned.action in ("hit", "stale") and planned.key:
+                keys[(stage.name, partition)] = planned.key
+            plan.append(planned)
+    session.stat_cache.save()
+    return plan
+
+
+def check_settings(session: Session, plan: Iterable[Planned]) -> None:
+    """Refuses what a stage that may be built would refuse, as far as its settings and the input files tell that.
+
+    Raises:
+        InputError: input files cannot be read.
+        ConfigError: see `pipelines.config.StageConfig.check`.
+    """
+    planned = {p.stage for p in plan if p.action in ("run", "maybe") and p.stage in session.spec.selected}
+    for stage in GRAPH.values():
+        if stage.name in planned:
+            for table in stage.configs:
+                session.configs[table].check(stage.name)
+    if planned & {"train_phase1", "train"}:
+        from pipelines.stages.train.checks import check_replacement
+
+        train: Any = session.configs["train"]
+        redact: Any = session.configs["redact"]
+        check_replacement(train, redact.replacement)
+    if "synthesize_rows" in planned:
+        from pipelines.stages.synthesize.rows import check_writes_rows
+
+        check_writes_rows(session.configs["train"])  # type: ignore[arg-type]
+    if "audit_domain_models" in planned:
+        from pipelines.stages.audit.domain_choice import check_domain_audit
+
+        check_domain_audit(session.configs, (piece for part in session.spec.partitions for piece in part.pieces))
+
+
+def _plan_one(
+    session: Session,
+    stage: Stage,
+    partition: str | None,
+    own: Mapping[str, Any],
+    keys: Mapping[tuple[str, str | None], str],
+    before: Mapping[tuple[str, str | None], str],
+    names: FileNames,
+) -> Planned:
+    old = _old_ingredients(session, stage, partition, before)
+    inputs = _known_inputs(session, stage, partition, keys)
+    if isinstance(inputs, str):
+        if stage.has_recipe and not must_build(session, stage.name, partition):
+            model = kept_of_earlier_run(session, stage)
+            if model is not None:  # whatever comes out of the stages before it
+                drift = explain(model.made_by, own, None, names)
+                return Planned(stage.name, partition, "stale", tuple(drift), model.key)
+        return Planned(stage.name, partition, "maybe", (f"waits for {inputs}", *explain(old, own, None, names)))
+    key, ingredients = key_of(session, stage.name, partition, inputs)
+    if must_build(session, stage.name, partition):
+        return Planned(stage.name, partition, "run", ("forced",), key)
+    if (found := find(session, stage.name, key)) is not None:
+        drift = []
+        if own.get("recipe"):
+            fresh = fresh_key_of(session, stage.name, partition, inputs)[1]["inputs"]
+            drift = explain(found.made_by, own, fresh, names)
+        return Planned(stage.name, partition, "stale" if drift else "hit", tuple(drift), key)
+    if (kept := manifests.load(session.roots, stage.name, key)) and manifests.PURPOSE in kept.lineage:
+        return Planned(stage.name, partition, "run", ("a child run made it: it is published, not made anew",), key)
+    reasons = explain(old, own, ingredients["inputs"], names)
+    if not reasons and old:
+        reasons = ["its files are missing or damaged"]
+    elif not reasons:
+        source = ingredients["inputs"].get(SOURCE)
+        reasons = [_explain_source([], source)] if before and source else ["never run"]
+    return Planned(stage.name, partition, "run", tuple(reasons), key)
+
+
+def _known_inputs(
+    session: Session, stage: Stage, partition: str | None, keys: Mapping[tuple[str, str | None], str]
+) -> dict[str, PartitionKeys] | str:
+    """The keys of the inputs, or the name of the first input stage that has to run first."""
+    inputs: dict[str, PartitionKeys] = {}
+    for edge in stage.edges_read(session.configs):
+        if edge.stage in OUTSIDE:
+            continue
+        wanted = (partition,) if edge.partitions == "same" else session.partition_names(edge.stage)
+        if not all((edge.stage, p) in keys for p in wanted):
+            if edge.optional and edge.stage not in session.spec.selected:
+                continue
+            return GRAPH[edge.stage].shown_name
+        inputs[edge.stage] = tuple((p, keys[(edge.stage, p)]) for p in wanted)
+    return inputs
+
+
+def _old_ingredients(
+    session: Session, stage: Stage, partition: str | None, before: Mapping[tuple[str, str | None], str]
+) -> Mapping[str, Any] | None:
+    key = before.get((stage.name, partition))
+    manifest = manifests.load(session.roots, stage.name, key) if key else None
+    return manifest.made_by if manifest else None
+
+
+def _file_names(session: Session, stage: Stage) -> list[str]:
+    """What the data files of a stage are called, by their number: those of a model, by their name in its folder.
+
+    Those of another corpus keep their number, for their names may be secrets.
+    """
+    files = (
+        (path, config is session.configs["dedup"])
+        for config in selecting(session, stage)
+        for path in config.data_files()
+    )
+    return [f"{DATA_FILE} {n}" if is_hidden else Path(path).name for n, (path, is_hidden) in enumerate(files, start=1)]
+
+
+def explain(
+    old: Mapping[str, Any] | None,
+    own: Mapping[str, Any],
+    inputs: Mapping[str, Any] | None,
+    file_names: FileNames = tuple,
+) -> list[str]:
+    """What differs between the last run's ingredients and today's, one short line each. Quotes settings, never text."""
+    if old is None:
+        return []
+    reasons: list[str] = []
+    references = config_references()
+    for table in sorted(own["config"].keys() | old["config"].keys()):
+        then, now = old["config"].get(table, {}), own["config"].get(table, {})
+        reasons += [
+            f"config.{table}.{name} changed"
+            if name in config_class(references[table]).SENSITIVE
+            else f"config.{table}.{name}: {_short(then.get(name))} → {_short(now.get(name))}"
+            for name in sorted(then.keys() | now.keys())
+            if then.get(name) != now.get(name)
+        ]
+    if "recipe" in own:
+        first = dict.fromkeys(own["recipe"], 1)  # before there were recipes
+        then, now = old.get("recipe", first), own["recipe"]
+        reasons += [f"recipe: {name} {then.get(name)} → {now.get(name)}" for name in _changed(then, now)]
+    code = [name for name in _changed(old["code"], own["code"]) if not name.startswith(DATA_FILE)]
+    reasons += [f"code: {name}" for name in code if not ("recipe" in own and name.startswith(_MEASURES))]
+    reasons += _explain_files(old["code"], own["code"], file_names)
+    then, now = old["environment"], own["environment"]
+    reasons += [
+        f"package: {name} {then['packages'].get(name, 'absent')} → {now['packages'].get(name, 'absent')}"
+        for name in _changed(then["packages"], now["packages"])
+    ]
+    reasons += [f"{name}: {then[name]} → {now[name]}" for name in ("python", "machine") if then[name] != now[name]]
+    if old["seed"] != own["seed"]:
+        reasons.append("config.run.seed changed")
+    if inputs is not None:
+        for name in _changed(old["inputs"], inputs):
+            if name == SOURCE:
+                reasons.append(_explain_source(old["inputs"].get(name, []), inputs[name]))
+            elif name == REVIEWS:
+                reasons.append("new reviews")
+            elif name == OVERLAY:
+                reasons.append("other rows added or left out")
+            elif name == LEFT_OUT:
+                reasons.append("other files are left out of the corpus")
+            elif name == RELEASES:
+                reasons.append("other releases on these files, or another redaction")
+            else:
+                reasons.append(f"output of {GRAPH[name].shown_name} changed")
+    return reasons
+
+
+def _explain_files(old: Mapping[str, Any], own: Mapping[str, Any], names: FileNames) -> list[str]:
+    """Which files that the settings name are others: by content, for an added one moves the numbers of the rest."""
+    then, now = ({n: d for n, d in code.items() if n.startswith(DATA_FILE)} for code in (old, own))
+    if then == now:
+        return []
+    known, num_fewer = set(then.values()), len(then) - len(now)
+    called = {f"{DATA_FILE} {number}": name for number, name in enumerate(names(), start=1)}
+    others = sorted(called.get(name, name) for name, digest in now.items() if digest not in known)
+    shown = [*others[:_MOST_NAMES], *([f"{len(others) - _MOST_NAMES} more"] if len(others) > _MOST_NAMES else [])]
+    shown += [f"{num_fewer} fewer"] if num_fewer > 0 else []
+    return [f"files: {', '.join(shown) or 'other order'}"]
+
+
+def _explain_source(old: Iterable[list[Any]], new: Iterable[list[Any]]) -> str:
+    then = {(row[0], row[2]): row for row in old}
+    now = {(row[0], row[2]): row for row in new}
+    parts = [
+        (len(now.keys() - then.keys()), "new"),
+        (len(then.keys() - now.keys()), "removed"),
+        (sum(1 for k in now.keys() & then.keys() if now[k] != then[k]), "changed"),
+    ]
+    changes = [
+        f"{count} {word} file{'s' if count > 1 else ''} or part{'s' if count > 1 else ''}"
+        for count, word in parts
+        if count
+    ]
+    return f"input: {', '.join(changes) or 'other order'}"
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,131 @@
+"""A store goes on elsewhere: the old private root is retired, or the ledger says that two may spend.
+
+A retired root trains no more. A copy of it that was made afterwards takes over by itself; one that was made before
+takes over with the proof that retiring printed, unless something was released in between. What cannot be noticed: that
+a retired root was copied twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigError, PrivacyGateError
+from pipelines.store.objects.ledger_lines import append, locked, read_documents
+from pipelines.store.place import ledger_file
+from pipelines.store.place import location as home
+from pipelines.store.place.ledger_file import COPIED, MOVED, RETIRED, Anchor
+from pipelines.store.place.location import Home, home_of, is_here, problem_of
+from pipelines.store.place.locks import exclusive_store_lock
+from pipelines.store.place.roots import Roots
+
+_PROOF_CHARACTERS = 32
+
+
+def move_in(roots: Roots) -> None:
+    """What a run does first: a store without a home lives here from now on, and so does a copy of a retired one.
+
+    Raises:
+        PrivacyGateError: this is a copy of a store that was not retired, or a retired one.
+        LedgerError: the ledger, where a line is to be added to it, is not as it was written.
+    """
+    with locked(roots) as path:
+        read_documents(roots, path)  # an older copy in this place is told as such, and not as a copy
+    found = home_of(roots)
+    if found is None or (found.retired is not None and not is_here(roots, found)):
+        with locked(roots) as path:
+            found = home_of(roots)
+            if found is None:
+                home.settle(roots)
+            elif found.retired is not None and not is_here(roots, found):
+                read_documents(roots, path)
+                _take_over(roots, path, {"type": MOVED, "from": found.home_id})
+    home.require_home(roots)
+    with locked(roots) as path:
+        home.bear_witness(roots, ledger_file.length(path))
+
+
+def retire(roots: Roots) -> dict[str, Any]:
+    """Lets this private root train no more.
+
+    Returns:
+        ``proof``, and ``num_lines`` of the ledger that it vouches for. Asked again, the same.
+
+    Raises:
+        ConfigError: this is a copy; the first one is to be retired.
+        StoreError: a run is using the store.
+    """
+    with exclusive_store_lock(roots.private), locked(roots) as path:
+        read_documents(roots, path)
+        found = home_of(roots) or home.settle(roots)
+        if not is_here(roots, found):
+            raise ConfigError(f"{roots.private} is a copy: retire the store in {found.path} on {found.machine}")
+        retired = found.retired
+        if retired is None:
+            retired = ledger_file.length(path)
+            home.mark_retired(roots, found, retired)  # before its line: a kill between leaves no root that trains
+            append(roots, path, [{"type": RETIRED, "home": found.home_id, "at": _now()}])
+    return {"proof": _proof(roots, found, retired), "num_lines": retired.count}
+
+
+def accept_retired(roots: Roots, proof: str) -> None:
+    """Lets a copy go on, now that the root that it was copied from is retired.
+
+    Raises:
+        ConfigError: this is no copy.
+        PrivacyGateError: the proof is not that of the store that this is a copy of, or something was entered in its
+            ledger after the copy was made.
+    """
+    with locked(roots) as path:
+        read_documents(roots, path)
+        found = home_of(roots)
+        if found is None or is_here(roots, found):
+            raise ConfigError(f"{roots.private} is no copy: nothing has to be retired for it")
+        if not hmac.compare_digest(_proof(roots, found, ledger_file.length(path)), proof.strip()):
+            raise PrivacyGateError(
+                f"this is not the proof that the store in {found.path} on {found.machine} was retired with the ledger "
+                "as it is in this copy: another store was retired, or something was released after the copy was made. "
+                "Copy the private root once more, now that it is retired"
+            )
+        _take_over(roots, path, {"type": MOVED, "from": found.home_id})
+
+
+def acknowledge_copy(roots: Roots, reason: str) -> None:
+    """Enters that a copy of this store may spend as well; from now on claims suppose that it does not.
+
+    Args:
+        roots: the store; also one that is at home and was copied.
+        reason: why, in the user's words; stands in the ledger, and in no claim.
+
+    Raises:
+        ConfigError: no reason is given.
+    """
+    if not reason.strip():
+        raise ConfigError("--acknowledge-copy needs a reason, which will stand in the ledger")
+    with locked(roots) as path:
+        read_documents(roots, path)
+        found = home_of(roots)
+        line = {"type": COPIED, "reason": reason, "at": _now()}
+        if found is None or problem_of(roots):
+            _take_over(roots, path, line)
+        else:
+            append(roots, path, [line])
+
+
+def _take_over(roots: Roots, path: Path, line: Mapping[str, Any]) -> None:
+    """Enters the line first: a kill in between leaves a store that has to be told once more."""
+    append(roots, path, [{"at": _now(), **line}])
+    home.settle(roots)
+
+
+def _proof(roots: Roots, found: Home, ledger: Anchor) -> str:
+    message = f"reticent retired\0{found.home_id}\0{ledger.count}\0{ledger.head}".encode()
+    return hmac.new(roots.secret, message, hashlib.sha256).hexdigest()[:_PROOF_CHARACTERS]
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,0 +1,1 @@
+"""What a store holds: keys, manifests, published artifacts, sessions and runs."""

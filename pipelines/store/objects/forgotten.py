@@ -1,0 +1,173 @@
+"""Which documents the store has forgotten: a sealed list in the private root, by pseudonym.
+
+What it names is left out of every later run, though it may still lie among the input files. The ledger holds the
+list's digest, so that a removed list or an older one is noticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipelines.context import Piece, pseudonym
+from pipelines.corpus.forgotten import forgotten_name
+from pipelines.files import canonical_json
+from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
+from pipelines.store.place import versions
+from pipelines.store.place.ledger_file import FILE, FORGOT, LedgerError
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.seals import read_sealed, write_sealed
+
+
+class Subject(NamedTuple):
+    """What is to be forgotten: a file of the corpus, by its name in it, or one document of it, by its own id."""
+
+    file: str
+    source_id: str | None = None
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The list.
+
+    Attributes:
+        files: `file_name` of whole files.
+        documents: `file_name` to the names (`pipelines.corpus.forgotten.forgotten_name`) of documents of that file,
+            each with the keys of what was split of it: models were trained on that.
+    """
+
+    files: frozenset[str] = frozenset()
+    documents: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    def holds(self, secret: bytes, subject: Subject) -> bool:
+        """Whether a subject is on it."""
+        name = file_name(secret, subject.file)
+        if subject.source_id is None:
+            return name in self.files
+        return forgotten_name(secret, subject.file, subject.source_id) in self.documents.get(name, {})
+
+    def keys_of(self, secret: bytes, subject: Subject) -> tuple[str, ...]:
+        """Keys of what was split of a document, as far as it is on the list by itself."""
+        if subject.source_id is None:
+            return ()
+        known = self.documents.get(file_name(secret, subject.file), {})
+        return known.get(forgotten_name(secret, subject.file, subject.source_id), ())
+
+    def marked(self, secret: bytes, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        """Pieces of files, with what is to be left out of them."""
+        for piece in pieces:
+            names = self.documents.get(file_name(secret, piece.name)) if self.documents else None
+            yield replace(piece, forgotten=tuple(sorted(names))) if names else piece
+
+
+NOTHING = Forgotten()
+
+
+def file_name(secret: bytes, name: str) -> str:
+    """What the store calls a file by: the name cannot be guessed from it."""
+    return pseudonym(secret, "file", name)
+
+
+def forgotten_path(roots: Roots) -> Path:
+    """Where the list is."""
+    return roots.private / "forgotten.json"
+
+
+def read_forgotten(roots: Roots) -> Forgotten:
+    """The list as it is; empty where nothing was forgotten.
+
+    Raises:
+        SealError: it is not as it was written, so that a run might read again what was forgotten.
+        LedgerError: it is not the list that the ledger knows, or the ledger is not as it was written.
+    """
+    document = _checked(roots, read_documents(roots, ledger_dir(roots) / FILE))
+    return NOTHING if document is None else _list_of(document)
+
+
+def digest_now(roots: Roots) -> str | None:
+    """The digest of the list as it lies there; None without one.
+
+    Raises:
+        SealError: it is not as it was written.
+    """
+    return _digest(read_sealed(forgotten_path(roots), "forgotten", roots.secret))
+
+
+def _digest(document: Mapping[str, Any] | None) -> str | None:
+    if document is None:
+        return None
+    content = {name: document[name] for name in ("files", "documents")}
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def _checked(roots: Roots, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The list's document, if it is the one that the ledger names last, or was written right after that."""
+    path = forgotten_path(roots)
+    document: dict[str, Any] | None = read_sealed(path, "forgotten", roots.secret)
+    known = next((line["digest"] for line in reversed(lines) if line["type"] == FORGOT), None)
+    is_one_newer = document is not None and document.get("previous") == known  # a kill came before its line
+    if _digest(document) != known and not is_one_newer:
+        raise LedgerError(
+            f"{path}, the list of what was forgotten, {'was removed' if document is None else 'is an older one'}: "
+            "runs would read forgotten documents again. Restore the newest copy of the file from a backup. If there is "
+            "none, `reticent ledger --acknowledge-damage REASON` goes on with what is there; then `reticent forget` "
+            "again every document that has to stay out"
+        )
+    return document
+
+
+def _list_of(document: Mapping[str, Any]) -> Forgotten:
+    documents = {f: {name: tuple(keys) for name, keys in n.items()} for f, n in document["documents"].items()}
+    return Forgotten(frozenset(document["files"]), documents)
+
+
+def add_forgotten(roots: Roots, subjects: Iterable[Subject], split: Iterable[str]) -> None:
+    """Puts subjects on the list, and the list's digest into the ledger. The caller holds the store alone.
+
+    Args:
+        split: keys of what was split of them.
+    """
+    with locked(roots) as path:
+        before = _checked(roots, read_documents(roots, path))
+        document = _with(roots, before, subjects, split)
+        write_sealed(forgotten_path(roots), document, "forgotten", roots.secret)
+        append(roots, path, [{"type": FORGOT, "digest": _digest(document)}])
+
+
+def enter_list(roots: Roots) -> None:
+    """Enters the digest of a list that an earlier version wrote, or whose line a kill prevented.
+
+    Raises:
+        LedgerError: as `read_forgotten`.
+    """
+    if not forgotten_path(roots).exists():
+        return
+    with locked(roots) as path:
+        lines = read_documents(roots, path)
+        digest = _digest(_checked(roots, lines))
+        if not any(line["type"] == FORGOT and line["digest"] == digest for line in lines):
+            append(roots, path, [{"type": FORGOT, "digest": digest}])
+
+
+def _with(
+    roots: Roots, before: Mapping[str, Any] | None, subjects: Iterable[Subject], split: Iterable[str]
+) -> dict[str, Any]:
+    known = NOTHING if before is None else _list_of(before)
+    files, documents = set(known.files), {file: dict(names) for file, names in known.documents.items()}
+    for subject in subjects:
+        name = file_name(roots.secret, subject.file)
+        if subject.source_id is None:
+            files.add(name)
+        else:
+            keys = {*split, *known.keys_of(roots.secret, subject)}
+            one = forgotten_name(roots.secret, subject.file, subject.source_id)
+            documents.setdefault(name, {})[one] = tuple(sorted(keys))
+    return {
+        "schema_version": versions.FORGOTTEN,
+        "files": sorted(files),
+        "documents": documents,
+        "previous": _digest(before),
+    }

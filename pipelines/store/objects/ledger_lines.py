@@ -1,0 +1,58 @@
+"""Reads and appends lines of the store's privacy ledger, under its lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pipelines.files import fsync_path
+from pipelines.store.objects.anchors import anchors
+from pipelines.store.place import ledger_file
+from pipelines.store.place.ledger_file import FILE, WAY_OUT, Anchor, LedgerError
+from pipelines.store.place.location import note_ledger
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.seals import SealError
+
+
+def ledger_dir(roots: Roots) -> Path:
+    """The ledger's folder, in the private root."""
+    return roots.private / "ledger"
+
+
+@contextmanager
+def locked(roots: Roots) -> Iterator[Path]:
+    """Holds the ledger, and gives its path; the kernel frees it when the holder dies."""
+    folder = ledger_dir(roots)
+    created = not folder.is_dir()
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if created:
+        fsync_path(folder.parent)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield folder / FILE
+    finally:
+        os.close(descriptor)
+
+
+def append(roots: Roots, path: Path, documents: Sequence[Mapping[str, Any]]) -> Anchor:
+    """Adds lines, and writes down how long the ledger is now. The caller holds the ledger and has read it."""
+    anchor = ledger_file.append(path, roots.secret, documents)
+    note_ledger(roots, anchor)
+    return anchor
+
+
+def read_documents(roots: Roots, path: Path) -> list[dict[str, Any]]:
+    """All lines of the ledger, checked.
+
+    Raises:
+        LedgerError: it is not as it was written.
+    """
+    try:
+        return ledger_file.read_lines(path, roots.secret, anchors(roots))
+    except SealError as error:
+        raise LedgerError(f"{error}. {WAY_OUT}") from None

@@ -1,0 +1,260 @@
+"""Manifests: the joint one that makes an artifact exist, and digests over what it lists."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import DamagedFileError, StageError, StoreError
+from pipelines.files import canonical_json, read_json, write_json
+from pipelines.graph import GRAPH
+from pipelines.stage import Root
+from pipelines.store.place import versions
+from pipelines.store.place.disk import DAMAGED, data_files, digest_file, fsync_below, sha256_file, size_of
+from pipelines.store.place.roots import Roots
+from pipelines.store.place.seals import fingerprint
+
+MANIFEST = "manifest.json"
+PURPOSE = "purpose"
+"""The field of lineage that says which child run made an artifact that is not published: `context.Purpose`."""
+_KEPT = 8  # manifests in memory: of the whole corpus few are read at a time, and one of each partition
+UNPUBLISHED = "unpublished"
+"""The folder, beside an artifact's private files, of what a release would have put into the public root."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an artifact consists of, where it came from, and how it was made.
+
+    Attributes:
+        files: ``root/relative path`` to ``{"size", "sha256"}``.
+        stats: a stage's counts, for people.
+        lineage: the ingredients of the key and the keys of the inputs; ``built_with``, the code and packages that are
+            no ingredients; ``adopted_from`` where adopted; `PURPOSE` where a child run made it and it is not published.
+        seconds: how long the build took. Never part of a digest.
+    """
+
+    stage: str
+    key: str
+    files: Mapping[str, Mapping[str, Any]]
+    stats: Mapping[str, Any]
+    lineage: Mapping[str, Any]
+    seconds: float
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """Where its files are."""
+        return GRAPH[self.stage].roots if PURPOSE not in self.lineage else ("private",)
+
+    def public_dir(self, roots: Roots) -> Path:
+        """The folder of what is public of it, or would be."""
+        if "public" in self.roots:
+            return roots.object_dir("public", self.stage, self.key)
+        return roots.object_dir("private", self.stage, self.key) / UNPUBLISHED
+
+    def output_digest(self, names: tuple[str, ...] = ()) -> str:
+        """Digest over sorted (relative path, sha256) of the data files, or of those named; published or not.
+
+        Raises:
+            LookupError: a named file is not part of the artifact.
+        """
+        if not names:
+            listed: list[Any] = sorted(self._digests.items())
+        else:
+            # Contents only, in the order asked for: partitions with equal content share what follows from it.
+            if not self._by_name.keys() >= set(names):
+                raise LookupError(f"{self.stage} has no file of the expected name")
+            listed = [self._by_name[name] for name in names]
+        return hashlib.sha256(canonical_json(listed)).hexdigest()
+
+    @functools.cached_property
+    def _digests(self) -> dict[str, str]:
+        kept, shown = f"private/{UNPUBLISHED}/", "public/"
+        return {
+            shown + path.removeprefix(kept) if path.startswith(kept) else path: entry["sha256"]
+            for path, entry in self.files.items()
+        }
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, str]:
+        return {path.partition("/")[2]: digest for path, digest in self._digests.items()}
+
+    @property
+    def made_by(self) -> dict[str, Any] | None:
+        """The ingredients of the key with code and environment, in a key or beside it; None where none are known."""
+        if "ingredients" not in self.lineage:
+            return None
+        return {**self.lineage["ingredients"], **self.lineage.get("built_with", {})}
+
+    def to_json(self) -> dict[str, Any]:
+        """As the joint manifest document."""
+        return {
+            "schema_version": versions.MANIFEST,
+            "stage": self.stage,
+            "key": self.key,
+            "output_digest": self.output_digest(),
+            "files": self.files,
+            "stats": self.stats,
+            "lineage": self.lineage,
+            "seconds": self.seconds,
+        }
+
+
+CHECKSUM = "checksum"
+"""Of the joint manifest's other fields: settings, lineage and counts steer what people are told."""
+SECRET = "secret"  # noqa: S105  (the name of a field)
+"""The fingerprint of the store's secret, in the joint manifest."""
+
+
+def joint_document(manifest: Manifest, secret: bytes) -> dict[str, Any]:
+    """The joint manifest with the secret's fingerprint and a checksum."""
+    document = {**manifest.to_json(), SECRET: fingerprint(secret)}
+    return {**document, CHECKSUM: _checksum(document)}
+
+
+def is_changed(document: Mapping[str, Any]) -> bool:
+    """Whether a joint manifest is not as it was written. One from before there were checksums is taken as it is."""
+    plain = {name: value for name, value in document.items() if name != CHECKSUM}
+    stated = document.get(CHECKSUM)
+    # The names are compared, or a changed one would pass for a manifest from before there were checksums.
+    known = {"schema_version", "stage", "key", "output_digest", "files", "stats", "lineage", "seconds", SECRET}
+    return (stated is not None and stated != _checksum(plain)) or not known >= plain.keys()
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(document)).hexdigest()
+
+
+def load(roots: Roots, stage: str, key: str) -> Manifest | None:
+    """The joint manifest of an artifact; None if the artifact does not exist or its manifest is damaged."""
+    document = read_json(roots.manifest_path(stage, key))
+    if not isinstance(document, dict) or document.get("schema_version") != versions.MANIFEST:
+        return None
+    try:
+        manifest = Manifest(
+            stage=document["stage"],
+            key=document["key"],
+            files=document["files"],
+            stats=document["stats"],
+            lineage=document["lineage"],
+            seconds=document["seconds"],
+        )
+        if manifest.key != key or manifest.output_digest() != document["output_digest"]:
+            return None
+        if is_changed(document):
+            return None
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return manifest
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _loaded(roots: Roots, stage: str, key: str, version: tuple[int, ...]) -> Manifest | None:
+    """`load`, of a file that is as it was: every partition asks for the same artifacts of the whole corpus.
+
+    What lists a file for each partition would otherwise be read as often as there are partitions, which takes the
+    square of their number.
+    """
+    del version
+    return load(roots, stage, key)
+
+
+def of_input(roots: Roots, stage: str, key: str) -> Manifest:
+    """The joint manifest of an artifact that was found before.
+
+    Raises:
+        StoreError: it is gone.
+    """
+    try:
+        found = roots.manifest_path(stage, key).stat()
+    except OSError:
+        manifest = None
+    else:
+        manifest = _loaded(roots, stage, key, (found.st_ino, found.st_mtime_ns, found.st_size))
+    if manifest is None:
+        raise StoreError(f"the artifact {key[:12]} of stage {stage} vanished during the run; run again")
+    return manifest
+
+
+def measure(folder: Path, root: Root) -> dict[str, dict[str, Any]]:
+    """Size and digest of what every data file below a build folder says (see `digest_file`).
+
+    Raises:
+        StageError: in an encrypted root, a file was written in plain. It is removed.
+    """
+    names = {path.relative_to(folder).as_posix(): path for path in data_files(folder)}
+    names.pop(MANIFEST, None)
+    found = {f"{root}/{name}": {"size": size_of(path), "sha256": _digest(path, name)} for name, path in names.items()}
+    if plain := [name for name, entry in found.items() if entry["sha256"] == DAMAGED]:
+        for name in plain:
+            names[name.partition("/")[2]].unlink()
+        raise StageError(
+            f"a stage wrote {plain[0]} in plain into an encrypted store, so it was removed and nothing was published; "
+            "code of stages writes by ctx.out (docs/encryption.md)"
+        )
+    return found
+
+
+def _digest(path: Path, name: str) -> str:
+    """What would be public has SHA-256 wherever it is, so that it keeps its digest when it is published."""
+    if not name.startswith(f"{UNPUBLISHED}/"):
+        return digest_file(path)
+    try:
+        return sha256_file(path)
+    except DamagedFileError:
+        return DAMAGED
+
+
+def root_document(manifest: Manifest, root: Root, files: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest that stands beside the files of one root.
+
+    The public one says nothing about settings, inputs or timings. That of a release says how long the privacy ledger
+    was: the public root then tells if the private one is replaced by an older copy.
+    """
+    document: dict[str, Any] = {"schema_version": versions.MANIFEST, "stage": manifest.stage, "files": files}
+    if root == "private":
+        return document | {"key": manifest.key, "stats": manifest.stats, "lineage": manifest.lineage}
+    anchor = manifest.lineage.get("ledger")
+    return document if anchor is None else document | {"ledger": anchor}
+
+
+def write_root_manifest(folder: Path, root: Root, manifest: Manifest) -> None:
+    """Flushes a folder's files, and puts the manifest of those of one root beside them; every file is flushed once."""
+    files = {path.partition("/")[2]: entry for path, entry in manifest.files.items() if path.startswith(f"{root}/")}
+    fsync_below(folder)
+    write_json(folder / MANIFEST, root_document(manifest, root, files), 0o644 if root == "public" else 0o600)
+
+
+def damage(roots: Roots, manifest: Manifest, *, full: bool) -> str | None:
+    """Why an artifact's files do not match its manifest, or None if they do.
+
+    Args:
+        full: compare the digest of every file; otherwise sizes only.
+    """
+    expected: dict[Root, set[str]] = {root: set() for root in manifest.roots}
+    for path, entry in manifest.files.items():
+        root: Root = "private" if path.startswith("private/") else "public"
+        name = path.partition("/")[2]
+        file = roots.object_dir(root, manifest.stage, manifest.key) / name
+        expected.setdefault(root, set()).add(name)
+        if not file.is_file():
+            return f"{path} is missing"
+        if size_of(file) != entry["size"]:
+            return f"{path} has another size"
+        if full and _digest(file, name) != entry["sha256"]:
+            return f"{path} has other content"
+    for root, names in expected.items():
+        folder = roots.object_dir(root, manifest.stage, manifest.key)
+        if not folder.is_dir():
+            return f"the {root} folder is missing"
+        if full and (extra := _names(folder) - names):
+            return f"{len(extra)} unexpected files in the {root} folder"
+    return None
+
+
+def _names(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in data_files(folder)} - {MANIFEST}

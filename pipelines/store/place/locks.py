@@ -1,0 +1,104 @@
+"""Locks that the kernel frees when their holder dies: ``flock`` on files that are never removed while in use."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import StoreError
+from pipelines.store.place.disk import disk_error
+
+
+def _open(path: Path, *, shared: bool) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        if shared and error.errno == errno.EROFS and path.exists():
+            return os.open(path, os.O_RDONLY)  # a store on a read-only file system can still be read and verified
+        raise disk_error(error) from None
+
+
+@contextmanager
+def _flock(path: Path, operation: int, waiting: Callable[[], None] | None) -> Iterator[None]:
+    descriptor = _open(path, shared=operation == fcntl.LOCK_SH)
+    try:
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if waiting is not None:
+                waiting()
+            fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)  # releases the lock
+
+
+@contextmanager
+def key_lock(locks_dir: Path, key: str, waiting: Callable[[], None] | None = None) -> Iterator[None]:
+    """Holds the right to build one key; a second builder waits (``waiting`` is called once) and then finds a hit.
+
+    Raises:
+        StoreError: the lock file cannot be made.
+    """
+    with _flock(locks_dir / f"{key}.lock", fcntl.LOCK_EX, waiting):
+        yield
+
+
+def is_held(locks_dir: Path, key: str) -> bool:
+    """Whether some process is building the key at this moment."""
+    try:
+        return is_locked(locks_dir / f"{key}.lock")
+    except FileNotFoundError:
+        return False
+
+
+def is_locked(path: Path) -> bool:
+    """Whether somebody, on whichever machine, holds the lock of a file for himself.
+
+    Opens nothing for writing, as the disk may be read-only, and asks for a shared lock, so that two who ask at once do
+    not take each other for the holder.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextmanager
+def store_lock(private_root: Path) -> Iterator[None]:
+    """Held, shared, by everything that reads or builds, so that `gc` cannot remove what a run relies on.
+
+    Raises:
+        StoreError: the lock file cannot be made.
+    """
+    with _flock(private_root / "store.lock", fcntl.LOCK_SH, None):
+        yield
+
+
+@contextmanager
+def exclusive_store_lock(private_root: Path) -> Iterator[None]:
+    """Held by what removes artifacts, or begins the ledger anew.
+
+    Raises:
+        StoreError: a run is using the store, or it cannot be written.
+    """
+    descriptor = _open(private_root / "store.lock", shared=False)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StoreError("the store is in use by a run; wait for it to end, then try again") from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Maintenance of a store: garbage collection, forgetting, mirrors and views."""

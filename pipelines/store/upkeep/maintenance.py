@@ -1,0 +1,379 @@
+"""``verify``, ``gc`` and ``adopt``: looking after a store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import ConfigError, StoreError
+from pipelines.graph import GRAPH
+from pipelines.stage import ROOTS, Root
+from pipelines.store.building.lookup import fresh_key_of
+from pipelines.store.ledger.check import check_releases
+from pipelines.store.ledger.ledger import read_ledger
+from pipelines.store.objects import manifest as manifests
+from pipelines.store.objects import runs
+from pipelines.store.objects.anchors import remember_release
+from pipelines.store.objects.forgotten import read_forgotten
+from pipelines.store.objects.manifest import Manifest
+from pipelines.store.objects.overlays import overlays_dir
+from pipelines.store.objects.publish import (
+    is_left_over,
+    joint_manifest_damage,
+    prepare_build,
+    publish,
+    quarantine,
+    remove_artifact,
+    root_manifest_damage,
+)
+from pipelines.store.objects.session import Session
+from pipelines.store.place.disk import remove_tree
+from pipelines.store.place.ledger_file import LedgerError
+from pipelines.store.place.location import MARKER, marker_problem
+from pipelines.store.place.locks import exclusive_store_lock, key_lock, store_lock
+from pipelines.store.place.outcome import PartitionKeys
+from pipelines.store.place.roots import FIRST_LOOK, MADE_AGAIN, Roots, private_umask
+from pipelines.store.place.seals import SealError
+from pipelines.store.place.statcache import cache_problem
+from pipelines.store.upkeep.views import drop_dangling
+from pipelines.walks import outermost
+
+LEDGER = "ledger"
+DOCUMENTS = "documents"
+"""What `verify` checks beside the artifacts of stages."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The result of verifying an artifact, or one of `LEDGER` and `DOCUMENTS`: ``problem`` is None when it is whole."""
+
+    stage: str
+    key: str
+    problem: str | None
+
+
+def verify(roots: Roots, *, repair: bool = False) -> list[Checked]:
+    """Compares every artifact with its manifest, byte by byte, and the store's own documents with their seals.
+
+    Args:
+        repair: move damaged artifacts to ``quarantine/``, so that the next run rebuilds them, and take out of
+            ``latest/`` what shows them.
+    """
+    checked: list[Checked] = []
+    if not roots.private.is_dir():
+        return checked
+    with store_lock(roots.private):
+        for stage, key in sorted({*existing(roots), *_without_manifest(roots)}):
+            problem = _problem(roots, stage, key)
+            if problem and repair:
+                with key_lock(roots.locks, key):
+                    if _problem(roots, stage, key):  # a run may have rebuilt it meanwhile
+                        quarantine(roots, stage, key)
+            checked.append(Checked(stage, key, problem))
+        checked += [Checked(LEDGER, "releases", _ledger_problem(roots))]
+        documents = [*runs.changed_documents(roots), *runs.missing_documents(roots)]
+        checked += [Checked(DOCUMENTS, path, problem) for path, problem in documents]
+        checked += [Checked(DOCUMENTS, MARKER, problem) for problem in [marker_problem(roots)] if problem]
+        for path in (roots.cache / "inputs.json", roots.cache / "code.json"):
+            if problem := cache_problem(path, roots.secret):
+                checked.append(Checked(DOCUMENTS, path.relative_to(roots.private).as_posix(), problem))
+                if repair:
+                    path.unlink()
+        if repair:
+            drop_dangling(roots)
+    return checked
+
+
+def _ledger_problem(roots: Roots) -> str | None:
+    """Why the ledger is not as it was written, or contradicts what else is known of releases; None if neither."""
+    try:
+        check_releases(roots, read_ledger(roots))
+        read_forgotten(roots)
+    except LedgerError as error:
+        return str(error)
+    except SealError:
+        return None  # of the list, which `runs.changed_documents` tells
+    return None
+
+
+def _problem(roots: Roots, stage: str, key: str) -> str | None:
+    manifest = manifests.load(roots, stage, key)
+    if manifest is None and not roots.manifest_path(stage, key).exists():
+        return "its manifest is missing; the next run makes the artifact again where it is needed"
+    if manifest is None:
+        return "its manifest is damaged"
+    # The joint manifest first: what it says about the files cannot be relied on otherwise.
+    return (
+        joint_manifest_damage(roots, manifest)
+        or manifests.damage(roots, manifest, full=True)
+        or root_manifest_damage(roots, manifest)
+    )
+
+
+def _without_manifest(roots: Roots) -> Iterable[tuple[str, str]]:
+    """Artifacts whose manifest is gone. One that a kill left on its way still has its work folder, and is none."""
+    for root in ROOTS:
+        for folder in (roots.of(root) / "objects").glob("*/*"):
+            stage, key = folder.parent.name, folder.name
+            is_on_its_way = roots.work_dir("private", key).exists()  # asked first: a run may publish it just now
+            if stage in GRAPH and not is_on_its_way and not roots.manifest_path(stage, key).exists():
+                yield stage, key
+
+
+def existing(roots: Roots) -> Iterable[tuple[str, str]]:
+    """Every artifact that exists: (stage, key)."""
+    for path in sorted((roots.private / "manifests").glob("*/*.json")):
+        if path.parent.name in GRAPH:
+            yield path.parent.name, path.stem
+
+
+def gc(
+    roots: Roots, *, keep_runs: int, dry_run: bool, work_days: float = 7.0, failure_days: float = 30.0
+) -> dict[str, Any]:
+    """Removes artifacts that none of the newest runs used, old work and failures, quarantine, first looks, dead views.
+
+    Args:
+        keep_runs: how many of the newest runs keep their artifacts; at least 1.
+        dry_run: only count.
+        work_days: unfinished work (checkpoints of killed runs), what stages can make again, and overlays that no kept
+            run trained with, are kept this long after their last use.
+        failure_days: tracebacks, and what the gate found, are kept this long.
+
+    Returns:
+        Counts: ``num_objects``, ``num_bytes``, ``num_kept``.
+
+    Raises:
+        StoreError: a run is using the store, or a run's record is not as it was written.
+        ConfigError: ``keep_runs`` is below 1.
+    """
+    if keep_runs < 1:
+        raise ConfigError("--keep-runs must be at least 1")
+    with exclusive_store_lock(roots.private):
+        if changed := runs.changed_documents(roots):
+            raise StoreError(
+                f"{changed[0][1]}; what that run used is not known, so nothing is removed. Restore the file, or remove "
+                "its folder to forget the run (`reticent verify` lists all such files)"
+            )
+        records = runs.all_records(roots)
+        listed = list(existing(roots))
+        kept_records = _kept(records, runs.latest(roots), keep_runs)
+        used = _used(kept_records) | shown_artifacts(roots)
+        stale: list[Path] = []
+        kept = 0
+        for root in ROOTS:
+            for folder in (roots.of(root) / "objects").glob("*/*"):
+                if (folder.parent.name, folder.name) in used:
+                    kept += root == "private"
+                else:
+                    stale.append(folder)
+            stale += _stale_work(roots, root, {key for _, key in listed}, work_days)
+            stale += (roots.of(root) / "quarantine").glob("*")
+        stale += (roots.private / FIRST_LOOK).glob("*")  # it quotes the text, and takes a minute to make again
+        stale += _old(roots.private / "failures", failure_days)
+        stale += _old(roots.cache / MADE_AGAIN, work_days)
+        overlays = {record.get("overlay") for record in kept_records}
+        stale += [folder for folder in _old(overlays_dir(roots), work_days) if folder.name not in overlays]
+        num_bytes = sum(f.stat().st_size for path in stale for f in (path, *path.rglob("*")) if f.is_file())
+        if not dry_run:
+            for stage, key in listed:
+                if (stage, key) not in used:
+                    remember_release(roots, stage, key)
+                    remove_artifact(roots, stage, key)
+            for path in stale:
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            # What the last training had seen is asked for every night (`pipelines.store.upkeep.training_schedule`).
+            trained_by = {record.get("trained_by") for record in kept_records}
+            for record in records:
+                if record not in kept_records and record["run_id"] not in trained_by:
+                    remove_tree(roots.runs / str(record["run_id"]))
+            for folder in (*(roots.private / "manifests").iterdir(), *(roots.of(r) / "latest" for r in ROOTS)):
+                for temporary in folder.glob(".*.tmp"):
+                    temporary.unlink()  # a kill came while it was written
+            remove_dead_views(roots)
+            for lock in roots.locks.glob("*.lock"):
+                lock.unlink()  # nobody holds one: the store lock is ours alone
+    return {"num_objects": len(stale), "num_bytes": num_bytes, "num_kept": kept}
+
+
+def _kept(records: list[dict[str, Any]], latest: dict[str, Any] | None, keep_runs: int) -> list[dict[str, Any]]:
+    """The newest records and, wherever the clock put it, that of the run which ``latest`` names; and their child runs.
+
+    Records sort by the time at which their run started: after the clock was set back, the latest run is not the first.
+    A child run is kept as long as everything that its parent used is, and uses up no number; so a later run with
+    nothing to do does not end the audits of a model that is still the latest.
+    """
+    by_id = {r["run_id"]: r for r in records}
+    kept = _newest([r for r in records if r.get("parent") not in by_id], keep_runs)
+    if latest is not None and latest not in kept:
+        kept = [latest, *kept]
+    used = _used(kept)
+    found = {r["run_id"]: r for r in kept}
+    for child in records:
+        parent = by_id.get(child.get("parent"))
+        if parent is not None and _used([parent]) <= used:
+            found |= {child["run_id"]: child, parent["run_id"]: parent}
+    return list(found.values())
+
+
+def _used(records: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    """What runs made or found: (stage, key)."""
+    return {(stage, key) for record in records for stage, _, key in record.get("artifacts", [])}
+
+
+def _newest(records: list[dict[str, Any]], keep_runs: int) -> list[dict[str, Any]]:
+    """The records, newest first, down to the ``keep_runs``-th that covers the whole graph.
+
+    Runs of some stages only, failed ones, and child runs list what they touched; they do not use up the number. What an
+    older version ran covers the graph although a stage of today's was not in it.
+    """
+    whole = 0
+    ends = outermost()
+    for number, record in enumerate(records, 1):
+        covered = {stage for stage, _, _ in record.get("artifacts", [])}
+        whole += record.get("state") == "completed" and covered >= ends and not runs.is_child(record)
+        if whole == keep_runs:
+            return records[:number]
+    return records
+
+
+def shown_artifacts(roots: Roots) -> set[tuple[str, str]]:
+    """What ``latest/`` shows: (stage, key)."""
+    found = set()
+    for root in ROOTS:
+        objects = (roots.of(root) / "objects").resolve()
+        for link in (roots.of(root) / "latest").iterdir():
+            for path in (link, *(link.iterdir() if link.is_dir() else ())):
+                target = path.resolve()
+                if objects in target.parents:
+                    stage, key = target.relative_to(objects).parts[:2]
+                    found.add((stage, key))
+    return found
+
+
+def _stale_work(roots: Roots, root: Root, published: set[str], days: float) -> list[Path]:
+    """Finds work folders that a kill left behind, and those that nothing went on with for long.
+
+    A kill comes after publishing, or on the way out of the store, where an empty folder stays (`remove_artifact`).
+    """
+    work = roots.of(root) / "work"
+    done = [
+        f
+        for f in work.iterdir()
+        if (f.name in published and is_left_over(roots, f.name)) or (f.is_dir() and not any(f.iterdir()))
+    ]
+    return [*done, *(f for f in _old(work, days) if f not in done)]
+
+
+def _old(folder: Path, days: float) -> list[Path]:
+    """What lies in a folder and was not changed, nor anything below it, for so many days."""
+    limit = time.time() - days * 86_400
+    return [
+        path
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if max(p.lstat().st_mtime for p in (path, *path.rglob("*"))) < limit
+    ]
+
+
+def remove_dead_views(roots: Roots) -> None:
+    """Removes views that ``latest/`` does not show."""
+    for root in ROOTS:
+        base = roots.of(root)
+        live = {link.resolve() for link in (base / "latest").iterdir() if link.is_symlink()}
+        for view in (base / "views").glob("*/*"):
+            if view.resolve() not in live:
+                remove_tree(view)
+
+
+def adopt(session: Session, stage: str, old_key: str) -> str:
+    """Keeps an expensive artifact although the code or the environment changed.
+
+    The artifact is published again under the key that the stage has now; lineage records where it came from.
+
+    Args:
+        stage: a stage of the graph.
+        old_key: the key of an existing artifact, or its first 8 or more characters.
+
+    Returns:
+        The new key.
+
+    Raises:
+        ConfigError: no such artifact; or its settings, inputs or seed differ from the present ones, so that it would
+            not be the same thing; or an input is not cached.
+    """
+    with private_umask(), store_lock(session.roots.private):
+        source = _find_by_prefix(session.roots, stage, old_key)
+        partition = _partition_of(session, stage, source.key)
+        inputs = _present_inputs(session, stage, partition)
+        key, ingredients = fresh_key_of(session, stage, partition, inputs)
+        if key == source.key:
+            return key
+        old = source.lineage["ingredients"]
+        compared = ("config", "inputs", "seed", "purpose")
+        different = [name for name in compared if old.get(name) != ingredients.get(name)]
+        if different:
+            raise ConfigError(
+                f"artifact {source.key[:12]} of stage {stage} was made from other {', '.join(different)}; "
+                "only a change of code or environment can be adopted"
+            )
+        with key_lock(session.roots.locks, key):
+            if manifests.load(session.roots, stage, key) is not None:
+                return key
+            folders = prepare_build(session.roots, stage, key, is_published="public" in source.roots)
+            for path in source.files:
+                root: Root = "private" if path.startswith("private/") else "public"
+                name = path.partition("/")[2]
+                target = folders[root] / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _link_or_copy(session.roots.object_dir(root, stage, source.key) / name, target)
+            lineage = {**source.lineage, "ingredients": ingredients, "adopted_from": source.key}
+            publish(session.roots, Manifest(stage, key, source.files, source.stats, lineage, source.seconds))
+    return key
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _find_by_prefix(roots: Roots, stage: str, prefix: str) -> Manifest:
+    if stage not in GRAPH:
+        raise ConfigError(f"there is no stage {stage}; the stages are {', '.join(GRAPH)}")
+    found = [key for name, key in existing(roots) if name == stage and len(prefix) >= 8 and key.startswith(prefix)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"{len(found)} artifacts of stage {stage} have a key that starts with {prefix!r} "
+            "(give at least 8 characters; `reticent status` lists the keys)"
+        )
+    manifest = manifests.load(roots, stage, found[0])
+    if manifest is None or manifests.damage(roots, manifest, full=True):
+        raise StoreError(f"artifact {found[0][:12]} of stage {stage} is damaged and cannot be adopted")
+    return manifest
+
+
+def _partition_of(session: Session, stage: str, key: str) -> str | None:
+    if not GRAPH[stage].partitioned:
+        return None
+    for record in runs.records(session.roots):
+        for name, partition, used in record.get("artifacts", []):
+            if name == stage and used == key and isinstance(partition, str):
+                return partition
+    raise ConfigError(f"no run record says which partition artifact {key[:12]} of stage {stage} belongs to")
+
+
+def _present_inputs(session: Session, stage: str, partition: str | None) -> dict[str, PartitionKeys]:
+    """The cached keys of a stage's inputs under the present settings and code."""
+    from pipelines.store.building.plan import _known_inputs, make_plan
+
+    plan = make_plan(session, None)
+    keys = {(p.stage, p.partition): p.key for p in plan if p.action == "hit" and p.key}
+    inputs = _known_inputs(session, GRAPH[stage], partition, keys)
+    if isinstance(inputs, str):
+        raise ConfigError(f"stage {inputs} is not cached under the present settings and code; run it first")
+    return inputs

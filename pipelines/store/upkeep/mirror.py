@@ -1,0 +1,277 @@
+"""A copy of the public root on object storage, for readers on other machines (`store.mirror_url`, by fsspec).
+
+The store itself stays on disks: object storage has no locks, and renames nothing in one step. Only artifacts that are
+published go there, below names that never change, and ``latest.json`` last: it lists what ``latest/`` shows, and the
+digest of every file. What was taken out of the public root is removed there, too; models stay, as they do here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pipelines.context import Progress, silent
+from pipelines.errors import ConfigError, StoreError
+from pipelines.files import encode_json
+from pipelines.store.objects.anchors import release_stages
+from pipelines.store.objects.manifest import MANIFEST, load
+from pipelines.store.place import versions
+from pipelines.store.place.disk import sha256_file
+from pipelines.store.place.locks import key_lock, store_lock
+from pipelines.store.place.roots import Roots
+
+LATEST: Final = "latest.json"
+_LOCK: Final = "mirror"
+_WITHOUT_FOLDERS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oci", "oss", "hf"})
+_COPYING: Final = "copying published files"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirrored:
+    """What a copy came to.
+
+    Attributes:
+        num_copied, num_removed: artifacts of which files were copied, or that were removed there.
+        num_bytes: of the files that were copied.
+    """
+
+    num_copied: int
+    num_removed: int
+    num_bytes: int
+
+
+def url_problem(url: str) -> str | None:
+    """Why a URL names no place for a mirror; None if it does. Settings are no place for a password."""
+    parts = urlsplit(url)
+    if not parts.scheme or not (parts.netloc or parts.path.strip("/")):
+        return "must be a URL such as s3://bucket/folder"
+    if parts.password is not None or parts.query:
+        return (
+            "must hold no password or parameters; give them as the storage's own tools ask for them (environment, "
+            "profile, role of the machine)"
+        )
+    return None
+
+
+def require_protocol(url: str) -> None:
+    """Refuses a mirror whose protocol cannot be spoken here; connects to nothing.
+
+    Raises:
+        ConfigError: fsspec, or its package of the protocol, is not installed.
+    """
+    _Place(url)
+
+
+def mirror(roots: Roots, url: str, progress: Progress = silent) -> Mirrored:
+    """Makes the place at ``url`` a copy of what is published. What is there is not copied again.
+
+    Args:
+        roots: the store.
+        url: a folder, by a protocol of fsspec.
+        progress: told how many artifacts are through.
+
+    Raises:
+        ConfigError: the package of the protocol is not installed.
+        StoreError: the place cannot be read or written, is another store's, or a published file is damaged.
+    """
+    place = _Place(url)
+    with store_lock(roots.private), key_lock(roots.locks, _LOCK):
+        place.require_own(_name_of(roots))
+        published = _published(roots)
+        num_copied = num_bytes = 0
+        for number, (name, files) in enumerate(published.items()):
+            copied = _copy(place, roots.public, name, files)
+            num_copied, num_bytes = num_copied + (copied > 0), num_bytes + copied
+            progress(number + 1, len(published), _COPYING)
+        place.write(LATEST, encode_json(_latest(roots, published)))
+        gone = [name for name in place.artifacts() if name not in published and not _is_release(name)]
+        for name in gone:
+            place.remove(name)
+    return Mirrored(num_copied=num_copied, num_removed=len(gone), num_bytes=num_bytes)
+
+
+def _name_of(roots: Roots) -> str:
+    """What tells one store's mirror from another's; says nothing of the secret."""
+    return hmac.new(roots.secret, b"mirror of the public root", hashlib.sha256).hexdigest()[:32]
+
+
+Files = Mapping[str, Mapping[str, Any]]
+"""Size and digest of each file, by its path below an artifact's public folder."""
+
+
+def _published(roots: Roots) -> dict[str, Files]:
+    """Whole artifacts in the public root, by the path of their folder below it."""
+    found: dict[str, Files] = {}
+    for path in sorted((roots.public / "objects").glob(f"*/*/{MANIFEST}")):
+        stage, key = path.parent.parent.name, path.parent.name
+        if (manifest := load(roots, stage, key)) is not None:
+            files = {f.removeprefix("public/"): e for f, e in manifest.files.items() if f.startswith("public/")}
+            found[f"objects/{stage}/{key}"] = files
+    return found
+
+
+def _is_release(name: str) -> bool:
+    return name.split("/")[1] in release_stages()
+
+
+def _copy(place: _Place, public: Path, name: str, files: Files) -> int:
+    """Copies an artifact whose manifest is not there yet, or files of it that are not; the manifest goes last.
+
+    A file counts as there if it has the size that it has here. What it holds is not read again: that would be as much
+    traffic as copying all of it, every night. Readers compare digests, which ``latest.json`` lists.
+
+    Returns:
+        The number of bytes that were copied.
+    """
+    own = (public / name / MANIFEST).read_bytes()
+    is_known = place.read(f"{name}/{MANIFEST}") == own
+    there = place.sizes(name) if is_known else {}
+    wanted = {file: entry for file, entry in files.items() if there.get(file) != int(entry["size"])}
+    if is_known and not wanted:
+        return 0
+    for file, entry in sorted(wanted.items()):
+        path = f"{name}/{file}"
+        if not (public / path).is_file() or sha256_file(public / path) != entry["sha256"]:
+            raise StoreError(f"{path} of the public root is damaged; `reticent verify --repair`, then run again")
+        place.copy(public / path, path)
+    place.write(f"{name}/{MANIFEST}", own)
+    return len(own) + sum(int(entry["size"]) for entry in wanted.values())
+
+
+def _latest(roots: Roots, published: Mapping[str, Files]) -> dict[str, Any]:
+    files = {f"{name}/{file}": entry for name, own in published.items() for file, entry in own.items()}
+    views = {
+        link.name: shown
+        for link in sorted((roots.public / "latest").iterdir())
+        if (shown := [path for path in _shown(roots, link) if path in files])
+    }
+    return {"schema_version": versions.MIRROR, "store": _name_of(roots), "views": views, "files": files}
+
+
+def _shown(roots: Roots, link: Path) -> Iterator[str]:
+    """Paths below the public root of the files that a link of ``latest/`` shows, in the order of its names."""
+    public = roots.public.resolve()
+    for path in sorted(link.resolve().rglob("*")):
+        if path.is_file():
+            yield path.resolve().relative_to(public).as_posix()
+
+
+class _Place:
+    """A folder on some storage. Errors name their kind only: their messages may quote credentials."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec import get_filesystem_class
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise ConfigError("store.mirror_url needs fsspec; install reticent[object-storage]") from None
+        self._scheme = scheme = urlsplit(url).scheme
+        try:
+            get_filesystem_class(scheme)
+        except ImportError:
+            raise ConfigError(
+                f"store.mirror_url: {scheme}:// needs a package of fsspec that is not installed (s3fs, gcsfs, adlfs, …)"
+            ) from None
+        except ValueError:
+            raise ConfigError(f"store.mirror_url: fsspec knows no protocol {scheme}://") from None
+        try:
+            # Listings are not remembered: another machine may have written since.
+            self._system, root = url_to_fs(url, use_listings_cache=False)
+        except ValueError:
+            raise ConfigError(
+                f"store.mirror_url: the package of {scheme}:// lacks something that it needs, such as an account or a "
+                "connection string; it reads them from the environment (adlfs: AZURE_STORAGE_CONNECTION_STRING, or "
+                "AZURE_STORAGE_ACCOUNT_NAME and a key)"
+            ) from None
+        except Exception as error:
+            raise _unreachable(error) from None
+        self._root = root.rstrip("/")
+
+    def require_own(self, name: str) -> None:
+        """Raises: StoreError: another store's copy is there, or files that are none."""
+        found = self.read(LATEST)
+        if found is None:
+            return
+        try:
+            other = json.loads(found)["store"]
+        except (ValueError, KeyError, TypeError):
+            other = None
+        if other != name:
+            raise StoreError(
+                f"store.mirror_url: the {LATEST} there is not of this store; choose another folder, or empty that one"
+            )
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return bytes(self._system.cat_file(self._at(name)))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise _unreachable(error) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        try:
+            self._make_folder(name)
+            self._system.pipe_file(self._at(name), data)
+        except Exception as error:
+            raise _unreachable(error) from None
+
+    def copy(self, source: Path, name: str) -> None:
+        try:
+            self._make_folder(name)
+            self._system.put_file(str(source), self._at(name))
+        except Exception as error:
+            raise _unreachable(error) from None
+
+    def sizes(self, name: str) -> dict[str, int]:
+        """The sizes of the files below a folder, by their paths below it."""
+        try:
+            found = self._system.find(self._at(name), detail=True)
+        except FileNotFoundError:
+            return {}
+        except Exception as error:
+            raise _unreachable(error) from None
+        start = f"{self._at(name)}/"
+        return {path.removeprefix(start): int(about["size"]) for path, about in found.items() if path.startswith(start)}
+
+    def artifacts(self) -> list[str]:
+        """What looks like an artifact there: ``objects/STAGE/KEY``, whole or not."""
+        try:
+            found = self._system.find(self._at("objects"))
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise _unreachable(error) from None
+        at = re.compile(re.escape(self._root) + r"/(objects/[a-z0-9_]+/[0-9a-f]+)/")
+        return sorted({match[1] for path in found if (match := at.match(path))})
+
+    def remove(self, name: str) -> None:
+        try:
+            self._system.rm(self._at(name), recursive=True)
+        except FileNotFoundError:
+            pass
+        except Exception as error:
+            raise _unreachable(error) from None
+
+    def _at(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _make_folder(self, name: str) -> None:
+        """On object storage, fsspec would make the bucket."""
+        if self._scheme in _WITHOUT_FOLDERS:
+            return
+        self._system.makedirs(self._at(name).rpartition("/")[0], exist_ok=True)
+
+
+def _unreachable(error: Exception) -> StoreError:
+    return StoreError(
+        f"the copy at store.mirror_url could not be made ({type(error).__name__}); the store itself is as it was, and "
+        "what was copied is kept: `reticent mirror` goes on"
+    )

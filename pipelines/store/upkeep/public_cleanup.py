@@ -1,0 +1,64 @@
+"""What earlier runs left in the public root is taken out when a run has published others in its place.
+
+Claims are about what lies in the public root. A table that was published under another policy may hold a row that is
+private now, and an older report may tell what the newest does not; neither is covered by the newest claims. Models
+stay: each is a release of its own, which the privacy ledger charges for whether it still lies there or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pipelines.errors import StoreError
+from pipelines.graph import GRAPH
+from pipelines.store.objects.anchors import release_stages
+from pipelines.store.objects.publish import remove_artifact
+from pipelines.store.place.disk import remove_tree
+from pipelines.store.place.locks import exclusive_store_lock
+from pipelines.store.place.roots import Roots
+from pipelines.store.upkeep.maintenance import shown_artifacts
+
+
+def superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str, Path]]:
+    """Public folders that neither the given artifacts nor ``latest/`` use: stage, key, folder. Models are left out.
+
+    Those of a stage that publishes nothing any more are among them, used or not.
+
+    Args:
+        roots: the store.
+        used: (stage, key) of what the newest run made or found.
+    """
+    kept = {*used, *shown_artifacts(roots)}
+    for folder in sorted((roots.public / "objects").glob("*/*")):
+        stage, key = folder.parent.name, folder.name
+        if stage in release_stages():
+            continue
+        if (stage, key) not in kept or not _publishes(stage):
+            yield stage, key, folder
+    for folder in sorted((roots.public / "quarantine").glob("*")):
+        stage = folder.name.partition("-")[0]
+        if stage not in release_stages():
+            yield stage, folder.name, folder
+
+
+def _publishes(stage: str) -> bool:
+    return stage in GRAPH and "public" in GRAPH[stage].roots
+
+
+def remove_superseded(roots: Roots, used: Iterable[tuple[str, str]]) -> int | None:
+    """Removes them. They can be made again from what is in the private root.
+
+    Returns:
+        How many folders were removed; None if a run is using the store, so that nothing was.
+    """
+    try:
+        with exclusive_store_lock(roots.private):
+            found = list(superseded(roots, used))
+            for stage, key, folder in found:
+                if _publishes(stage):
+                    remove_artifact(roots, stage, key)
+                remove_tree(folder)
+    except StoreError:
+        return None
+    return len(found)
