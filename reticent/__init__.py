@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reticent.policies import Redactor, redact
     from reticent.runs import Run, Store, open, open_run, open_store
 
-__version__: Final = "0.2.0"
+__version__: Final = "0.3.0"
 """The version, by semantic versioning; what counts as public is in docs/api.md."""
 
 __all__ = [
