@@ -22,34 +22,30 @@ WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
 HEAD: Final = """# The papers' tables beside ours
 
-What five papers report, and what this project gives for it at a size that two cores carry. Made by
-`python -m benchmarks.reproduce --render` from the results in `benchmarks/results/reproduce` (scale `{scale}`); no
-figure or verdict of its tables is typed by hand. Numbers of the papers are those of the copies at hand, which lack
-some tables.
+This page compares what five papers report with what this project gives at a size that two cores carry.
+`python -m benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every figure and
+verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some tables.
 
-**Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
-pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
-([names](../benchmarks/reproduce/articles.txt)). Cells are fine-tuned on the other 128 and judged on the articles of its
-test file. It is not OpenAI's GPT-2: numbers of trained models cannot come out, only orders between cells can, and
-verdicts of trained cells are about those.
+**Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens, pre-trained on 472 of the 600
+training articles of WikiText-2, chosen by a hash of the title ([names](../benchmarks/reproduce/articles.txt)). Cells are fine-tuned on the
+other 128 and judged on the articles of its test file. It is not OpenAI's GPT-2. So the numbers of trained models cannot match. Verdicts of
+trained cells are about orders between cells.
 
-**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval (Student's t over seeds; differences seed
-by seed) lies on the paper's side. *Partly*: the mean does, and the interval reaches the other side, or there is one
-training, or some of a claim's rules hold and others do not. *Not*: the mean lies on the other side. Accounting is
-exact, and is compared to the last digit that the paper prints (within a tenth: partly).
+**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval is on the paper's side (Student's t over seeds, with differences
+seed by seed). *Partly*: the mean is on the paper's side and the interval reaches the other, or there is one training, or only some of a
+claim's rules hold. *Not*: the mean is on the other side. Accounting is exact, and is compared to the last digit that the paper prints
+(within a tenth: partly).
 
-**Perplexities** of the papers are those of a token, and so are ours in the tables, those of a word after them. A token
-of the starting point is a shorter piece than one of GPT-2 (4,096 for 50,257 in the vocabulary), and easier to guess.
-Verdicts compare perplexities of a word, whose differences of logarithms no vocabulary changes.
+**Perplexities** of the papers are per token. Our tables give those per token first, then per word. A token of the starting point is a shorter
+piece than one of GPT-2 (4,096 for 50,257 in the vocabulary) and easier to guess. Verdicts compare perplexities per word, because a vocabulary
+does not change the differences of their logarithms.
 
-**To run what has not**: `{command}` takes headline cells first, seed by seed.
-It may be stopped and given again. Expected hours of processor time that are left: {hours}.
-`--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick` what needs no training, `--list` shows
-everything. The headline cells that ran here took {spent} hours of processor time (cells read from other benchmarks are
-not counted), so half of that on two cores if two commands run cells of different tables; the starting point, made once,
-some two hours of one core more.
+**To run the rest**: `{command}` takes headline cells first, seed by seed. You can stop and repeat it. Expected CPU hours that are left:
+{hours}. `--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick` everything without training, and `--list` shows all
+cells. The headline cells that ran here took {spent} CPU hours (without cells read from other benchmarks). Two cores need half of that if two
+commands run cells of different tables. The starting point, made once, takes some two hours of one core more.
 
-So far {told}. Nothing here has run on a GPU unless it says so."""
+So far {told}. Everything here ran on a CPU unless it says otherwise."""
 
 
 def known_results(folder: Path, scale: Scale) -> Results:
@@ -90,7 +86,7 @@ def _head(known: Results, scale: Scale) -> Iterator[str]:
     told = (
         f"{len(ran)} results: {', '.join(f'{num} on {name}' for name, num in sorted(of.items()))}" if ran else "nothing"
     )
-    made_by = f"; commits {', '.join(commits)}" if commits else ""
+    made_by = f", of commits {', '.join(commits)}" if commits else ""
     yield HEAD.format(
         scale=scale,
         perplexity=perplexity,
@@ -138,7 +134,7 @@ def _claims(judged: Sequence[tuple[Claim, Verdict]], known: Results) -> Iterator
     for claim, verdict in judged:
         note = f". Note: {claim.note}" if claim.note else ""
         told = f". What there is to gain: {told}" if (told := claim.background(known)) else ""
-        yield f"| {claim.text} | **{verdict.word}** | {_cut(verdict.reason)}{told}{note} |"
+        yield f"| {claim.text} | **{verdict.word}** | {_lines(_cut(verdict.reason) + told + note)} |"
 
 
 def _cells(cells: Sequence[Cell], known: Results) -> Iterator[str]:
@@ -173,15 +169,14 @@ def _differences(of_cells: Iterable[str]) -> Iterator[str]:
     for text in of_cells:
         new = [part for part in text.split("; ") if part and part not in told]
         told.update(new)
-        if new:
-            yield "; ".join(new)
+        yield from new
 
 
 def _of_cell(cell: Cell, verdict: Verdict) -> str:
     if verdict.word == "not run here":
-        return f"not compared: {verdict.reason}" if verdict.reason else f'not run here: `--only "{cell.identity}"`'
+        return _lines(f"not compared: {verdict.reason}") if verdict.reason else f'not run here: `--only "{cell.identity}"`'
     if verdict.word == "not possible here":
-        return f"not possible here: {_cut(verdict.reason)}"
+        return _lines(f"not possible here: {_cut(verdict.reason)}")
     return verdict.word
 
 
@@ -199,7 +194,7 @@ def _ours(cell: Cell, known: Results) -> str:
     if not cell.measure.startswith(WORD):
         return _interval(found)
     tokens = [value for result in done if (value := perplexity_per_token(result)) is not None]
-    of_tokens = f"{_interval(verdicts.interval(tokens))} a token; " if len(tokens) == len(done) else ""
+    of_tokens = f"{_interval(verdicts.interval(tokens))} a token, " if len(tokens) == len(done) else ""
     return f"{of_tokens}{f'{found.mean:.4g}' if of_tokens else _interval(found)} a word"
 
 
@@ -222,6 +217,11 @@ def _interval(found: Estimate) -> str:
     if found.exact or not found.has_interval:
         return f"{found.mean:.4g}"
     return f"{found.mean:.4g} ({found.low:.4g} to {found.high:.4g})"
+
+
+def _lines(text: str) -> str:
+    """Puts each part of a reason on a line of its own."""
+    return text.replace("; ", "<br>")
 
 
 def _seeds(cell: Cell, found: Sequence[object]) -> str:

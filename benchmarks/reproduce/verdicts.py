@@ -81,7 +81,7 @@ def _missing(known: Results, names: Sequence[str]) -> Verdict | None:
         if isinstance(cell.run, Impossible):
             return Verdict("not possible here", cell.run.reason)
         if not values_of(results):
-            return Verdict("not run here", f"no result of {cell.name}")
+            return Verdict("not run here", f"missing: {cell.name}")
     return None
 
 
@@ -171,7 +171,7 @@ class _OfOne(ABC):
         cell, results = known[self.name]
         found = estimate(cell, results)
         if found is None:
-            return Verdict("not run here", f"no result of {cell.name}")
+            return Verdict("not run here", f"missing: {cell.name}")
         return self.of(cell, found)
 
     @abstractmethod
@@ -233,7 +233,7 @@ class Number(_OfOne):
 def same_number(cell: Cell, found: Estimate) -> Verdict:
     """Whether a value is the paper's."""
     if cell.number is None:
-        return Verdict("not possible here", "the copy of the paper has no number")
+        return Verdict("not possible here", "the copy of the paper lacks the number")
     said = f"{cell.name}: {found.mean:.4g} for {cell.printed}"
     distance = abs(found.mean - cell.number)
     if distance <= cell.last_digit * 1.001:
@@ -305,7 +305,7 @@ def of_cell(cell: Cell, claims: Sequence[Claim], known: Results) -> Verdict:
         verdicts = [rule.judge(known) for rule in rules]
         return together([verdict for verdict in verdicts if verdict.word != "not run here"] or verdicts)
     if cell.number is None:
-        return Verdict("not possible here", "the copy of the paper has no number, and no claim names it")
+        return Verdict("not possible here", "the copy of the paper lacks the number, and claims do not name it")
     return Verdict("not possible here", "the paper's number is that of its own model and data, and no claim names it")
 
 
