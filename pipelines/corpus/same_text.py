@@ -24,19 +24,34 @@ _LABEL = re.compile(r"[A-Za-z0-9_ ]{1,16}:(?=\s|$)")
 def normal_form(rows: Iterable[str]) -> str:
     """The text of a document's sentences in Unicode form NFC, without white space and labels such as ``USR:``.
 
-    What is left out makes more documents equal, never fewer. Where nothing would be left, labels stay.
+    What is left out makes documents equal that were read as turns and as lines. But what a label takes with it depends
+    on the white space before it, so `full_form` is compared as well. Where nothing would be left, labels stay.
     """
     texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in rows]
     plain = "".join("".join(_LABEL.sub(" ", text) if ":" in text else text for text in texts).split())
     return plain or "".join("".join(texts).split())
 
 
+def full_form(rows: Iterable[str]) -> str:
+    """Returns the text of a document's sentences in Unicode form NFC, without white space and characters of no width.
+
+    Labels stay, so that this form is the same however the text is spaced, wrapped and cut into sentences. A byte order
+    mark that was left inside a file, a soft hyphen and a zero-width space change nothing.
+    """
+    text = "".join("".join(rows).split())
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Cf"))
+
+
 def document_names(secret: bytes, table: Table) -> Iterator[int]:
     """Names the documents of a table of sentences by their text: 64 bits of an HMAC under the store's secret.
 
-    A document without text has no name.
+    A document has a name for each of its two forms (`normal_form`, `full_form`), or one where these are the same. Two
+    documents that have either name in common are taken for one. A document without text has no name.
     """
     key = derived_key(secret, "text of a document")
     for _, rows in groupby(table.rows(["doc_id", "text"]), itemgetter("doc_id")):
-        if text := normal_form(row["text"] for row in rows):
+        texts = [row["text"] for row in rows]
+        for text in dict.fromkeys(form for form in (normal_form(texts), full_form(texts)) if form):
             yield int.from_bytes(hmac.digest(key, text.encode(), "sha256")[:NAME_BYTES], "little")
