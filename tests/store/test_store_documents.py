@@ -67,11 +67,10 @@ def test_the_normal_form_is_that_of_the_text_alone() -> None:
         ("It was at  the  very last: Ann.", "It was at the very last: Ann."),
         ("Ann is ill.\nShe called.", "\ufeffAnn is ill.\n\ufeffShe called."),  # files with such marks, put together
         ("Ann is ill.", "Ann\u200b is i\u00adll."),
+        ("Hello, Ann.\nBye.", "\ufeffSYS:  Hello,  Ann.\n  USR:  Bye."),  # the mark hides that these are turns
     ],
 )
-def test_white_space_and_characters_of_no_width_hide_no_shared_document(
-    roots: Roots, first: str, second: str
-) -> None:
+def test_white_space_and_characters_of_no_width_hide_no_shared_document(roots: Roots, first: str, second: str) -> None:
     release(training(roots, "k1", split_of(roots, first)))
     with pytest.raises(PrivacyGateError, match="1 earlier release on this data"):
         training(roots, "k2", split_of(roots, second)).reserve(EVENT, DELTA)
