@@ -43,8 +43,8 @@ def full_form(rows: Iterable[str]) -> str:
 def forms_of(rows: Sequence[str]) -> list[str]:
     """Returns the forms by which a document is recognised, each once; none for a document without text.
 
-    Beside `normal_form` and `full_form` there is the normal form of the text that is seen. So a byte order mark inside a
-    file, a soft hyphen, a zero-width space and repeated spaces hide no document.
+    Beside `normal_form` and `full_form` there is the normal form of the text that is seen. So a byte order mark inside
+    a file, a soft hyphen, a zero-width space and repeated spaces hide no document.
     """
     forms = (normal_form(rows), full_form(rows), normal_form([_visible(text) for text in rows]))
     return [form for form in dict.fromkeys(forms) if form]
