@@ -50,14 +50,14 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
     settings = load_settings(config, environ)
     roots = open_store(settings, create=not dry_run)
     listed = _listed(settings)
-    subjects = [_subject(roots, name, listed | known_files(roots)) for name in names]
+    subjects = [_subject(roots, name, listed.keys() | known_files(roots)) for name in names]
     releases = {release.key: release for release in read_ledger(roots)}  # a damaged ledger is told before anything goes
     found: Found
     num_reviews = num_runs = None
     if dry_run:
         found = find(roots, subjects)
     else:
-        done = forget(roots, subjects)
+        done = forget(roots, subjects, listed)
         found, num_reviews, num_runs = done["found"], done["num_reviews"], done["num_runs"]
     return {
         "dry_run": dry_run,
@@ -73,13 +73,13 @@ def forget_document(config: Path, environ: Mapping[str, str], names: Sequence[st
     }
 
 
-def _listed(settings: Settings) -> set[str]:
+def _listed(settings: Settings) -> dict[str, Path]:
     corpus: Any = settings.stages["corpus"]
     try:
         files = list_files(corpus.inputs, settings.folder, corpus.format, corpus.read_options().sources)
     except InputError:
-        return set()  # it was deleted already
-    return {file.name for file in files}
+        return {}  # it was deleted already
+    return {file.name: file.path for file in files}
 
 
 def _subject(roots: Roots, name: str, files: set[str]) -> Subject:

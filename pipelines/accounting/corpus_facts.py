@@ -60,7 +60,7 @@ def corpus_facts(
         reads_documents=tuple(name for name, spec in specs if spec is not None and spec.reads_documents),
         fitted=() if learnt_from_corpus else fitted,
         learnt=fitted if learnt_from_corpus else (),
-        plugins=tuple(name for name in policies if name not in SPECS),
+        plugins=(*(name for name in policies if name not in SPECS), *redact.recognizers),  # code of other packages
         collapses=redact.collapse,
         replacement=redact.replacement,
         # Of a plug-in it could not be checked, and selective DP would rest on it.

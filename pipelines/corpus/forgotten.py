@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipelines.context import Piece, pseudonym
@@ -19,4 +21,11 @@ def is_forgotten(secret: bytes, piece: Piece, document: Document) -> bool:
     """Whether a document was forgotten (`reticent forget`), though its file still has it."""
     if not piece.forgotten or document.source_id is None:
         return False
-    return forgotten_name(secret, document.name, document.source_id) in piece.forgotten
+    files = (document.name, place_of(piece.path))
+    return any(forgotten_name(secret, file, document.source_id) in piece.forgotten for file in files)
+
+
+@lru_cache(maxsize=1)
+def place_of(path: str | Path) -> str:
+    """Returns where a file lies, without links. Unlike its name in the corpus, this does not follow from settings."""
+    return str(Path(path).resolve())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -24,19 +24,46 @@ _LABEL = re.compile(r"[A-Za-z0-9_ ]{1,16}:(?=\s|$)")
 def normal_form(rows: Iterable[str]) -> str:
     """The text of a document's sentences in Unicode form NFC, without white space and labels such as ``USR:``.
 
-    What is left out makes more documents equal, never fewer. Where nothing would be left, labels stay.
+    What is left out makes documents equal that were read as turns and as lines. But what a label takes with it depends
+    on the white space before it, so `full_form` is compared as well. Where nothing would be left, labels stay.
     """
     texts = [text if text.isascii() else unicodedata.normalize("NFC", text) for text in rows]
     plain = "".join("".join(_LABEL.sub(" ", text) if ":" in text else text for text in texts).split())
     return plain or "".join("".join(texts).split())
 
 
+def full_form(rows: Iterable[str]) -> str:
+    """Returns the text of a document's sentences in Unicode form NFC, without white space and characters of no width.
+
+    Labels stay, so that this form is the same however the text is spaced, wrapped and cut into sentences.
+    """
+    return "".join("".join(_visible(text) for text in rows).split())
+
+
+def forms_of(rows: Sequence[str]) -> list[str]:
+    """Returns the forms by which a document is recognised, each once; none for a document without text.
+
+    Beside `normal_form` and `full_form` there is the normal form of the text that is seen. So a byte order mark inside
+    a file, a soft hyphen, a zero-width space and repeated spaces hide no document.
+    """
+    forms = (normal_form(rows), full_form(rows), normal_form([_visible(text) for text in rows]))
+    return [form for form in dict.fromkeys(forms) if form]
+
+
+def _visible(text: str) -> str:
+    """Returns a text in form NFC, with one space in place of white space, and without characters of no width."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", "".join(c for c in text if unicodedata.category(c) != "Cf"))
+    return " ".join(text.split())
+
+
 def document_names(secret: bytes, table: Table) -> Iterator[int]:
     """Names the documents of a table of sentences by their text: 64 bits of an HMAC under the store's secret.
 
-    A document without text has no name.
+    A document has a name for each of its forms (`forms_of`). Two documents that have one name in common are taken for
+    one. A document without text has no name.
     """
     key = derived_key(secret, "text of a document")
     for _, rows in groupby(table.rows(["doc_id", "text"]), itemgetter("doc_id")):
-        if text := normal_form(row["text"] for row in rows):
+        for text in forms_of([row["text"] for row in rows]):
             yield int.from_bytes(hmac.digest(key, text.encode(), "sha256")[:NAME_BYTES], "little")

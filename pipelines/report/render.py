@@ -35,7 +35,7 @@ def render_html(report: Mapping[str, Any]) -> str:
     Returns:
         A whole HTML document. The same report gives the same bytes.
     """
-    return (
+    page = (
         _environment()
         .get_template("report.html")
         .render(
@@ -49,6 +49,7 @@ def render_html(report: Mapping[str, Any]) -> str:
             coverage=_coverage(report["redaction"]),
         )
     )
+    return printable(page)
 
 
 def render_page(template: str, **values: Any) -> Markup:

@@ -33,6 +33,7 @@ from pipelines.dp.ranks import PartnerLostError
 from pipelines.encryption import places
 from pipelines.errors import ConfigError, ReticentError
 from pipelines.processes import die_with_parent, ignore_interrupts, withhold_library_messages
+from pipelines.training.peers import require_own_peers
 
 GRACE_SECONDS: Final = 2.0
 """Time in which the others are heard after one process has failed. The first word is often that of a process that lost
@@ -254,6 +255,7 @@ def _group(local: int, share: Share, store: Path) -> Iterator[None]:
             timeout=_PATIENCE,
             device_id=torch.device("cuda", local) if on_gpu else None,
         )
+        require_own_peers()  # before anything is sent
         torch.distributed.barrier()
     except RuntimeError:
         raise PartnerLostError from None

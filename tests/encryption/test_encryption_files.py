@@ -275,6 +275,7 @@ NOT_PRIVATE = {
     "pipelines/stages/train/train.py": "a folder lent by memory_files",
     "pipelines/training/team.py": "where processes of one machine meet; it holds addresses",
     "pipelines/training/machines.py": "locks, which are empty, and where machines meet; it holds addresses",
+    "pipelines/training/peers.py": "asks the system",
     "pipelines/training/data/ragged.py": "maps plain files only",
     "pipelines/training/data/": "methods of those names, of RaggedWriter and of tables",
     "pipelines/tables.py": "what pipelines.files gives, for plain files only by path",

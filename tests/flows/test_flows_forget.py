@@ -175,6 +175,14 @@ def test_runs_after_it_leave_the_document_out_and_the_model_as_it_is(project: Pa
     assert plan_document(project, {}, read=True)["training_waits"] is None  # other text asks for training
 
 
+def test_another_pattern_for_the_same_files_brings_nothing_back(project: Path) -> None:
+    """Names of files in the corpus follow from `corpus.inputs`."""
+    forget_document(project, {}, [FILE], dry_run=False)
+    for inputs in ('["corp*/*.jsonl"]', '["."]'):
+        plan = plan_document(project, {"RETICENT__CORPUS__INPUTS": inputs}, read=False)
+        assert plan["left_out_files"]["forgotten"] == 1
+
+
 @pytest.mark.slow
 def test_a_model_that_is_trained_anew_has_not_read_it(project: Path) -> None:
     forget_document(project, {}, [FILE], dry_run=False)

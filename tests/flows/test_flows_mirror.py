@@ -108,6 +108,12 @@ def test_a_file_that_is_missing_or_of_another_size_there_is_copied_again_althoug
         assert there() == whole
 
 
+def test_a_link_that_leads_out_of_the_public_root_shows_nothing(roots: Roots) -> None:
+    (roots.public / "latest" / "elsewhere").symlink_to(roots.private)
+    mirror(roots, URL)
+    assert json.loads(there()[LATEST])["views"].keys() == {"model", "public", "public_report"}
+
+
 def test_what_was_never_finished_is_not_copied(roots: Roots) -> None:
     left = roots.public / "objects" / "publish" / ("0" * 40)
     left.mkdir()

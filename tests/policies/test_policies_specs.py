@@ -164,6 +164,14 @@ def test_claims_know_what_plugins_say_and_believe_the_worse():
     assert not plain.redactor_is_stable
 
 
+def test_claims_name_recognisers_of_other_packages():
+    """They are code that `presidio` runs: whether they keep a state, nobody knows."""
+
+    config = RedactConfig(policies=("presidio",), recognizers=("other.package:Recognizer",))
+    facts = corpus_facts(DedupConfig(), config, has_public_rows=False, reads_places=False)
+    assert facts.plugins == ("other.package:Recognizer",)
+
+
 def test_a_policy_that_reads_context_is_asked_last(patch):
     asked = []
     for policy in (OneWord, Context):

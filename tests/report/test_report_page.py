@@ -87,6 +87,13 @@ def test_everything_that_comes_from_data_is_escaped(raw: dict[str, Any], make_re
         assert "alert(" in said(html)
 
 
+def test_no_title_or_label_steers_what_shows_the_page(raw: dict[str, Any], make_report: Make) -> None:
+    report = make_report(raw) | {"title": "a\u202egnp.exe\x1b[2J\u200b"}
+    page = render_html(report)
+    assert "a\\u202egnp.exe\\u001b[2J\\u200b" in page
+    assert not set("\u202e\x1b\u200b") & set(page)
+
+
 def test_the_three_kinds_of_claims_look_and_read_differently(raw: dict[str, Any], make_report: Make) -> None:
     raw["claims"]["claims"][2] |= {"is_guarantee": False, "not_guaranteed_because": ["the seed is known"]}
     html = render_html(make_report(raw))

@@ -8,7 +8,7 @@ import pytest
 from support.toy import publishing
 from test_store_ledger import DELTA, EVENT, ledger, release, roots, split_of
 
-from pipelines.corpus.same_text import normal_form
+from pipelines.corpus.same_text import full_form, normal_form
 from pipelines.errors import PrivacyGateError
 from pipelines.store.ledger.documents import check_documents
 from pipelines.store.ledger.ledger import StoreLedger, enter_older, read_ledger
@@ -59,6 +59,28 @@ def test_the_normal_form_is_that_of_the_text_alone() -> None:
     turns, lines = ["hi, it is late", "Bye"], ["USR: hi, it is late", "Agent 2: Bye"]
     assert normal_form(turns) == normal_form(lines)
     assert normal_form(["Name:"]) != normal_form(["Age:"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("We met the old\nFriends: Ann, Ben.", "We met the old Friends: Ann, Ben."),  # wrapped elsewhere
+        ("It was at  the  very last: Ann.", "It was at the very last: Ann."),
+        ("Ann is ill.\nShe called.", "\ufeffAnn is ill.\n\ufeffShe called."),  # files with such marks, put together
+        ("Ann is ill.", "Ann\u200b is i\u00adll."),
+        ("Hello, Ann.\nBye.", "\ufeffSYS:  Hello,  Ann.\n  USR:  Bye."),  # the mark hides that these are turns
+    ],
+)
+def test_white_space_and_characters_of_no_width_hide_no_shared_document(roots: Roots, first: str, second: str) -> None:
+    release(training(roots, "k1", split_of(roots, first)))
+    with pytest.raises(PrivacyGateError, match="1 earlier release on this data"):
+        training(roots, "k2", split_of(roots, second)).reserve(EVENT, DELTA)
+
+
+def test_the_full_form_does_not_depend_on_where_rows_are_cut() -> None:
+    cut, whole = ["one two", "three: four"], ["one two three: four"]
+    assert normal_form(cut) != normal_form(whole)
+    assert full_form(cut) == full_form(whole)
 
 
 def test_each_document_is_kept_once_and_lines_name_none(roots: Roots) -> None:

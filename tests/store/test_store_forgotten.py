@@ -9,6 +9,9 @@ import pytest
 from support.patches import patching
 from test_store_ledger import roots
 
+from pipelines.context import Piece
+from pipelines.corpus.forgotten import is_forgotten
+from pipelines.corpus.items import Document
 from pipelines.store.ledger.recovery import acknowledge_damage
 from pipelines.store.objects.forgotten import (
     Subject,
@@ -66,3 +69,23 @@ def test_a_kill_between_the_list_and_its_line_is_made_good(roots: Roots) -> None
             enter_list(roots)
     assert (ledger_dir(roots) / FILE).read_text().count('"type":"forgot"') == 2
     assert not is_noticed(roots)
+
+
+def test_a_document_is_known_by_the_place_of_its_file_as_well(roots: Roots, tmp_path: Path) -> None:
+    """A file has another name in the corpus where `corpus.inputs` says another folder or pattern."""
+
+    def leaves_out(name: str, source_id: str, path: Path) -> bool:
+        piece = Piece(path=str(path), name=name, format="jsonl", start_byte=0, end_byte=1, first_row=1, digest="d")
+        (marked,) = read_forgotten(roots).marked(roots.secret, [piece])
+        document = Document(name=name, row=1, text="text", source_id=source_id)
+        return is_forgotten(roots.secret, marked, document)
+
+    path, other = tmp_path / "b.jsonl", tmp_path / "other" / "b.jsonl"
+    add_forgotten(roots, [SECOND], [], {SECOND.file: path})
+    add_forgotten(roots, [Subject("nights/b.jsonl", "18")], [], {"nights/b.jsonl": path})
+    for name in (SECOND.file, "nights/b.jsonl", "all/nights/b.jsonl"):
+        assert leaves_out(name, "17", path)
+        assert leaves_out(name, "18", path)
+        assert not leaves_out(name, "19", path)
+    assert leaves_out(SECOND.file, "17", other)  # moved
+    assert not leaves_out("all/b.jsonl", "17", other)

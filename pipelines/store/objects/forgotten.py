@@ -7,13 +7,14 @@ list's digest, so that a removed list or an older one is noticed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pipelines.context import Piece, pseudonym
-from pipelines.corpus.forgotten import forgotten_name
+from pipelines.corpus.forgotten import forgotten_name, place_of
 from pipelines.files import canonical_json
 from pipelines.store.objects.ledger_lines import append, ledger_dir, locked, read_documents
 from pipelines.store.place import versions
@@ -31,7 +32,7 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True)
 class Forgotten:
-    """The list.
+    """The list. Files stand on it by their names in the corpus and by the places where they lay.
 
     Attributes:
         files: `file_name` of whole files.
@@ -49,6 +50,10 @@ class Forgotten:
             return name in self.files
         return forgotten_name(secret, subject.file, subject.source_id) in self.documents.get(name, {})
 
+    def holds_file(self, secret: bytes, name: str, path: Path) -> bool:
+        """Returns whether a file is on it as a whole, by its name or its place."""
+        return file_name(secret, name) in self.files or file_name(secret, place_of(path)) in self.files
+
     def keys_of(self, secret: bytes, subject: Subject) -> tuple[str, ...]:
         """Keys of what was split of a document, as far as it is on the list by itself."""
         if subject.source_id is None:
@@ -59,11 +64,17 @@ class Forgotten:
     def marked(self, secret: bytes, pieces: Iterable[Piece]) -> Iterator[Piece]:
         """Pieces of files, with what is to be left out of them."""
         for piece in pieces:
-            names = self.documents.get(file_name(secret, piece.name)) if self.documents else None
+            names: set[str] = set()
+            if self.documents:
+                names.update(self.documents.get(file_name(secret, piece.name), ()))
+                placed = self.documents.get(file_name(secret, place_of(piece.path)), ())
+                # As many are the same ones: then the place, which enters keys, is not needed.
+                names.update(placed if len(placed) > len(names) else ())
             yield replace(piece, forgotten=tuple(sorted(names))) if names else piece
 
 
 NOTHING = Forgotten()
+NO_PATHS: Mapping[str, Path] = MappingProxyType({})
 
 
 def file_name(secret: bytes, name: str) -> str:
@@ -124,15 +135,19 @@ def _list_of(document: Mapping[str, Any]) -> Forgotten:
     return Forgotten(frozenset(document["files"]), documents)
 
 
-def add_forgotten(roots: Roots, subjects: Iterable[Subject], split: Iterable[str]) -> None:
+def add_forgotten(
+    roots: Roots, subjects: Collection[Subject], split: Collection[str], paths: Mapping[str, Path] = NO_PATHS
+) -> None:
     """Puts subjects on the list, and the list's digest into the ledger. The caller holds the store alone.
 
     Args:
         split: keys of what was split of them.
+        paths: places of the files that are still there, by their names in the corpus.
     """
+    placed = [Subject(place_of(paths[s.file]), s.source_id) for s in subjects if s.file in paths]
     with locked(roots) as path:
         before = _checked(roots, read_documents(roots, path))
-        document = _with(roots, before, subjects, split)
+        document = _with(roots, before, [*subjects, *placed], split)
         write_sealed(forgotten_path(roots), document, "forgotten", roots.secret)
         append(roots, path, [{"type": FORGOT, "digest": _digest(document)}])
 

@@ -17,7 +17,7 @@ from pipelines.corpus.options import ReadOptions
 from pipelines.errors import InputError
 from pipelines.files import canonical_json
 from pipelines.store.objects.code import CodeDigests
-from pipelines.store.objects.forgotten import NOTHING, Forgotten, file_name
+from pipelines.store.objects.forgotten import NOTHING, Forgotten
 from pipelines.store.objects.session import PartitionPlan
 from pipelines.store.place.statcache import StatCache
 
@@ -72,7 +72,7 @@ def corpus_state(
     code = hashlib.sha256(canonical_json(CodeDigests(cache).of([scan.__name__]))).hexdigest()[:16]
     files = list_files(request.inputs, request.base_dir, request.format, request.options.sources)
     if forgotten.files:
-        kept = [file for file in files if file_name(secret, file.name) not in forgotten.files]
+        kept = [file for file in files if not forgotten.holds_file(secret, file.name, file.path)]
         if len(kept) < len(files):
             files.left_out[FORGOTTEN] += len(files) - len(kept)
         if not kept:

@@ -22,7 +22,7 @@ from pipelines.stage import ROOTS, SOURCE
 from pipelines.store.objects import manifest as manifests
 from pipelines.store.objects import runs
 from pipelines.store.objects.anchors import remember_release
-from pipelines.store.objects.forgotten import Subject, add_forgotten, file_name, read_forgotten
+from pipelines.store.objects.forgotten import NO_PATHS, Subject, add_forgotten, file_name, read_forgotten
 from pipelines.store.objects.overlays import overlays_dir
 from pipelines.store.objects.publish import remove_artifact
 from pipelines.store.objects.reviews import reviews_path
@@ -91,10 +91,13 @@ def find(roots: Roots, subjects: Collection[Subject]) -> Found:
     )
 
 
-def forget(roots: Roots, subjects: Collection[Subject]) -> dict[str, Any]:
+def forget(roots: Roots, subjects: Collection[Subject], paths: Mapping[str, Path] = NO_PATHS) -> dict[str, Any]:
     """Takes documents out of a store, and puts them on the list of what no run reads any more.
 
     What a kill leaves undone, another call does.
+
+    Args:
+        paths: places of the input files that are still there, by their names in the corpus.
 
     Returns:
         ``found`` (`Found`), and counts: ``num_reviews``, ``num_runs`` (records that name the files no more).
@@ -109,7 +112,7 @@ def forget(roots: Roots, subjects: Collection[Subject]) -> dict[str, Any]:
                 "remove its folder to forget the run (`reticent verify` lists all such files)"
             )
         found = find(roots, subjects)
-        add_forgotten(roots, subjects, [key for stage, key in found.artifacts if stage == "split"])
+        add_forgotten(roots, subjects, [key for stage, key in found.artifacts if stage == "split"], paths)
         num_reviews = remove_decisions(reviews_path(roots), found.review_keys) if found.review_keys else 0
         for folder in _unlisted(roots):
             remove_tree(folder) if folder.is_dir() and not folder.is_symlink() else folder.unlink()

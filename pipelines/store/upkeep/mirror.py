@@ -156,11 +156,14 @@ def _latest(roots: Roots, published: Mapping[str, Files]) -> dict[str, Any]:
 
 
 def _shown(roots: Roots, link: Path) -> Iterator[str]:
-    """Paths below the public root of the files that a link of ``latest/`` shows, in the order of its names."""
-    public = roots.public.resolve()
-    for path in sorted(link.resolve().rglob("*")):
-        if path.is_file():
-            yield path.resolve().relative_to(public).as_posix()
+    """Paths below the public root of the files that a link of ``latest/`` shows, in the order of its names.
+
+    A link that leads out of the public root shows nothing: its target is not looked into.
+    """
+    public, shown = roots.public.resolve(), link.resolve()
+    for path in sorted(shown.rglob("*")) if shown.is_relative_to(public) else ():
+        if path.is_file() and (target := path.resolve()).is_relative_to(public):
+            yield target.relative_to(public).as_posix()
 
 
 class _Place:
