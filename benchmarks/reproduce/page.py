@@ -22,28 +22,31 @@ WORD: Final = "perplexity_per_word"
 NOTES: Final = Path(__file__).with_name("notes.md")
 HEAD: Final = """# The papers' tables beside ours
 
-This page compares what five papers report with what this project gives at a size that two cores carry.
-`python -m benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every figure and
-verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some tables.
+This page compares what five papers report with what this project gives at a size that two cores carry. `python -m
+benchmarks.reproduce --render` makes it from the results in `benchmarks/results/reproduce` (scale `{scale}`). Every
+figure and verdict of its tables is computed. Numbers of the papers are those of the copies at hand, which lack some
+tables.
 
-**Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens, pre-trained on 472 of the 600
-training articles of WikiText-2, chosen by a hash of the title ([names](../benchmarks/reproduce/articles.txt)). Cells are fine-tuned on the
-other 128 and judged on the articles of its test file. It is not OpenAI's GPT-2. So the numbers of trained models cannot match. Verdicts of
-trained cells are about orders between cells.
+**Starting point**{perplexity}: a GPT-2 of {blocks} blocks of width {width}, with a BPE of {vocabulary} tokens,
+pre-trained on 472 of the 600 training articles of WikiText-2, chosen by a hash of the title
+([names](../benchmarks/reproduce/articles.txt)). Cells are fine-tuned on the other 128 and judged on the articles of
+its test file. It is not OpenAI's GPT-2. So the numbers of trained models cannot match. Verdicts of trained cells are
+about orders between cells.
 
-**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval is on the paper's side (Student's t over seeds, with differences
-seed by seed). *Partly*: the mean is on the paper's side and the interval reaches the other, or there is one training, or only some of a
-claim's rules hold. *Not*: the mean is on the other side. Accounting is exact, and is compared to the last digit that the paper prints
-(within a tenth: partly).
+**Verdicts** follow from rules in the code. *Reproduced*: the 95 % interval is on the paper's side (Student's t over
+seeds, with differences seed by seed). *Partly*: the mean is on the paper's side and the interval reaches the other,
+or there is one training, or only some of a claim's rules hold. *Not*: the mean is on the other side. Accounting is
+exact, and is compared to the last digit that the paper prints (within a tenth: partly).
 
-**Perplexities** of the papers are per token. Our tables give those per token first, then per word. A token of the starting point is a shorter
-piece than one of GPT-2 (4,096 for 50,257 in the vocabulary) and easier to guess. Verdicts compare perplexities per word, because a vocabulary
-does not change the differences of their logarithms.
+**Perplexities** of the papers are per token. Our tables give those per token first, then per word. A token of the
+starting point is a shorter piece than one of GPT-2 (4,096 for 50,257 in the vocabulary) and easier to guess. Verdicts
+compare perplexities per word, because a vocabulary does not change the differences of their logarithms.
 
-**To run the rest**: `{command}` takes headline cells first, seed by seed. You can stop and repeat it. Expected CPU hours that are left:
-{hours}. `--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick` everything without training, and `--list` shows all
-cells. The headline cells that ran here took {spent} CPU hours (without cells read from other benchmarks). Two cores need half of that if two
-commands run cells of different tables. The starting point, made once, takes some two hours of one core more.
+**To run the rest**: `{command}` takes headline cells first, seed by seed. You can stop and repeat it. Expected CPU
+hours that are left: {hours}. `--only jft/table2` runs a table, `--headline --seeds 1` a first look, `--quick`
+everything without training, and `--list` shows all cells. The headline cells that ran here took {spent} CPU hours
+(without cells read from other benchmarks). Two cores need half of that if two commands run cells of different tables.
+The starting point, made once, takes some two hours of one core more.
 
 So far {told}. Everything here ran on a CPU unless it says otherwise."""
 
