@@ -261,7 +261,7 @@ def test_the_page_shows_means_intervals_and_verdicts(tmp_path, patch):
     text = "\n".join(page.page(page.known_results(tmp_path, "small"), "small"))
     assert "| low | 27.05 perplexity | 10.05 (9.926 to 10.17) a token, 101 a word | 3 of 3 | reproduced |" in text
     assert "| high | 27.05 perplexity | 404 (394.1 to 413.9) a word | 3 of 3 | reproduced |" in text
-    assert "| alone | 27.05 perplexity | 30.15 (29.78 to 30.52) a token; 909 a word | 3 of 3 | not compared: " in text
+    assert "| alone | 27.05 perplexity | 30.15 (29.78 to 30.52) a token, 909 a word | 3 of 3 | not compared: " in text
     assert '| to come | 27.05 perplexity |  | 0 of 3 | not run here: `--only "jft/table2/to come"` |' in text
     assert "| low is lower | **reproduced** | low < high: +1.39 (+1.39 to +1.39) |" in text
 
