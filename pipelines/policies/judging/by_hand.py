@@ -1,4 +1,4 @@
-"""The neighbouring world of CRT, Definition 2: a sentence with a mask written in the place of secrets, by hand."""
+"""Builds the neighbouring world of CRT, Definition 2: a sentence in which a person overwrote secrets with a mask."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from pipelines.mask import MASK
 from pipelines.policies.judging.judge import Request
 
 Range = tuple[int, int]
-"""Half-open."""
+"""A half-open range of characters."""
 
 Tokenise = Callable[[str], tuple[Sequence[int], Sequence[int]]]
-"""The starts and ends of a text's tokens, as the pipeline cuts them."""
+"""A function that returns the starts and ends of a text's tokens, as the pipeline cuts them."""
 
 
 def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise) -> Request:
-    """The sentence as it is where somebody overwrote secrets with ``<MASK>`` before the pipeline read it.
+    """Returns the sentence as if somebody had overwritten secrets with ``<MASK>`` before the pipeline read it.
 
-    Secrets that overlap or touch get one mask. Tokens are those that the pipeline cuts: a run of characters without
-    white space that a mask stands in is cut anew, all others keep their tokens.
+    Secrets that overlap or touch get one mask. A run of characters without white space gets new tokens if it contains
+    a mask. All other runs keep their tokens.
 
     Args:
-        sentence: the original; not changed.
-        secrets: characters of it; not empty, in any order.
-        tokenise: how the pipeline cuts a run without white space.
+        sentence: original sentence, which stays unchanged.
+        secrets: ranges of the sentence's characters. They are not empty, and in any order.
+        tokenise: tokeniser of the pipeline, for a run without white space.
 
     Raises:
         ValueError: a secret does not lie inside the sentence.
@@ -47,11 +47,11 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
 
     for (low, high), inside in _runs(text, merged):
         copy(low)
-        pieces, behind = [], low
+        pieces, copied = [], low
         for start, end in inside:
-            pieces += [text[behind:start], MASK]
-            behind = end
-        run = "".join([*pieces, text[behind:high]])
+            pieces += [text[copied:start], MASK]
+            copied = end
+        run = "".join([*pieces, text[copied:high]])
         new_starts, new_ends = tokenise(run)
         starts += [length + s for s in new_starts]
         ends += [length + e for e in new_ends]
@@ -65,10 +65,10 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
 
 
 def whole_tokens(sentence: Request, secret: Range) -> Range:
-    """The characters of the tokens that a secret touches: what counts as masked is whole tokens.
+    """Returns the characters of the tokens that a secret touches, because policies mask whole tokens.
 
     Returns:
-        The secret itself where it touches no token.
+        The range of the touched tokens, or the secret itself if it touches no token.
     """
     touched = [
         (start, end)
@@ -91,7 +91,7 @@ def _merged(secrets: Iterable[Range], length: int) -> list[Range]:
 
 
 def _runs(text: str, secrets: Sequence[Range]) -> Iterator[tuple[Range, list[Range]]]:
-    """The stretches that are cut anew, each with its secrets: from white space to white space around them."""
+    """Yields the runs between white space that need new tokens, each with its secrets."""
     low = high = -1
     inside: list[Range] = []
     for start, end in secrets:
