@@ -1,4 +1,4 @@
-"""The caller's own lists of names: ``redact.names`` and ``redact.names_file``."""
+"""A policy for the caller's lists of names: ``redact.names`` and ``redact.names_file``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
 
 class NamesPolicy:
-    """Masks every listed name, in any case; a name of several words only where all of them stand together."""
+    """Masks every listed name, in any case. The words of a name must be adjacent."""
 
     needs: ClassVar[frozenset[str]] = SPECS["names"].components
 
@@ -24,12 +24,12 @@ class NamesPolicy:
             raise ConfigError("policy 'names' needs names: set redact.names or redact.names_file")
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """All listed names."""
+        """Returns all listed names."""
         return sentence.spans(self._table.find(sentence.text), self._name)
 
 
 def read_names(path: Path) -> list[str]:
-    """One name a line; empty lines and those that begin with ``#`` are left out.
+    """Reads one name per line. Skips empty lines and lines that begin with ``#``.
 
     Raises:
         ConfigError: the file cannot be read as UTF-8 text.

@@ -1,21 +1,21 @@
 """Microsoft Presidio's analyzer as a policy, on our own Docs, without any network, and several times as fast.
 
-The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, for less work:
+The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, with less work:
 
-* Each pattern recogniser runs only on text that could match it, which for most sentences is none.
-* Only a find whose score context words can change asks for lemmas.
-* The parser runs only where it can change an entity (see `language.Annotator`).
+* Each pattern recogniser runs only on text that could match it. Most sentences match no pattern.
+* Lemmas are computed only for a find whose score depends on context words.
+* The parser runs only if it can change an entity (see `language.Annotator`).
 
-A recogniser without a known gate always runs, and in another release of Presidio than the gates were made for all of
-them do. What is private to Presidio stands in `presidio_engine`. `PresidioPolicy.self_test` compares the finds with
-plain ``analyze``.
+A recogniser without a known gate always runs. If another release of Presidio is installed, all recognisers always run.
+`presidio_engine` has all uses of Presidio's private parts. `PresidioPolicy.self_test` compares the finds with plain
+``analyze``.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from pipelines.language import PARSED_ENTITIES
+from pipelines.language import PARSED_ENTITIES, Annotator, load_pipeline
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
@@ -24,9 +24,9 @@ _FOUND: Final = "reticent_presidio"
 
 
 class PresidioPolicy:
-    """Masks whatever the analyzer finds at its default threshold; labels and scores are Presidio's own.
+    """Masks all finds of the analyzer at its default threshold. Labels and scores are Presidio's.
 
-    Its entities are the model's, from the Doc that the other policies share. The caller's own recognisers
+    Its entities come from the model's Doc, which the other policies share. The caller's recognisers
     (``redact.recognizers``) run as well.
     """
 
@@ -35,7 +35,7 @@ class PresidioPolicy:
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name
         self._model = options.model
-        # Made now, so that a broken install is no failing row.
+        # Made here, so that a broken installation is an error and not a failed row.
         self._engine = engine.make_analyzer(
             options.model, type(self).needs | engine.CONTEXT, options.language, options.recognizers
         )
@@ -51,11 +51,11 @@ class PresidioPolicy:
             self.needs = self.needs | engine.CONTEXT  # they may look at any annotation
 
     def wants(self, sentence: Sentence) -> frozenset[str]:
-        """What else must be annotated: lemmas, where context words can change the score of a find."""
+        """Returns the components of lemmas if context words can change the score of a find."""
         doc = sentence.doc
         if doc is None:
             return frozenset()
-        text = doc.text  # made anew from the tokens whenever it is asked for
+        text = doc.text  # each access builds it from the tokens
         found: list[Any] = []
         wanted: frozenset[str] = frozenset()
         for recognizer, gate in self._text_only:
@@ -69,10 +69,10 @@ class PresidioPolicy:
         return wanted
 
     def find(self, sentence: Sentence) -> list[Span]:
-        """The analyzer's finds.
+        """Returns the analyzer's finds.
 
         Raises:
-            ValueError: the sentence carries no Doc.
+            ValueError: the sentence has no Doc.
         """
         finds = self.analyze(sentence)
         of_doc = _of_doc(sentence) if finds else sentence
@@ -82,10 +82,10 @@ class PresidioPolicy:
         return spans
 
     def analyze(self, sentence: Sentence) -> list[engine.Found]:
-        """What ``AnalyzerEngine.analyze`` gives for the Doc's text: (type, start, end, score), characters of that text.
+        """Returns the finds of ``AnalyzerEngine.analyze`` in the Doc's text: (type, start, end, score), as characters.
 
         Raises:
-            ValueError: the sentence carries no Doc, or one that was not annotated for this policy.
+            ValueError: the sentence has no Doc, or one that was not annotated for this policy.
         """
         doc = sentence.doc
         if doc is None or _FOUND not in doc.user_data:
@@ -93,7 +93,7 @@ class PresidioPolicy:
         entities = engine.scored_entities(self._engine, doc.user_data[PARSED_ENTITIES])
         found = doc.user_data[_FOUND]
         threshold = self._engine.default_score_threshold
-        if not found and not self._readers:  # one model's entities do not overlap: none is a part of another
+        if not found and not self._readers:  # entities of one model do not overlap
             return [
                 (kind, doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), score)
                 for kind, start, end, score in entities
@@ -109,10 +109,8 @@ class PresidioPolicy:
         """Compares the finds with plain ``analyze`` on `SELF_TEST`.
 
         Returns:
-            Positions in `SELF_TEST` of the texts whose finds differ; empty where the short cuts are right.
+            The positions in `SELF_TEST` of the texts whose finds differ. The list is empty if the gates are correct.
         """
-        from pipelines.language import Annotator, load_pipeline
-
         whole = load_pipeline(self._model, frozenset({*self.needs, *engine.CONTEXT, "parser"}))
         annotator = Annotator(whole)
         differing = []
@@ -135,11 +133,11 @@ SELF_TEST: Final = (
     "Born 1987-06-05 or 5/6/87, account 123456789012, DEA AB1234563, wallet 1BoatSLRHtKNngkdXEeobR76b53LETtpyT.",
     "Mary Jones of Acme Ltd. met two Germans in New York on Monday in 1999, didn't she? Nothing to see here.",
 )
-"""Text that most recognisers find something in."""
+"""Texts with finds of most recognisers."""
 
 
 def _of_doc(sentence: Sentence) -> Sentence:
-    """The sentence with the offsets of its Doc: those of the text, but for wide gaps."""
+    """Returns the sentence with the offsets of its Doc, which differ from those of the text after wide gaps."""
     assert sentence.doc is not None  # noqa: S101 - the caller has checked
     text = sentence.doc.text
     if text == sentence.text:
