@@ -2,6 +2,7 @@
 
 import gc
 import random
+import sys
 
 import pytest
 import spacy
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
+from pipelines.policies import detectors
 from pipelines.policies.detectors import presidio, presidio_engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
@@ -84,8 +86,10 @@ def test_presidio_finds_an_email_and_a_card_without_the_network(cut, patch):
     assert "EMAIL_ADDRESS" not in {s.label for s in near_miss.spans}
 
 
-def test_a_broken_install_is_told_before_any_row(patch):
-    presidio_engine.make_analyzer.cache_clear()
+def test_a_broken_install_is_told_before_any_row(patch, monkeypatch):
+    for name in ("presidio", "presidio_engine"):
+        monkeypatch.delitem(sys.modules, f"{detectors.__name__}.{name}", raising=False)
+        monkeypatch.delattr(detectors, name, raising=False)
     patch.missing_module("presidio_analyzer")
     with pytest.raises(ConfigError, match=r"policy 'presidio' cannot be imported: module 'presidio_analyzer'"):
         make_policy(PolicyOptions(name="presidio"))
