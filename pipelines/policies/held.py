@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from pipelines.mask import MASK
+from pipelines.policies.redact import replace_ranges
 from pipelines.tables import ROW, Table, fields, schema
 
 HELD: Final = schema("held", f"{ROW}, ranges: range[]", range=pa.struct(fields("start: uint32, end: uint32")))
@@ -28,11 +29,7 @@ Range = tuple[int, int]
 
 def masked_text(text: str, ranges: Iterable[Range]) -> str:
     """Returns the text with a mask in place of each range. The ranges are in order and do not overlap."""
-    pieces, at = [], 0
-    for start, end in ranges:
-        pieces += [text[at:start], MASK]
-        at = end
-    return "".join((*pieces, text[at:]))
+    return replace_ranges(text, ((start, end, MASK) for start, end in ranges))
 
 
 def held_rows(tables: Iterable[Table]) -> dict[Place, list[Range]]:

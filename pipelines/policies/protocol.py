@@ -11,7 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -194,7 +194,9 @@ class Policy(Protocol):
 
 
 class NamedPolicy:
-    """A policy without options except its name."""
+    """A policy that keeps its name. Its spans need the name, and it reads no annotation."""
+
+    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name

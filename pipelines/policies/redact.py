@@ -74,17 +74,18 @@ def redact_text(
         pieces = [(starts[a], ends[b - 1]) for a, b in masked_runs(text, starts, ends, mask)]
     else:
         pieces = [(start, end) for start, end, masked in zip(starts, ends, mask, strict=True) if masked]
-    if collapse and len(pieces) == 1:
-        (start, end) = pieces[0]
-        if not text[:start].strip() and not text[end:].strip():
-            return MASK
+    redacted = replace_ranges(text, ((start, end, MASK) for start, end in pieces))
+    return MASK if collapse and len(pieces) == 1 and redacted.strip() == MASK else redacted
+
+
+def replace_ranges(text: str, pieces: Iterable[tuple[int, int, str]]) -> str:
+    """Returns the text with ranges of characters replaced. The ranges are in order and do not overlap."""
     parts: list[str] = []
     at = 0
-    for start, end in pieces:
-        parts += (text[at:start], MASK)
+    for start, end, replacement in pieces:
+        parts += (text[at:start], replacement)
         at = end
-    parts.append(text[at:])
-    return "".join(parts)
+    return "".join([*parts, text[at:]])
 
 
 _JFT_ORDER: Final = ("PROPN", "PRON", "VERB", "ROOT", "OBJ", "SUBJ")
@@ -109,15 +110,10 @@ def render_jft(
     for span in sorted(spans, key=lambda s: -_JFT_ORDER.index(s.label) if s.label in _JFT_ORDER else -len(_JFT_ORDER)):
         for token in range(span.start_token, span.end_token):
             labels[token] = f"<{span.label}>" if typed else "<mask>"
-    parts: list[str] = []
-    at = 0
-    for token, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        parts += (text[at:start], labels.get(token, text[start:end]))
-        at = end
-    parts.append(text[at:])
+    rendered = replace_ranges(text, ((starts[token], ends[token], label) for token, label in sorted(labels.items())))
     masks = frozenset(labels.values())
     kept: list[str] = []
-    for piece in "".join(parts).split(" "):
+    for piece in rendered.split(" "):
         if not (kept and piece in masks and piece == kept[-1]):
             kept.append(piece)
     return " ".join(kept)

@@ -25,7 +25,7 @@ from pipelines.mask import MASK
 from pipelines.policies import labels
 from pipelines.policies.labels import ReviewLabels
 from pipelines.policies.protocol import Span
-from pipelines.policies.redact import masked_runs, token_mask
+from pipelines.policies.redact import masked_runs, replace_ranges, token_mask
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def typed_text(
         (start, end, MASK if is_unnamed else f"<{review_label_of(inside, names)[0]}>")
         for start, end, inside, is_unnamed in _runs(text, starts, ends, spans)
     ]
-    return _written(text, pieces)
+    return replace_ranges(text, pieces)
 
 
 class Surrogates:
@@ -189,11 +189,11 @@ class Surrogates:
                 surrogate = self._draw(document, label, own, original, attempt)
                 pieces.append((start, end, surrogate))
                 table[surrogate] = Replaced(surrogate, original, label)
-            written = _written(text, pieces)
-            wanted = _written(text, [piece for piece in pieces if piece[2] == MASK])
+            written = replace_ranges(text, pieces)
+            wanted = replace_ranges(text, [piece for piece in pieces if piece[2] == MASK])
             if restored(written, table.values()) == wanted:
                 return written, list(table.values())
-        return _written(text, [(start, end, MASK) for start, end, *_ in runs]), []
+        return replace_ranges(text, [(start, end, MASK) for start, end, *_ in runs]), []
 
     def _draw(self, document: str, label: str, own: str, original: str, attempt: int) -> str:
         scope = document if self._consistent == "document" else None
@@ -224,12 +224,3 @@ def _runs(
         inside = [span for span in spans if span.start_token < last and span.end_token > first]
         is_unnamed = any(span.label in _UNNAMED for span in inside)
         yield starts[first], ends[last - 1], inside, is_unnamed
-
-
-def _written(text: str, pieces: Iterable[tuple[int, int, str]]) -> str:
-    parts: list[str] = []
-    at = 0
-    for start, end, instead in pieces:
-        parts += (text[at:start], instead)
-        at = end
-    return "".join([*parts, text[at:]])

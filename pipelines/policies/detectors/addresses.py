@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final
+from typing import Final
 
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
@@ -140,8 +139,6 @@ _PARTICLES: Final = _LISTS["particles"]
 
 class AddressesPolicy(NamedPolicy):
     """Masks street addresses, post boxes and postcodes. All finds are by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["addresses"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns all addresses. Overlapping finds are merged."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.conservative import (
     DIVIDES,
@@ -29,7 +29,6 @@ from pipelines.policies.detectors.conservative import (
 )
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.noisy_entities import NoisyEntitiesPolicy
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
     COURTESY_WORDS,
@@ -50,7 +49,7 @@ from pipelines.policies.english.contexts import (
 from pipelines.policies.english.everyday_use import DETERMINERS, name_like
 from pipelines.policies.english.triggers import find_triggered
 from pipelines.policies.english.word_lists import word_lists
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 LIMITS: Final = {
     # (the sentence begins with a capital, `conservative` finds nothing)
@@ -182,7 +181,7 @@ def _known(word: str) -> str:
     return word[:-2] if word.endswith("'s") and word[:-2] in _WRITTEN else word
 
 
-class CalibratedPolicy:
+class CalibratedPolicy(NamedPolicy):
     """Flags a sentence by any find in it. The label of a find is the reason.
 
     Reasons (the labels):
@@ -197,10 +196,8 @@ class CalibratedPolicy:
             of words, and the second reads meanings.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["calibrated"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         self._everyday = ConservativePolicy(options)
         self._entities = NoisyEntitiesPolicy(options)
 

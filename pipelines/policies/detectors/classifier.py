@@ -19,17 +19,16 @@ from pipelines.policies.detectors.keywords import label_of
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.trained_folder import read_classifier
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 from pipelines.quiet import quiet_transformers
 
 MAX_PIECES: Final = 512
 """Word pieces that models of this kind read at once."""
 
 
-class ClassifierPolicy:
+class ClassifierPolicy(NamedPolicy):
     """Masks windows above the threshold. The label is the domain, and the score is its probability."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["classifier"].components
     reads_context: ClassVar[bool] = SPECS["classifier"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
@@ -40,7 +39,8 @@ class ClassifierPolicy:
             )
         folder = Path(options.classifier)
         described = read_classifier(folder)
-        self._name, self._threshold = options.name, options.classifier_threshold
+        super().__init__(options)
+        self._threshold = options.classifier_threshold
         self._labels = [label_of(domain) for domain in described["domains"]]
         self._window, self._overlap = int(described["window_tokens"]), int(described["overlap_tokens"])
         with quiet_transformers():

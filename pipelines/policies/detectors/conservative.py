@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.finds import Find
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     COMMON_WORDS,
     COURTESY_WORDS,
@@ -66,8 +65,6 @@ class ConservativePolicy(NamedPolicy):
         BARE: no function word and no courtesy word, or a single word that is no courtesy, or a piece that begins with
             punctuation. Such a piece is an answer or a fragment and not a sentence ("blue horse").
     """
-
-    needs: ClassVar[frozenset[str]] = SPECS["conservative"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns the reasons why the sentence may not be public. Without reasons, it may be."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.addresses import CAPITALISED, MILITARY, find_addresses
 from pipelines.policies.detectors.finds import Find, find_all
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import (
     AMBIGUOUS_WORDS,
     COMMON_WORDS,
@@ -117,8 +116,6 @@ _BETWEEN_NAMES: Final = re.compile(r"\.?,?\s{1,2}|-")
 
 class CustomerSimPolicy(NamedPolicy):
     """Masks NAME, ADDRESS, PHONE, ORDER and TRACKING. All finds are by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["customersim"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns all finds. Finds of one kind do not overlap, and finds of two kinds may."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 
 class DigitsPolicy(NamedPolicy):
     """Masks every token with a character that is a digit in Unicode, including superscripts."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["digits"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns one span per token with a digit."""

@@ -19,7 +19,7 @@ from pipelines.policies.detectors.model_options import OUTSIDE
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_encoder import UNREAD, one_thread
 from pipelines.policies.detectors.windows import windows
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 from pipelines.quiet import quiet_transformers
 
 _TOKENS: Final = 96
@@ -28,20 +28,19 @@ _SPARE: Final = 8
 """Word pieces of a window that are reserved for special tokens."""
 
 
-class GlinerPolicy:
+class GlinerPolicy(NamedPolicy):
     """Masks every span whose probability reaches the threshold. The probability is the score.
 
     Raises:
         ConfigError: the settings name no folder, the package is missing, or the folder holds no GLiNER model.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["gliner"].components
     reads_context: ClassVar[bool] = SPECS["gliner"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
         if options.gliner is None:
             raise ConfigError("policy 'gliner' needs a model: set redact.gliner to the folder of one")
-        self._name = options.name
+        super().__init__(options)
         self._threshold = options.gliner_threshold
         self._our_labels = dict(options.gliner_labels)
         self._model = _load(Path(options.gliner))

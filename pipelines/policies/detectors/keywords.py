@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import LABEL_PATTERN, PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import LABEL_PATTERN, NamedPolicy, PolicyOptions, Sentence, Span
 
 MAX_WORDS: Final = 3
 
@@ -35,13 +34,11 @@ def check_keywords(keywords: Mapping[str, Sequence[str]]) -> None:
                 raise ValueError(f"keyword {number} of domain '{domain}' must have 1 to {MAX_WORDS} words")
 
 
-class KeywordsPolicy:
+class KeywordsPolicy(NamedPolicy):
     """Masks every listed 1- to 3-gram of every domain. The domain is the label, so coverage is known by domain."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["keywords"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         try:
             check_keywords(options.keywords)
         except ValueError as error:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.phrases import PhraseTable
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 
-class NamesPolicy:
+class NamesPolicy(NamedPolicy):
     """Masks every listed name, in any case. The words of a name must be adjacent."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["names"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         listed = [*options.names, *(read_names(Path(options.names_file)) if options.names_file else ())]
         self._table = PhraseTable((name, "NAME") for name in listed)
         if not self._table:

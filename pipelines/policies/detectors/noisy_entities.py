@@ -14,19 +14,18 @@ from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.token_encoder import EncoderReader
 from pipelines.policies.detectors.trained_folder import read_detector
 from pipelines.policies.english.noisy_entities import FOLDER
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 
-class NoisyEntitiesPolicy:
+class NoisyEntitiesPolicy(NamedPolicy):
     """Masks tokens whose probability of a label reaches the label's threshold. The probability is the score."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["noisy_entities"].components
     reads_context: ClassVar[bool] = SPECS["noisy_entities"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
         if options.language != "en":
             raise ConfigError(f"policy 'noisy_entities' reads English, but redact.language is '{options.language}'")
-        self._name = options.name
+        super().__init__(options)
         described = read_detector(FOLDER)["thresholds"]
         self._reader = EncoderReader(
             str(FOLDER), None, labels={}, threshold=None, thresholds={}, described=described, device="cpu"

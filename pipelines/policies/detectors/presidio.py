@@ -7,15 +7,15 @@ The finds are those of ``AnalyzerEngine.analyze`` with all default recognisers, 
 * The parser runs only if it can change an entity (see `language.Annotator`).
 
 A recogniser without a known gate always runs. If another release of Presidio is installed, all recognisers always run.
-`presidio_engine` has all uses of Presidio's private parts. `PresidioPolicy.self_test` compares the finds with plain
-``analyze``.
+`presidio_engine` has all uses of Presidio's private parts. ``tests/policies/detectors/test_policies_presidio.py``
+compares the finds with plain ``analyze``.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from pipelines.language import PARSED_ENTITIES, Annotator, load_pipeline
+from pipelines.language import PARSED_ENTITIES
 from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
@@ -34,7 +34,6 @@ class PresidioPolicy:
 
     def __init__(self, options: PolicyOptions) -> None:
         self._name = options.name
-        self._model = options.model
         # Made here, so that a broken installation is an error and not a failed row.
         self._engine = engine.make_analyzer(
             options.model, type(self).needs | engine.CONTEXT, options.language, options.recognizers
@@ -104,36 +103,6 @@ class PresidioPolicy:
         for recognizer in (self._spacy, *self._readers):
             results += engine.identified(recognizer.analyze(doc.text, self._entities, artifacts) or [], recognizer)
         return engine.last_steps(self._engine, doc.text, results, artifacts, self._recognizers)
-
-    def self_test(self) -> list[int]:
-        """Compares the finds with plain ``analyze`` on `SELF_TEST`.
-
-        Returns:
-            The positions in `SELF_TEST` of the texts whose finds differ. The list is empty if the gates are correct.
-        """
-        whole = load_pipeline(self._model, frozenset({*self.needs, *engine.CONTEXT, "parser"}))
-        annotator = Annotator(whole)
-        differing = []
-        for number, text in enumerate(SELF_TEST):
-            plain = whole(text)
-            ours = whole.tokenizer(text)
-            starts = [token.idx for token in ours]
-            sentence = Sentence(text, starts, [token.idx + len(token) for token in ours], ours)
-            annotator.annotate([ours], self.needs)
-            annotator.annotate([ours], self.wants(sentence))
-            if sorted(self.analyze(sentence)) != sorted(engine.plain_analyze(self._engine, plain, self._language)):
-                differing.append(number)
-        return differing
-
-
-SELF_TEST: Final = (
-    "Mail joe.bloggs@example.co.uk or www.example.org/a, IP 10.0.0.1 or fe80::1, MAC 00:1A:2B:3C:4D:5E.",
-    "My card 4111 1111 1111 1111 and SSN 078-05-1120, ITIN 912-70-1234, passport A12345678, license D1234567.",
-    "Call (212) 555-0123, +49 30 901820, 030 90 18 20 or 16401; NHS 943 476 5919; IBAN GB82 WEST 1234 5698 7654 32.",
-    "Born 1987-06-05 or 5/6/87, account 123456789012, DEA AB1234563, wallet 1BoatSLRHtKNngkdXEeobR76b53LETtpyT.",
-    "Mary Jones of Acme Ltd. met two Germans in New York on Monday in 1999, didn't she? Nothing to see here.",
-)
-"""Texts with finds of most recognisers."""
 
 
 def _of_doc(sentence: Sentence) -> Sentence:

@@ -1,9 +1,9 @@
 """All uses of private parts of Presidio's analyzer, and gates that depend on its patterns.
 
 Written for presidio-analyzer 2.2.362. The private parts are ``AnalyzerEngine._enhance_using_context``,
-``SpacyNlpEngine._doc_to_nlp_artifact``, ``SpacyNlpEngine.nlp`` set from outside, the fields of
-``ner_model_configuration``, and the metadata that tell the context step the recogniser of a result. If an upgrade
-changes one of them, ``tests/policies/detectors/test_policies_presidio_engine.py`` names it.
+``SpacyNlpEngine.nlp`` set from outside, the fields of ``ner_model_configuration``, and the metadata that tell the
+context step the recogniser of a result. If an upgrade changes one of them,
+``tests/policies/detectors/test_policies_presidio_engine.py`` names it.
 """
 
 from __future__ import annotations
@@ -152,14 +152,6 @@ def last_steps(
         for r in EntityRecognizer.remove_duplicates(enhanced)
         if r.score >= engine.default_score_threshold
     ]
-
-
-def plain_analyze(engine: AnalyzerEngine, doc: Doc, language: str) -> list[Found]:
-    """Returns the finds of ``AnalyzerEngine.analyze``, without any gate, in a Doc that a whole pipeline annotated."""
-    nlp_engine: Any = engine.nlp_engine
-    artifacts = nlp_engine._doc_to_nlp_artifact(doc, language)
-    results = engine.analyze(doc.text, language=language, nlp_artifacts=artifacts)
-    return [(r.entity_type, r.start, r.end, r.score) for r in results]
 
 
 @functools.lru_cache(maxsize=2)

@@ -7,10 +7,9 @@ single sentences has to suppose that a secret does not change the masks of other
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.phrases import PhraseTable, pieces
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.english.common_words import COMMON_WORDS, NUMBER_WORDS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
@@ -27,8 +26,6 @@ class PropagatePolicy(NamedPolicy):
     It looks for the whole find, and also for the single words of a person's name. It ignores everyday words and short
     numbers, because they usually mean something else elsewhere.
     """
-
-    needs: ClassVar[frozenset[str]] = SPECS["propagate"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns no spans, because the policy needs the whole document."""

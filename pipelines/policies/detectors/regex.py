@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from pipelines.errors import ConfigError
 from pipelines.policies.detectors.patterns import compile_patterns
-from pipelines.policies.detectors.specs import SPECS
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 
-class RegexPolicy:
+class RegexPolicy(NamedPolicy):
     """Masks every token that a match touches.
 
     A pattern that takes longer than ``redact.pattern_seconds`` on one sentence fails, so the row is masked whole.
     """
 
-    needs: ClassVar[frozenset[str]] = SPECS["regex"].components
-
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         self._seconds = options.pattern_seconds
         try:
             self._patterns = compile_patterns(options.patterns)

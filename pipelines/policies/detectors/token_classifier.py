@@ -17,7 +17,7 @@ from pipelines.errors import ConfigError
 from pipelines.policies.detectors.model_options import location_of
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.detectors.trained_folder import read_detector
-from pipelines.policies.protocol import PolicyOptions, Sentence, Span
+from pipelines.policies.protocol import NamedPolicy, PolicyOptions, Sentence, Span
 
 
 class Reader(Protocol):
@@ -35,14 +35,13 @@ class Reader(Protocol):
         ...
 
 
-class TokenClassifierPolicy:
+class TokenClassifierPolicy(NamedPolicy):
     """Masks the model's finds above its thresholds. The score is the probability, or 1.0 if the model gives none."""
 
-    needs: ClassVar[frozenset[str]] = SPECS["token_classifier"].components
     reads_context: ClassVar[bool] = SPECS["token_classifier"].reads_context
 
     def __init__(self, options: PolicyOptions) -> None:
-        self._name = options.name
+        super().__init__(options)
         self._reader = open_reader(options)
 
     @property

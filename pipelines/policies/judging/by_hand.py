@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipelines.mask import MASK
 from pipelines.policies.judging.judge import Request
+from pipelines.policies.redact import replace_ranges
 
 Range = tuple[int, int]
 """A half-open range of characters."""
@@ -47,11 +48,7 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
 
     for (low, high), inside in _runs(text, merged):
         copy(low)
-        pieces, copied = [], low
-        for start, end in inside:
-            pieces += [text[copied:start], MASK]
-            copied = end
-        run = "".join([*pieces, text[copied:high]])
+        run = replace_ranges(text[low:high], ((start - low, end - low, MASK) for start, end in inside))
         new_starts, new_ends = tokenise(run)
         starts += [length + s for s in new_starts]
         ends += [length + e for e in new_ends]

@@ -13,7 +13,6 @@ from pipelines import language
 from pipelines.errors import ConfigError
 from pipelines.language import load_pipeline, make_doc, model_module
 from pipelines.policies import detectors
-from pipelines.policies.detectors import presidio, presidio_engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.judging import apply
 from pipelines.policies.judging import judge as judging
@@ -298,22 +297,6 @@ def test_a_gpu_is_asked_for_where_the_model_is_a_transformer(patch):
     assert asked == []
     assert load_pipeline.__wrapped__("some_model_trf", NER).pipe_names == ["ner"]
     assert asked == [True]
-
-
-def test_presidios_short_cuts_find_what_plain_analyze_finds():
-    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
-    assert policy.self_test() == []
-    # The test sees a gate that keeps a recogniser from text that it finds something in.
-    policy._text_only = [(r, lambda text: "@" not in text) for r, _ in policy._text_only]
-    assert policy.self_test() == [i for i, text in enumerate(presidio.SELF_TEST) if "@" in text]
-
-
-def test_another_release_of_presidio_runs_every_recogniser(patch):
-    patch.constant(presidio_engine, "GATES_MADE_FOR", "0.0")
-    policy = make_policy(PolicyOptions(name="presidio", model=MODEL))
-    assert all(gate is None for _, gate in policy._text_only)
-    assert policy.needs == presidio.PresidioPolicy.needs
-    assert policy.self_test() == []
 
 
 PIECES = st.lists(st.sampled_from(["Ann", "Bo ||x", "||", "at", "the Mill.", "["]), min_size=1, max_size=4)

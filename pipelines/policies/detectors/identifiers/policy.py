@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pipelines.policies.detectors.finds import Find
 from pipelines.policies.detectors.identifiers.announced import CUES, find_announced
@@ -19,7 +19,6 @@ from pipelines.policies.detectors.identifiers.keys import (
     find_machines,
 )
 from pipelines.policies.detectors.identifiers.persons import find_persons
-from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
 _ORDER: Final = {
@@ -43,8 +42,6 @@ _MIN_SPELLED: Final = 4
 
 class IdentifiersPolicy(NamedPolicy):
     """Masks identifiers of one person, account or thing. All finds are by pattern, so every score is 1."""
-
-    needs: ClassVar[frozenset[str]] = SPECS["identifiers"].components
 
     def find(self, sentence: Sentence) -> list[Span]:
         """Returns all finds, which may overlap."""
