@@ -135,6 +135,6 @@ def _load(folder: Path) -> Any:
     except Exception as error:
         raise ConfigError(
             f"redact.gliner: the model cannot be loaded ({type(error).__name__}); its folder must also hold the "
-            "tokenizer and the configuration of its encoder, for the network is not asked"
+            "tokenizer and the configuration of its encoder, because no network is used"
         ) from None
     return model.eval()
