@@ -35,7 +35,7 @@ def masked_text(text: str, ranges: Iterable[Range]) -> str:
 def held_rows(tables: Iterable[Table]) -> dict[Place, list[Range]]:
     """Returns the rows of tables `HELD`, with their ranges."""
     return {
-        (row["doc_id"], row["sentence_index"]): [(found["start"], found["end"]) for found in row["ranges"]]
+        (row["doc_id"], row["sentence_index"]): [(pair["start"], pair["end"]) for pair in row["ranges"]]
         for table in tables
         for row in table.rows()
     }

@@ -64,9 +64,9 @@ class ReviewLabels:
         """
         return self.first((part, policy) for part in label.split("+"))
 
-    def first(self, found: Iterable[tuple[str, str | None]]) -> str:
+    def first(self, pairs: Iterable[tuple[str, str | None]]) -> str:
         """Maps pairs (label, policy), and returns the first result in the list, or its last label without pairs."""
-        return min((self._one(*pair) for pair in found), key=self.names.index, default=self.names[-1])
+        return min((self._one(*pair) for pair in pairs), key=self.names.index, default=self.names[-1])
 
     def _one(self, label: str, policy: str | None) -> str:
         if label in self.own:

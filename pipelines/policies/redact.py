@@ -29,11 +29,12 @@ def literal_mask_spans(sentence: Sentence) -> list[Span]:
     return sentence.spans(literals, LITERAL_POLICY)
 
 
-def token_mask(num_tokens: int, spans: Iterable[Span]) -> bytearray:
+def token_mask(num_tokens: int, spans: Iterable[Span | tuple[int, int]]) -> bytearray:
     """Returns one byte per token, 1 if any span covers it; shape ``(num_tokens,)``."""
     mask = bytearray(num_tokens)
     for span in spans:
-        mask[span.start_token : span.end_token] = b"\x01" * (span.end_token - span.start_token)
+        start, end = span[:2]
+        mask[start:end] = b"\x01" * (end - start)
     return mask
 
 

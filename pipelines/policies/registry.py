@@ -130,7 +130,7 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         except ValueError as error:
             raise ConfigError(f"{setting.partition('.')[0]}.{error}") from None
     try:
-        made = getattr(importlib.import_module(module_name), attribute)(options)
+        policy = getattr(importlib.import_module(module_name), attribute)(options)
     except ConfigError:
         raise
     except (ImportError, AttributeError) as error:
@@ -139,14 +139,14 @@ def make_policy(options: PolicyOptions, setting: str = "redact.policies") -> Pol
         raise ConfigError(f"{setting}: policy '{name}' cannot be imported: {missing} not found. {near}") from error
     except Exception as error:
         raise ConfigError(f"{setting}: policy '{name}' could not be made ({type(error).__name__})") from error
-    if not isinstance(made, Policy) or not isinstance(made.needs, frozenset):
+    if not isinstance(policy, Policy) or not isinstance(policy.needs, frozenset):
         raise ConfigError(f"{setting}: policy '{name}' needs a method find(sentence) and a frozenset 'needs'")
-    if declared is not None and declared.reads_documents != isinstance(made, DocumentPolicy):
+    if declared is not None and declared.reads_documents != isinstance(policy, DocumentPolicy):
         has = "has no" if declared.reads_documents else "has a"
         raise ConfigError(
             f"{setting}: policy '{name}' {has} method find_in_document, but its spec says reads_documents = "
             f"{declared.reads_documents}"
         )
-    if declared is not None and not declared.components <= made.needs:
+    if declared is not None and not declared.components <= policy.needs:
         raise ConfigError(f"{setting}: policy '{name}': 'needs' lacks components that its spec names")
-    return made
+    return policy

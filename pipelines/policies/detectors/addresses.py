@@ -10,12 +10,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.english.common_words import COMMON_WORDS, FUNCTION_WORDS, NUMBER_WORDS
 from pipelines.policies.english.word_lists import word_lists
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
-
-Range = tuple[int, int]
-"""A half-open range of characters."""
 
 _LISTS: Final = word_lists("street_words")
 
@@ -155,13 +153,7 @@ def find_addresses(text: str) -> list[Range]:
     """Returns the addresses of a text as characters, sorted, without overlaps."""
     parts = [(_start_with_number(text, start), _end_of_tail(text, end)) for start, end in set(_cores(text))]
     parts += [match.span() for pattern in (_POSTCODES, _CITY_STATE_ZIP) for match in pattern.finditer(text)]
-    merged: list[Range] = []
-    for start, end in sorted(parts):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
+    return merge_ranges(parts)
 
 
 def _cores(text: str) -> Iterator[Range]:

@@ -72,7 +72,7 @@ class ConservativePolicy(NamedPolicy):
 
 
 def _reasons(text: str) -> list[Find]:
-    found: list[Find] = []
+    reasons: list[Find] = []
     matches = list(_WORD.finditer(text))
     words: list[re.Match[str]] = []
     lower: list[str] = []
@@ -86,31 +86,31 @@ def _reasons(text: str) -> list[Find]:
                 starts_sentence = starts_sentence or token in ENDS_SENTENCE
                 gap = DIVIDES.get(token, gap)
             elif EMOTICONS.fullmatch(token) is None:
-                found.append((match.start(), match.end(), "CHARACTER"))
+                reasons.append((*match.span(), "CHARACTER"))
                 gap = ", "
             continue
         word = token.lower().replace("’", "'")
         if word not in _EVERYDAY:
             word = unstretched(word)
         if word not in _EVERYDAY:
-            found.append((match.start(), match.end(), "WORD"))
+            reasons.append((*match.span(), "WORD"))
         elif (
             has_case
             and word not in PRONOUN_I
             and not (token.islower() or (starts_sentence and is_capitalised_first(text, match)))
         ):
-            found.append((match.start(), match.end(), "CAPITAL"))
+            reasons.append((*match.span(), "CAPITAL"))
         words.append(match)
         lower.append(word)
         gaps.append(gap)
         starts_sentence, gap = False, " "
-    found += [(words[i].start(), words[i].end(), "NUMBER_WORDS") for i in number_positions(lower)]
-    found += [(words[i].start(), words[i].end(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
-    found += [(words[i].start(), words[i].end(), label) for i, label in find_triggered(lower, gaps)]
+    reasons += [(*words[i].span(), "NUMBER_WORDS") for i in number_positions(lower)]
+    reasons += [(*words[i].span(), "NAME_WORD") for i in name_like(lower, [gap != " " for gap in gaps])]
+    reasons += [(*words[i].span(), label) for i, label in find_triggered(lower, gaps)]
     is_sentence = not COURTESY_WORDS.isdisjoint(lower) or (len(lower) > 1 and not FUNCTION_WORDS.isdisjoint(lower))
     if words and (not is_sentence or matches[0][0] in ",;:.'’)"):
-        found.append((words[0].start(), words[-1].end(), "BARE"))
-    return found
+        reasons.append((words[0].start(), words[-1].end(), "BARE"))
+    return reasons
 
 
 def is_capitalised_first(text: str, match: re.Match[str]) -> bool:

@@ -20,7 +20,7 @@ from pipelines.policies.detectors import presidio_engine as engine
 from pipelines.policies.detectors.specs import SPECS
 from pipelines.policies.protocol import PolicyOptions, Sentence, Span
 
-_FOUND: Final = "reticent_presidio"
+_PATTERN_RESULTS: Final = "reticent_presidio"
 
 
 class PresidioPolicy:
@@ -55,16 +55,16 @@ class PresidioPolicy:
         if doc is None:
             return frozenset()
         text = doc.text  # each access builds it from the tokens
-        found: list[Any] = []
+        of_patterns: list[Any] = []
         wanted: frozenset[str] = frozenset()
         for recognizer, gate in self._text_only:
             if gate is not None and not gate(text):
                 continue
             results = recognizer.analyze(text, self._entities, None)
             if results:
-                found += engine.identified(results, recognizer)
+                of_patterns += engine.identified(results, recognizer)
                 wanted = engine.CONTEXT if recognizer.context else wanted
-        doc.user_data[_FOUND] = found
+        doc.user_data[_PATTERN_RESULTS] = of_patterns
         return wanted
 
     def find(self, sentence: Sentence) -> list[Span]:
@@ -87,19 +87,19 @@ class PresidioPolicy:
             ValueError: the sentence has no Doc, or one that was not annotated for this policy.
         """
         doc = sentence.doc
-        if doc is None or _FOUND not in doc.user_data:
+        if doc is None or _PATTERN_RESULTS not in doc.user_data:
             raise ValueError("presidio needs a Doc that was annotated for it")
         entities = engine.scored_entities(self._engine, doc.user_data[PARSED_ENTITIES])
-        found = doc.user_data[_FOUND]
+        of_patterns = doc.user_data[_PATTERN_RESULTS]
         threshold = self._engine.default_score_threshold
-        if not found and not self._readers:  # entities of one model do not overlap
+        if not of_patterns and not self._readers:  # entities of one model do not overlap
             return [
                 (kind, doc[start].idx, doc[end - 1].idx + len(doc[end - 1]), score)
                 for kind, start, end, score in entities
                 if kind in self._entities and kind in self._spacy.supported_entities and score >= max(threshold, 1e-9)
             ]
         artifacts = engine.artifacts_of(self._engine, doc, entities, self._language)
-        results = list(found)
+        results = list(of_patterns)
         for recognizer in (self._spacy, *self._readers):
             results += engine.identified(recognizer.analyze(doc.text, self._entities, artifacts) or [], recognizer)
         return engine.last_steps(self._engine, doc.text, results, artifacts, self._recognizers)

@@ -118,15 +118,15 @@ def scored_entities(engine: AnalyzerEngine, entities: Sequence[tuple[int, int, s
     """Converts a model's entities (start, end, label) to Presidio's types and scores, without those that it ignores."""
     nlp_engine: Any = engine.nlp_engine
     settings = nlp_engine.ner_model_configuration
-    found: list[Found] = []
+    scored: list[Found] = []
     for start, end, label in entities:
         kind = settings.model_to_presidio_entity_mapping.get(label, label)
         if label in settings.labels_to_ignore or kind in settings.labels_to_ignore:
             continue
         is_low = kind in settings.low_score_entity_names
         score = settings.default_score * (settings.low_confidence_score_multiplier if is_low else 1)
-        found.append((kind, start, end, float(score)))
-    return found
+        scored.append((kind, start, end, float(score)))
+    return scored
 
 
 def artifacts_of(engine: AnalyzerEngine, doc: Doc, entities: Sequence[Found], language: str) -> Any:
@@ -189,14 +189,14 @@ def make_analyzer(model: str, needs: frozenset[str], language: str, recognizers:
 def _own_recognizer(reference: str) -> Any:
     module, _, name = reference.partition(":")
     try:
-        made = getattr(importlib.import_module(module), name)()
+        recognizer = getattr(importlib.import_module(module), name)()
     except Exception as error:
         raise ConfigError(
             f"redact.recognizers: '{reference}' cannot be imported and made ({type(error).__name__}); it must be the "
             "import path package.module:Class of a recogniser that takes no arguments"
         ) from error
-    if not isinstance(made, EntityRecognizer):
+    if not isinstance(recognizer, EntityRecognizer):
         raise ConfigError(f"redact.recognizers: '{reference}' is no presidio_analyzer.EntityRecognizer")
-    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in made.supported_entities):
+    if any(LABEL_PATTERN.fullmatch(entity) is None for entity in recognizer.supported_entities):
         raise ConfigError(f"redact.recognizers: entities of '{reference}' must be capitals, digits and underscores")
-    return made
+    return recognizer

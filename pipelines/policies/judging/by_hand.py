@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pipelines.mask import MASK
+from pipelines.policies.detectors.finds import Range, merge_ranges
 from pipelines.policies.judging.judge import Request
 from pipelines.policies.redact import replace_ranges
-
-Range = tuple[int, int]
-"""A half-open range of characters."""
 
 Tokenise = Callable[[str], tuple[Sequence[int], Sequence[int]]]
 """A function that returns the starts and ends of a text's tokens, as the pipeline cuts them."""
@@ -30,7 +28,9 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
         ValueError: a secret does not lie inside the sentence.
     """
     text = sentence.text
-    merged = _merged(secrets, len(text))
+    ranges = list(secrets)
+    if not all(0 <= start < end <= len(text) for start, end in ranges):
+        raise ValueError("a secret does not lie inside its sentence")
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -46,7 +46,7 @@ def mask_by_hand(sentence: Request, secrets: Iterable[Range], tokenise: Tokenise
         length += until - at
         at = until
 
-    for (low, high), inside in _runs(text, merged):
+    for (low, high), inside in _runs(text, merge_ranges(ranges)):
         copy(low)
         run = replace_ranges(text[low:high], ((start - low, end - low, MASK) for start, end in inside))
         new_starts, new_ends = tokenise(run)
@@ -73,18 +73,6 @@ def whole_tokens(sentence: Request, secret: Range) -> Range:
         if start < secret[1] and end > secret[0]
     ]
     return (min(secret[0], touched[0][0]), max(secret[1], touched[-1][1])) if touched else secret
-
-
-def _merged(secrets: Iterable[Range], length: int) -> list[Range]:
-    merged: list[Range] = []
-    for start, end in sorted(secrets):
-        if not 0 <= start < end <= length:
-            raise ValueError("a secret does not lie inside its sentence")
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def _runs(text: str, secrets: Sequence[Range]) -> Iterator[tuple[Range, list[Range]]]:

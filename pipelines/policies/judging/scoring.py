@@ -70,23 +70,20 @@ class Scores:
         sentence = Sentence(judged.text, judged.starts, judged.ends)
         mask = judged.mask()
         spans = [(tokens, label) for start, end, label in gold if (tokens := sentence.widen(start, end)) is not None]
-        is_gold = bytearray(num_tokens)
         by_label: dict[str, list[tuple[int, int]]] = {}
-        for (first, last), label in spans:
-            is_gold[first:last] = b"\x01" * (last - first)
-            by_label.setdefault(label, []).append((first, last))
-        for label, found in [*by_label.items(), (ALL, [tokens for tokens, _ in spans])]:
-            wanted = bytearray(num_tokens)
-            num_found = 0
-            for first, last in found:
-                wanted[first:last] = b"\x01" * (last - first)
-                num_found += all(mask[first:last])
-            num_hits = sum(a & b for a, b in zip(wanted, mask, strict=True))
-            self._add(label, "token_recall", num_hits, sum(wanted))
-            self._add(label, "span_recall", num_found, len(found))
+        for tokens, label in spans:
+            by_label.setdefault(label, []).append(tokens)
+        all_ranges = [tokens for tokens, _ in spans]
+        is_gold = token_mask(num_tokens, all_ranges)
+        for label, ranges in [*by_label.items(), (ALL, all_ranges)]:
+            labelled = token_mask(num_tokens, ranges)
+            num_found = sum(all(mask[first:last]) for first, last in ranges)
+            num_hits = sum(a & b for a, b in zip(labelled, mask, strict=True))
+            self._add(label, "token_recall", num_hits, sum(labelled))
+            self._add(label, "span_recall", num_found, len(ranges))
             if label != ALL:
-                self._missed[label] += len(found) - num_found
-                self._missed_tokens[label] += sum(wanted) - num_hits
+                self._missed[label] += len(ranges) - num_found
+                self._missed_tokens[label] += sum(labelled) - num_hits
         masks = {ALL: mask}
         for label in {span.label for span in judged.spans}:
             masks[label] = token_mask(num_tokens, [span for span in judged.spans if span.label == label])

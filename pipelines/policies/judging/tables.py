@@ -134,9 +134,7 @@ def text_with_masks(row: Mapping[str, Any]) -> str:
     """
     if row["is_duplicate"] or row["failed_closed"]:
         return MASK
-    mask = bytearray(len(row["token_starts"]))
-    for span in row["spans"]:
-        mask[span["start_token"] : span["end_token"]] = b"\x01" * (span["end_token"] - span["start_token"])
+    mask = token_mask(len(row["token_starts"]), [(span["start_token"], span["end_token"]) for span in row["spans"]])
     return redact_text(row["text"], row["token_starts"], row["token_ends"], mask)
 
 

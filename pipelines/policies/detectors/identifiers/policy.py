@@ -21,16 +21,11 @@ from pipelines.policies.detectors.identifiers.keys import (
 from pipelines.policies.detectors.identifiers.persons import find_persons
 from pipelines.policies.protocol import NamedPolicy, Sentence, Span
 
-_ORDER: Final = {
-    label: number
-    for number, label in enumerate(
-        (
-            *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
-            *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
-        )
-    )
-}
-"""Rank of labels from the most to the least certain. Of several labels for the same characters, the first counts."""
+_RANKED: Final = (
+    *("SECRET_KEY", "PASSWORD", "IBAN_CODE", "CREDIT_CARD", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"),
+    *("DATE_OF_BIRTH", "LICENSE_PLATE", "PHONE_NUMBER", "PERSON", "USERNAME", "CODE", "ID_NUMBER"),
+)
+"""Labels from the most to the least certain. Of several labels for the same characters, the first counts."""
 
 _WORD: Final = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _PARTS: Final = re.compile("['’-]")
@@ -51,7 +46,7 @@ class IdentifiersPolicy(NamedPolicy):
 def find_identifiers(text: str) -> list[Find]:
     """Returns the identifiers of a text, sorted. They may overlap, but none lies inside another one."""
     kept: list[Find] = []
-    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _ORDER[find[2]])):
+    for find in sorted(_all(text), key=lambda find: (find[0], -find[1], _RANKED.index(find[2]))):
         if not kept or find[1] > kept[-1][1]:
             kept.append(find)
     return kept
